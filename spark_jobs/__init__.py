@@ -1,0 +1,1 @@
+"""The medallion lakehouse: change feeds, tables and the engine that refreshes them."""

@@ -1,0 +1,1 @@
+"""Bronze: the change feeds as the source systems have them. One module is one feed."""

@@ -1,0 +1,18 @@
+"""Customers, as the account service has them. One row per customer_id."""
+
+from expectations.vocabulary import not_empty
+from spark_jobs.core.table import Feed
+
+TABLE = Feed(
+    keys=("customer_id",),
+    schema="""
+        customer_id BIGINT NOT NULL,
+        email STRING,
+        signup_date DATE,
+        customer_tier STRING,
+        geo_country STRING,
+        geo_region STRING,
+        updated_at TIMESTAMP NOT NULL
+    """,
+    expect=(not_empty(),),
+)

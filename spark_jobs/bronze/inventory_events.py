@@ -1,0 +1,18 @@
+"""Movements of stock, as the warehouses book them. One row per inventory_event_id."""
+
+from expectations.vocabulary import not_empty
+from spark_jobs.core.table import Feed
+
+TABLE = Feed(
+    keys=("inventory_event_id",),
+    schema="""
+        inventory_event_id BIGINT NOT NULL,
+        product_id BIGINT NOT NULL,
+        warehouse_id BIGINT NOT NULL,
+        event_type STRING NOT NULL,
+        quantity_change INT NOT NULL,
+        event_timestamp TIMESTAMP NOT NULL,
+        ingested_at TIMESTAMP NOT NULL
+    """,
+    expect=(not_empty(),),
+)

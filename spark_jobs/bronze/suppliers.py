@@ -1,0 +1,16 @@
+"""Suppliers, as purchasing has them. One row per supplier_id."""
+
+from expectations.vocabulary import not_empty
+from spark_jobs.core.table import Feed
+
+TABLE = Feed(
+    keys=("supplier_id",),
+    schema="""
+        supplier_id BIGINT NOT NULL,
+        supplier_name STRING NOT NULL,
+        country STRING,
+        lead_time_days INT,
+        updated_at TIMESTAMP NOT NULL
+    """,
+    expect=(not_empty(),),
+)

@@ -1,0 +1,88 @@
+"""Settings: read once from the environment, then passed around frozen."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from spark_jobs.core.errors import UsageError
+
+PROJECT = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where the lake and the source are, and how this installation runs.
+
+    lake: a path or ``s3a://`` URI. source: a path or ``s3://`` URI. max_bad_lines: the share of a file's lines
+    that may be rejected before the apply step refuses the hour. Each field is the environment variable
+    ``MEDALLION_<FIELD>``.
+    """
+
+    lake: str = "lake"
+    source: str = "data/source"
+    spark_master: str = "local[*]"
+    driver_memory: str = "4g"
+    jars: str = str(PROJECT / ".jars")
+    s3_endpoint: str | None = None
+    s3_region: str | None = None
+    s3_anonymous: bool = False
+    max_bad_lines: float = 0.01
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """The settings that ``environment`` names, defaults elsewhere.
+
+        Raises UsageError, naming the variable, when a value cannot be used.
+        """
+
+        def read(field: str, parse: Callable[[str], T], default: T) -> T:
+            variable = f"MEDALLION_{field.upper()}"
+            text = environment.get(variable, "").strip()
+            if not text:
+                return default
+            try:
+                return parse(text)
+            except ValueError as error:
+                raise UsageError(f"{variable}={text!r} cannot be used: {error}") from None
+
+        def optional(text: str) -> str | None:
+            return text
+
+        return cls(
+            lake=read("lake", _root("s3a"), cls.lake),
+            source=read("source", _root("s3"), cls.source),
+            spark_master=read("spark_master", str, cls.spark_master),
+            driver_memory=read("driver_memory", str, cls.driver_memory),
+            jars=read("jars", str, cls.jars),
+            s3_endpoint=read("s3_endpoint", optional, cls.s3_endpoint),
+            s3_region=read("s3_region", optional, cls.s3_region),
+            s3_anonymous=read("s3_anonymous", _flag, cls.s3_anonymous),
+            max_bad_lines=read("max_bad_lines", _share, cls.max_bad_lines),
+        )
+
+
+def _root(scheme: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if "://" in text and not text.startswith(f"{scheme}://"):
+            raise ValueError(f"give a path or a {scheme}:// URI")
+        return text.rstrip("/") if "://" in text else os.path.abspath(os.path.expanduser(text))
+
+    return parse
+
+
+def _flag(text: str) -> bool:
+    if text.lower() in {"1", "true", "yes"}:
+        return True
+    if text.lower() in {"0", "false", "no"}:
+        return False
+    raise ValueError("give true or false")
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 <= share <= 1:
+        raise ValueError("give a share between 0 and 1")
+    return share

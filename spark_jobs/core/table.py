@@ -1,0 +1,97 @@
+"""What a table is: a change feed in Bronze, a query in Silver and Gold. Values only, no Spark."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from string import Formatter
+from typing import Literal
+
+from expectations.vocabulary import Expectation, not_null, unique
+from spark_jobs.core.errors import MedallionError
+
+Layer = Literal["bronze", "silver", "gold"]
+LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
+
+_COLUMN = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)\s+(?P<type>[A-Z]+(?:\(\d+,\s*\d+\))?)(?P<required>\s+NOT NULL)?")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A declared column: its SQL type, and whether a row must have a value in it."""
+
+    name: str
+    type: str
+    required: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Silver or Gold table: a pure function of the tables its query names.
+
+    keys: the grain, one row per combination. query: Spark SQL with inputs as ``{silver_customers}``; a literal
+    brace is doubled. expect: promises beyond the keys, which are always unique. nullable_keys: the keys that
+    may be null and then form a group of their own. name, layer and doc are filled in by the registry from
+    the module's path and docstring.
+    """
+
+    keys: tuple[str, ...]
+    query: str
+    expect: tuple[Expectation, ...] = ()
+    nullable_keys: tuple[str, ...] = ()
+    name: str = ""
+    layer: Layer = "silver"
+    doc: str = ""
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The tables the query reads, in the order it first names them."""
+        return tuple(dict.fromkeys(name for _, name, _, _ in Formatter().parse(self.query) if name))
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """Everything promised about this table: its grain first, then what it declares."""
+        return (*_grain(self.keys, self.nullable_keys), *self.expect)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A Bronze table: the rows of a source system, kept current by its change feed.
+
+    keys: what identifies a row; the last change of a key wins, in the order of the lines. schema: the
+    declared columns as SQL, ``NOT NULL`` where a row without a value is rejected. The rest as for Table.
+    """
+
+    keys: tuple[str, ...]
+    schema: str
+    expect: tuple[Expectation, ...] = ()
+    name: str = ""
+    layer: Layer = "bronze"
+    doc: str = ""
+    inputs: tuple[str, ...] = ()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The declared columns, in order."""
+        return tuple(_column(part.strip()) for part in re.split(r",(?![^(]*\))", self.schema))
+
+    @property
+    def topic(self) -> str:
+        """The feed's name at the source: bronze_orders is fed from the folder ``orders``."""
+        return self.name.removeprefix("bronze_")
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """Everything promised about this table: grain, required columns, then what it declares."""
+        required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
+        return (*_grain(self.keys, ()), *required, *self.expect)
+
+
+def _column(declaration: str) -> Column:
+    match = _COLUMN.fullmatch(declaration)
+    if match is None:
+        raise MedallionError(f"column {declaration!r} cannot be read: write name TYPE, or name TYPE NOT NULL")
+    return Column(match["name"], match["type"], bool(match["required"]))
+
+
+def _grain(keys: tuple[str, ...], nullable: tuple[str, ...]) -> tuple[Expectation, ...]:
+    return (unique(*keys), *(not_null(key) for key in keys if key not in nullable))

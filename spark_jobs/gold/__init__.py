@@ -1,0 +1,1 @@
+"""Gold: business answers. One module is one table; reads Silver and Gold, never Bronze."""

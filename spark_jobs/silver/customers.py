@@ -1,0 +1,15 @@
+"""Customers of the four known tiers. One row per customer_id."""
+
+from expectations.vocabulary import in_set
+from spark_jobs.core.table import Table
+
+TABLE = Table(
+    keys=("customer_id",),
+    expect=(in_set("customer_tier", ("standard", "silver", "gold", "platinum")),),
+    query="""
+        SELECT
+            customer_id, email, signup_date, customer_tier, geo_country, geo_region, updated_at
+        FROM {bronze_customers}
+        WHERE customer_tier IN ('standard', 'silver', 'gold', 'platinum')
+    """,
+)
