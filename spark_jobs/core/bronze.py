@@ -1,0 +1,238 @@
+"""Bronze: the snapshot loaded once, then each hour's change files landed and merged, in order."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.core.decode import DELETED, LINE, Decoded, arrow_type, decode_file
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.hours import hour_number
+from spark_jobs.core.lake import LEDGER, Lake
+from spark_jobs.core.ledger import Manifest, read_manifest, write_manifest
+from spark_jobs.core.session import TABLE_PROPERTIES
+from spark_jobs.core.table import Feed
+from spark_jobs.source.root import FolderSource, Source, copy_file, copy_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What one hour did to one Bronze table, in rows; bytes are those of new data files."""
+
+    lines: int
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    rejected: int = 0
+    bytes: int = 0
+
+    @property
+    def changed(self) -> int:
+        """Rows that are not as they were before."""
+        return self.inserted + self.updated + self.deleted
+
+
+def snapshot_folder(source: Source, feed: Feed, lake: Lake) -> Path:
+    """The snapshot of one table as a local Delta table, copied from the source where it is not a folder.
+
+    Raises MedallionError when the table is missing or lacks a declared column or type.
+    """
+    if isinstance(source, FolderSource):
+        folder = Path(source.root, "snapshot", feed.name)
+    else:
+        folder = lake.landing / "_snapshot" / feed.name
+        copy_snapshot(source, feed.topic, folder)
+    delta = lake.open(str(folder))
+    if delta is None:
+        raise MedallionError(
+            f"source {source.root} has no snapshot/{feed.name}, or it is no Delta table: the snapshot needs all tables"
+        )
+    import pyarrow as pa
+
+    found = {f.name: f.type for f in pa.schema(delta.schema().to_arrow())}
+    for column in feed.columns:
+        wanted = arrow_type(column)
+        if column.name not in found:
+            raise MedallionError(f"snapshot/{feed.name} of {source.root} lacks the column {column.name} {column.type}")
+        if not _same_type(found[column.name], wanted):
+            raise MedallionError(
+                f"snapshot/{feed.name} of {source.root} has {column.name} as {found[column.name]}, not {column.type}"
+            )
+    return folder
+
+
+def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Path) -> None:
+    """Write one Bronze table from its snapshot, replacing what an interrupted load may have left."""
+    from delta.tables import DeltaTable
+
+    path = lake.path(feed.name)
+    shutil.rmtree(path, ignore_errors=True)
+    builder = DeltaTable.create(spark).location(path).comment(feed.doc)
+    for column in feed.columns:
+        builder = builder.addColumn(column.name, column.type, nullable=not column.required)
+    for key, value in TABLE_PROPERTIES.items():
+        builder = builder.property(key, value)
+    builder.property("delta.dataSkippingStatsColumns", ",".join(feed.keys)).execute()
+
+    rows = spark.read.format("delta").load(str(snapshot)).select(*(c.name for c in feed.columns))
+    state = lake.open(str(snapshot))
+    count = sum(n or 0 for n in state.get_add_actions(flatten=True).to_pydict()["num_records"]) if state else 0
+    ordered = rows.repartitionByRange(max(1, count // _ROWS_PER_FILE), *feed.keys).sortWithinPartitions(*feed.keys)
+    ordered.write.format("delta").mode("append").save(path)
+
+
+def land_hour(source: Source, lake: Lake, hour: str, files: Mapping[str, str]) -> Manifest:
+    """Copy an hour's change files (topic -> name at the source) to the landing place, each whole or not at all."""
+    landed = {topic: copy_file(source, name, _landed(lake, topic, hour)) for topic, name in files.items()}
+    manifest = Manifest(hour, source.root, landed)
+    write_manifest(lake, manifest)
+    return manifest
+
+
+def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: float) -> dict[str, Decoded]:
+    """Decode the landed files of ``hour`` into typed changes; by table, those that have a file.
+
+    Raises MedallionError when a file is missing, cut off, or has more bad lines than the limit allows: before
+    anything is written to the lake's tables.
+    """
+    manifest = read_manifest(lake, hour)
+    if manifest is None:
+        raise MedallionError(f"hour {hour} has not landed: run medallion step land --hour {hour}")
+    decoded: dict[str, Decoded] = {}
+    for feed in feeds:
+        if feed.topic not in manifest.files:
+            continue
+        path = _landed(lake, feed.topic, hour)
+        if not path.exists() or path.stat().st_size != manifest.files[feed.topic].bytes:
+            raise MedallionError(f"{path} is not as it landed: run medallion step land --hour {hour} again")
+        result = decode_file(path, feed, _decoded(lake, feed, hour))
+        if len(result.rejected) > max_bad_lines * result.lines:
+            line, reason, _ = result.rejected[0]
+            raise MedallionError(
+                f"{path}: {len(result.rejected)} of {result.lines} lines are bad, more than the {max_bad_lines:.1%}"
+                f" of MEDALLION_MAX_BAD_LINES; nothing of hour {hour} was applied; the first is line {line}: {reason}"
+            )
+        decoded[feed.name] = result
+    return decoded
+
+
+def quarantine(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> None:
+    """Keep the rejected lines of one hour, replacing what an earlier attempt kept of it."""
+    path = lake.quarantine(feed.topic)
+    if not decoded.rejected and lake.open(path) is None:
+        return
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    schema = pa.schema(
+        [
+            ("hour", pa.string()),
+            ("file", pa.string()),
+            ("line_number", pa.int64()),
+            ("reason", pa.string()),
+            ("raw", pa.string()),
+            ("run_id", pa.string()),
+        ]
+    )
+    file = f"{feed.topic}/{hour}.json"
+    rows = [(hour, file, line, reason, raw, run_id) for line, reason, raw in decoded.rejected]
+    table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+    if lake.open(path) is None:
+        write_deltalake(path, table, name=feed.topic)
+    else:
+        write_deltalake(path, table, mode="overwrite", predicate=f"hour = '{hour}'")
+
+
+def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded: Decoded | None) -> Applied | None:
+    """Merge one hour's changes into one Bronze table and record the hour in its log, in one commit.
+
+    The last change of a key wins, in the order of lines. decoded: None when the hour has no file for this feed.
+    None is returned, and nothing written, when the table has the hour already.
+    """
+    applied = lake.applied_hour(feed.name)
+    if applied is not None and applied >= hour:
+        return None
+    if decoded is None or not decoded.changes:
+        lake.advance(feed.name, hour)
+        return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
+    # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
+    session = spark.newSession()
+    session.conf.set("spark.databricks.delta.write.txnAppId", LEDGER)
+    session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
+    changes = session.read.parquet(str(_decoded(lake, feed, hour)))
+    _merge(session, lake.path(feed.name), feed, _last_per_key(changes, feed))
+    metrics = lake.last_commit(feed.name).get("operationMetrics", {})
+    return Applied(
+        lines=decoded.lines,
+        inserted=_count(metrics, "numTargetRowsInserted"),
+        updated=_count(metrics, "numTargetRowsUpdated"),
+        deleted=_count(metrics, "numTargetRowsDeleted"),
+        rejected=len(decoded.rejected),
+        bytes=_count(metrics, "numTargetBytesAdded"),
+    )
+
+
+def forget_decoded(lake: Lake, hour: str) -> None:
+    """Remove the decoded files of an hour; the landed ones stay."""
+    shutil.rmtree(lake.landing / "_decoded" / hour, ignore_errors=True)
+
+
+def in_parallel(spark: "SparkSession") -> ThreadPoolExecutor:
+    """Threads to run independent tables side by side: as many as keep the cores busy between stages."""
+    return ThreadPoolExecutor(max_workers=min(4, max(2, spark.sparkContext.defaultParallelism)))
+
+
+def _last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    columns = [c.name for c in feed.columns]
+    newest = F.max_by(F.struct(DELETED, *columns), F.col(LINE)).alias("newest")
+    return changes.groupBy(*feed.keys).agg(newest).select("newest.*")
+
+
+def _merge(spark: "SparkSession", path: str, feed: Feed, changes: "DataFrame") -> None:
+    from delta.tables import DeltaTable
+
+    on = " AND ".join(f"t.{key} = s.{key}" for key in feed.keys)
+    own = {c.name: f"s.{c.name}" for c in feed.columns}
+    differs = " OR ".join(f"NOT t.{name} <=> s.{name}" for name in own)
+    (
+        DeltaTable.forPath(spark, path)
+        .alias("t")
+        .merge(changes.alias("s"), on)
+        .whenMatchedDelete(f"s.{DELETED}")
+        .whenMatchedUpdate(differs, set=own)
+        .whenNotMatchedInsert(f"NOT s.{DELETED}", values=own)
+        .execute()
+    )
+
+
+def _landed(lake: Lake, topic: str, hour: str) -> Path:
+    return lake.landing / topic / f"{hour}.json"
+
+
+def _decoded(lake: Lake, feed: Feed, hour: str) -> Path:
+    return lake.landing / "_decoded" / hour / f"{feed.topic}.parquet"
+
+
+def _count(metrics: Mapping[str, Any] | str, name: str) -> int:
+    values = json.loads(metrics) if isinstance(metrics, str) else metrics
+    return int(values.get(name, 0))
+
+
+def _same_type(found: Any, wanted: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(wanted):
+        return bool(pa.types.is_timestamp(found))
+    if pa.types.is_string(wanted):
+        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found))
+    return bool(found == wanted)

@@ -1,0 +1,240 @@
+"""The ``medallion`` command. Exit code 0: done; 1: failed, saying where; 2: wrong use, saying what is allowed."""
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import click
+
+from spark_jobs.core.errors import MedallionError, UsageError
+from spark_jobs.core.hours import hour_range, parse_hour
+from spark_jobs.core.settings import Settings
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+class Hour(click.ParamType):
+    """An hour on the command line."""
+
+    name = "hour"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """How help shows it."""
+        return "YYYY-MM-DDTHH"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The hour as it was given, if it is one."""
+        parse_hour(value)
+        return str(value)
+
+
+HOUR = Hour()
+
+
+@click.group(context_settings=CONTEXT)
+def cli() -> None:
+    """Refresh an e-commerce lakehouse hour by hour: Bronze, Silver and Gold on Spark and Delta Lake.
+
+    \b
+    A first run, from nothing:
+      medallion source generate data/source          a demo shop: 7 days of history, 24 hours of changes
+      medallion load                                 its snapshot into the lake
+      medallion refresh --hour 2025-11-30T00         the first hour of changes
+      medallion status                               what the lake holds now
+      medallion events                               where the seconds went
+
+    \b
+    Settings come from the environment:
+      MEDALLION_LAKE            the lake, a path                             (./lake)
+      MEDALLION_SOURCE          the source, a path or s3://bucket/prefix     (./data/source)
+      MEDALLION_SPARK_MASTER    where Spark runs                             (local[*])
+      MEDALLION_DRIVER_MEMORY   heap of the driver                           (4g)
+      MEDALLION_MAX_BAD_LINES   share of a file's lines that may be bad      (0.01)
+      MEDALLION_S3_ENDPOINT, MEDALLION_S3_REGION, MEDALLION_S3_ANONYMOUS     for an s3:// source
+
+    Hours are written YYYY-MM-DDTHH and are UTC.
+    """
+
+
+@cli.group()
+def source() -> None:
+    """Where snapshot and change files come from."""
+
+
+@source.command("generate")
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--days", default=7, show_default=True, help="Days of history in the snapshot.")
+@click.option("--hours", default=24, show_default=True, help="Hours of changes after it.")
+@click.option("--scale", default=1.0, show_default=True, help="Size of the shop; 1 is about 4,859 change lines an hour.")
+@click.option("--seed", default=0, show_default=True, help="Another seed, another shop.")
+def generate_source(target: Path, days: int, hours: int, scale: float, seed: int) -> None:
+    """Make a demo source in DIR. The same arguments give the same bytes.
+
+    \b
+    The first hour of changes is 2025-11-30T00. With 90 days, a scale of 1 gives about
+    650,000 orders, 1.6 million items, 3 million clicks and 2.2 million inventory events.
+    """
+    from spark_jobs.core.console import progress_bar
+    from spark_jobs.source.generate import generate
+
+    with progress_bar() as advance:
+        summary = generate(target, days=days, hours=hours, scale=scale, seed=seed, progress=advance)
+    click.echo(f"{target}: {summary}")
+
+
+@cli.command()
+def load() -> None:
+    """Load the snapshot into Bronze, compute Silver and Gold for the first time, and publish them."""
+    from spark_jobs.core import steps
+
+    settings = Settings.from_environment()
+    driver = steps.Driver(settings, report=click.echo)
+    try:
+        steps.load(steps.Run(settings, None, _run_id("load")), driver)
+    finally:
+        driver.stop()
+
+
+@cli.command()
+@click.option("--hour", type=HOUR, help="The hour to refresh. Without it: the next in line.")
+@click.option("--from-hour", type=HOUR, help="With --to-hour: refresh a range, in order, both ends included.")
+@click.option("--to-hour", type=HOUR, help="The last hour of the range.")
+@click.option("--strategy", default="full", show_default=True, help="How Silver and Gold are refreshed: full.")
+def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, strategy: str) -> None:
+    """Land, apply, refresh, check and publish an hour of changes, in one Spark session and without Airflow.
+
+    \b
+    Hours apply in order, once. An hour that is published already is skipped; after a failure, run the
+    same command again and it goes on from where it stopped.
+
+    \b
+      medallion refresh --hour 2025-11-30T00
+      medallion refresh --from-hour 2025-11-30T00 --to-hour 2025-11-30T23
+    """
+    from spark_jobs.core import steps
+    from spark_jobs.core.console import progress_bar
+
+    if (from_hour is None) != (to_hour is None) or (hour and from_hour):
+        raise UsageError("give --hour, or --from-hour and --to-hour together, or none of them for the next in line")
+    hours: list[str | None] = list(hour_range(from_hour, to_hour)) if from_hour and to_hour else [hour]
+    settings = Settings.from_environment()
+    driver = steps.Driver(settings, report=click.echo)
+    try:
+        with progress_bar(report_to=driver) as advance:
+            for number, one in enumerate(hours):
+                advance(one or "next hour", number, len(hours))
+                outcome = steps.refresh_hour(steps.Run(settings, one, _run_id("refresh"), strategy=strategy), driver)
+                advance(outcome.hour or "", number + 1, len(hours))
+    finally:
+        driver.stop()
+
+
+@cli.command()
+@click.argument("name", metavar="NAME")
+@click.option("--hour", type=HOUR, help="The hour; land alone can find the next in line by itself.")
+@click.option("--layer", help="For refresh: silver or gold. For check: bronze, silver or gold.")
+@click.option("--strategy", default="full", show_default=True, help="As for medallion refresh.")
+@click.option("--run-id", help="Names the run in the event log and in reports.  [default: made up]")
+@click.option("--attempt", default=1, show_default=True, help="Counts the tries of one run.")
+def step(name: str, hour: str | None, layer: str | None, strategy: str, run_id: str | None, attempt: int) -> None:
+    """Run one step of an hour, as a DAG task does: land, apply, refresh, check or publish.
+
+    \b
+    In order: land; apply; check --layer bronze; refresh and check --layer silver; refresh and
+    check --layer gold; publish. Every step can be run again.
+    """
+    from spark_jobs.core import steps
+
+    settings = Settings.from_environment()
+    run = steps.Run(settings, hour, run_id or _run_id(name), attempt, strategy)
+    driver = steps.Driver(settings, report=click.echo)
+    try:
+        steps.run_step(name, run, layer, driver)
+    finally:
+        driver.stop()
+
+
+@cli.command()
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def status(form: str) -> None:
+    """Show each table's rows, version, last hour, freshness and last check, and the newest release."""
+    from spark_jobs.core.status import lake_status, status_table
+
+    found = lake_status(Settings.from_environment())
+    if form == "json":
+        click.echo(json.dumps(found, indent=1, default=str))
+    else:
+        _print(status_table(found))
+
+
+@cli.command()
+@click.option("--hour", type=HOUR, help="Only this hour.")
+@click.option("--run", "run_id", help="Only this run.")
+@click.option("--strategy", help="Only this strategy.")
+@click.option("--last", default=0, help="Only the newest N rows.")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+def events(hour: str | None, run_id: str | None, strategy: str | None, last: int, form: str) -> None:
+    """Show where the seconds went: one row per step and table, oldest first.
+
+    \b
+      medallion events --hour 2025-11-30T00
+      medallion events --format csv > timings.csv
+    """
+    from spark_jobs.core import events as log
+    from spark_jobs.core.lake import Lake
+    from spark_jobs.core.status import events_table
+
+    rows = log.read(Lake(Settings.from_environment().lake), hour=hour, run_id=run_id, strategy=strategy)[-last:]
+    if form == "json":
+        click.echo(json.dumps(rows, indent=1, default=str))
+    elif form == "csv":
+        writer = csv.DictWriter(sys.stdout, fieldnames=list(log.COLUMNS))
+        writer.writeheader()
+        writer.writerows(row | {"details": json.dumps(row["details"])} for row in rows)
+    elif rows:
+        _print(events_table(rows))
+    else:
+        click.echo("no events: nothing has run, or nothing matches")
+
+
+def main() -> None:
+    """Run the command; errors meant for people become one line on standard error."""
+    sys.exit(run(cli))
+
+
+def run(command: Callable[..., Any]) -> int:
+    """Run a click command with this process's arguments and return its exit code."""
+    try:
+        command(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted: run the same command again to go on", 1)
+    except click.ClickException as error:
+        return _fail(f"{error.format_message()} (medallion --help tells more)", 2)
+    except MedallionError as error:
+        return _fail(str(error), error.exit_code)
+    return 0
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"medallion: {' '.join(message.split())}", err=True)
+    return code
+
+
+def _run_id(command: str) -> str:
+    return f"{command}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}_{uuid4().hex[:6]}"
+
+
+def _print(renderable: Any) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(renderable)

@@ -1,0 +1,40 @@
+"""Progress of long work: a bar on a terminal, plain lines elsewhere."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_jobs.core.steps import Driver
+
+Advance = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
+
+
+@contextmanager
+def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
+    """A progress bar; what ``report_to`` has to say is printed above it.
+
+    Where the output is not a terminal, each new piece of work is one line instead.
+    """
+    if not sys.stderr.isatty():
+        yield _plain
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None)
+
+        def advance(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        if report_to is not None:
+            report_to.report = lambda line: bar.console.print(line, highlight=False, markup=False)
+        yield advance
+
+
+def _plain(what: str, done: int, total: int) -> None:
+    if done < total:
+        print(f"{what} ({done + 1} of {total})", file=sys.stderr, flush=True)

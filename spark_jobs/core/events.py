@@ -1,0 +1,183 @@
+"""The event log: one row per step and table, failed ones too, written and read without a JVM."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class Event:
+    """One timed step. Grain: run, attempt, event_type, layer, table_name.
+
+    seconds is wall time; cpu_seconds is the driver's and its JVM's, None where work overlapped; rows and bytes
+    come from commit metrics. details becomes JSON: error, versions, settings, notes.
+    """
+
+    run_id: str
+    hour: str | None
+    event_type: str
+    strategy: str
+    attempt: int
+    layer: str | None = None
+    table_name: str | None = None
+    engine: str = "spark"
+    status: str = "succeeded"
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    seconds: float = 0.0
+    cpu_seconds: float | None = None
+    rows_in: int | None = None
+    rows_out: int | None = None
+    bytes_out: int | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    event_timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
+    event_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+
+# The columns of the table, in order, with their SQL types.
+COLUMNS = {
+    "event_id": "STRING",
+    "event_timestamp": "TIMESTAMP",
+    "run_id": "STRING",
+    "hour": "STRING",
+    "event_type": "STRING",
+    "layer": "STRING",
+    "table_name": "STRING",
+    "engine": "STRING",
+    "strategy": "STRING",
+    "status": "STRING",
+    "started_at": "TIMESTAMP",
+    "seconds": "DOUBLE",
+    "cpu_seconds": "DOUBLE",
+    "rows_in": "BIGINT",
+    "rows_out": "BIGINT",
+    "bytes_out": "BIGINT",
+    "attempt": "INT",
+    "details": "STRING",
+}
+
+
+class EventLog:
+    """Collects the events of one run in one process and appends them to the lake in one commit per flush."""
+
+    def __init__(self, lake: Lake, *, run_id: str, hour: str | None, strategy: str, attempt: int) -> None:
+        self._path = lake.ops("event_log")
+        self._run_id, self._strategy, self._attempt = run_id, strategy, attempt
+        self._pending: list[Event] = []
+        self.hour = hour
+
+    @contextmanager
+    def timed(
+        self,
+        event_type: str,
+        layer: str | None = None,
+        table: str | None = None,
+        *,
+        cpu: Callable[[], float] | None = None,
+    ) -> Iterator[Event]:
+        """Time a step: yields its event to be filled in, records it as failed when the body raises.
+
+        cpu: a clock of CPU seconds, for steps that have the process to themselves.
+        """
+        event = Event(self._run_id, self.hour, event_type, self._strategy, self._attempt, layer, table)
+        start, cpu_start = time.perf_counter(), cpu() if cpu else 0.0
+        try:
+            yield event
+        except BaseException as error:
+            event.status = "failed"
+            event.details["error"] = " ".join(str(error).split())[:2000] or type(error).__name__
+            raise
+        finally:
+            event.hour = event.hour or self.hour
+            event.seconds = event.seconds or time.perf_counter() - start
+            event.cpu_seconds = cpu() - cpu_start if cpu else event.cpu_seconds
+            event.event_timestamp = datetime.now(UTC)
+            self._pending.append(event)
+
+    def add(self, event_type: str, layer: str | None, table: str | None, **values: Any) -> None:
+        """Record a step that was timed elsewhere; ``values`` are fields of Event."""
+        event = Event(self._run_id, self.hour, event_type, self._strategy, self._attempt, layer, table)
+        for name, value in values.items():
+            setattr(event, name, value)
+        self._pending.append(event)
+
+    def flush(self) -> None:
+        """Append what was recorded since the last flush: one commit, nothing when there is nothing."""
+        if self._pending:
+            append(self._path, self._pending)
+            self._pending = []
+
+
+def append(path: str, events: Sequence[Event]) -> None:
+    """Append ``events`` to the event log at ``path``, making the table when it is not there."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    rows = [asdict(event) | {"details": json.dumps(event.details, default=str)} for event in events]
+    table = pa.Table.from_pylist([{name: row[name] for name in COLUMNS} for row in rows], schema=_schema())
+    write_deltalake(path, table, mode="append", name="event_log")
+
+
+def read(lake: Lake, **equal: str | None) -> list[dict[str, Any]]:
+    """The event rows in order of time, with details as an object.
+
+    equal: column = value filters, None for no filter. An empty list when nothing has been written.
+    """
+    delta = lake.open(lake.ops("event_log"))
+    if delta is None:
+        return []
+    import pyarrow.compute as pc
+
+    data = delta.to_pyarrow_dataset()
+    condition = None
+    for name, value in equal.items():
+        if value is not None:
+            test = pc.field(name) == value
+            condition = test if condition is None else condition & test
+    rows: list[dict[str, Any]] = data.to_table(filter=condition).sort_by("event_timestamp").to_pylist()
+    for row in rows:
+        row["details"] = json.loads(row["details"] or "{}")
+    return rows
+
+
+def close_lost_step(
+    settings: Settings, *, run_id: str, attempt: int, step: str, layer: str | None, hour: str | None, error: str
+) -> bool:
+    """Record a step as failed that ended without a word, as when its process was killed.
+
+    True when a row was written; False when the step had already reported a failure of its own.
+    """
+    lake = Lake(settings.lake)
+    known = read(lake, run_id=run_id, event_type=step, layer=layer)
+    if any(row["attempt"] == attempt and row["status"] == "failed" for row in known):
+        return False
+    log = EventLog(lake, run_id=run_id, hour=hour, strategy="", attempt=attempt)
+    log.add(step, layer, None, status="failed", details={"error": error[:2000]})
+    log.flush()
+    return True
+
+
+def _schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    types = {
+        "STRING": pa.string(),
+        "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+        "DOUBLE": pa.float64(),
+        "BIGINT": pa.int64(),
+        "INT": pa.int32(),
+    }
+    return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+
+
+assert set(COLUMNS) == {f.name for f in fields(Event)}, "an event column has no field"

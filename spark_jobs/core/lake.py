@@ -1,0 +1,105 @@
+"""The lake without a JVM: where tables lie, and what their Delta logs say."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.hours import hour_from_number, hour_number
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One table at one version: its rows, files and bytes."""
+
+    version: int
+    rows: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The lakehouse under ``root``. Paths follow from names; nothing is registered in a catalog."""
+
+    root: str
+
+    def path(self, table: str) -> str:
+        """The folder of a table: silver_orders_enriched lies in silver/orders_enriched."""
+        layer, _, name = table.partition("_")
+        return f"{self.root}/{layer}/{name}"
+
+    def ops(self, table: str) -> str:
+        """The folder of an operations table: event_log or releases."""
+        return f"{self.root}/ops/{table}"
+
+    def quarantine(self, topic: str) -> str:
+        """The folder of the rows rejected from a feed."""
+        return f"{self.root}/quarantine/{topic}"
+
+    @cached_property
+    def landing(self) -> Path:
+        """Where change files land before they are applied."""
+        return Path(self.root) / "landing"
+
+    @cached_property
+    def reports(self) -> Path:
+        """Where validation reports are left."""
+        return Path(self.root) / "reports" / "validation"
+
+    def open(self, path: str, version: int | None = None) -> "DeltaTable | None":
+        """The Delta table at ``path``, or None where there is none (yet)."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        if not Path(path, "_delta_log").is_dir():
+            return None
+        try:
+            return DeltaTable(path, version=version)
+        except TableNotFoundError:
+            return None
+
+    def version(self, table: str) -> int | None:
+        """The current version of ``table``; None when it has not been written."""
+        delta = self.open(self.path(table))
+        return None if delta is None else delta.version()
+
+    def state(self, table: str, version: int | None = None) -> TableState | None:
+        """Rows, files and bytes of ``table`` from the statistics in its log; None when it has not been written."""
+        delta = self.open(self.path(table), version)
+        if delta is None:
+            return None
+        files = delta.get_add_actions(flatten=True).to_pydict() if delta.file_uris() else {}
+        rows = sum(count or 0 for count in files.get("num_records", ()))
+        return TableState(delta.version(), rows, len(files.get("path", ())), sum(files.get("size_bytes", ())))
+
+    def last_commit(self, table: str) -> dict[str, Any]:
+        """What the newest commit of ``table`` says of itself: operation, metrics, user metadata."""
+        delta = self.open(self.path(table))
+        history = delta.history(1) if delta is not None else []
+        return dict(history[0]) if history else {}
+
+    def applied_hour(self, table: str) -> str | None:
+        """The last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
+        delta = self.open(self.path(table))
+        number = None if delta is None else delta.transaction_version(LEDGER)
+        return None if number is None else hour_from_number(number)
+
+    def advance(self, table: str, hour: str) -> None:
+        """Record ``hour`` as applied to a table that had no change in it: a commit without data files."""
+        from deltalake import CommitProperties, Transaction, write_deltalake
+
+        delta = self.open(self.path(table))
+        if delta is None:
+            raise MedallionError(f"{table} has not been loaded: run medallion load")
+        import pyarrow as pa
+
+        nothing = pa.schema(delta.schema().to_arrow()).empty_table()
+        commit = CommitProperties(app_transactions=[Transaction(LEDGER, hour_number(hour))])
+        write_deltalake(delta, nothing, mode="append", commit_properties=commit)

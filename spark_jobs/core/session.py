@@ -1,0 +1,128 @@
+"""The Spark session: one place for every setting, and what each is for. Imports pyspark only when asked."""
+
+import os
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.settings import PROJECT, Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG_SETTINGS = PROJECT / "spark_jobs" / "log4j2.properties"
+
+# Each table's own properties, given when it is created.
+TABLE_PROPERTIES = {
+    # Every reader can open the files: DuckDB, pandas and delta-rs do not apply deletion vectors.
+    "delta.enableDeletionVectors": "false",
+    # Incremental consumers read what changed; overwrites derive it at no cost.
+    "delta.enableChangeDataFeed": "true",
+    # A checkpoint of a small log costs more than replaying the log.
+    "delta.checkpointInterval": "50",
+}
+
+
+def submit_conf(settings: Settings, master: str) -> dict[str, str]:
+    """The Spark settings of a driver on ``master``, for spark-submit's ``--conf`` as for a session of our own.
+
+    Raises MedallionError when Delta's JARs have not been fetched.
+    """
+    jars = sorted(Path(settings.jars).glob("*.jar"))
+    if not jars:
+        raise MedallionError(f"no JARs in {settings.jars}: fetch them with make setup, or set MEDALLION_JARS")
+    # In UTC alone does Delta keep its state between commits; any other zone rebuilds it each time.
+    java = f"-Duser.timezone=UTC -XX:+UseParallelGC -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+    loopback = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    return {
+        **(loopback if master.startswith("local") else {}),
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": java,
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        # One task per core: an hour's work is small, and each task costs more than it carries.
+        "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+        "spark.databricks.delta.snapshotPartitions": "2",
+        # A driver that lives for hours keeps the log of each table in memory between two of them.
+        "spark.databricks.delta.delta.log.cacheRetentionMinutes": "180",
+        # Products, customers and suppliers fit in memory at this size: join without a shuffle.
+        "spark.sql.autoBroadcastJoinThreshold": "64m",
+        "spark.sql.join.preferSortMergeJoin": "false",
+    }
+
+
+def spark_session(settings: Settings, name: str = "medallion") -> "SparkSession":
+    """The session of this process: the one that spark-submit configured, or a new one on ``spark_master``.
+
+    Raises MedallionError when there is no Java, or Spark cannot start.
+    """
+    os.environ.setdefault("TZ", "UTC")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    java_home()
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(name)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it for the driver it configured
+        builder = builder.master(settings.spark_master)
+        for key, value in submit_conf(settings, settings.spark_master).items():
+            builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise MedallionError(f"Spark did not start on {settings.spark_master}: {error}") from error
+
+
+@cache
+def java_home() -> str:
+    """Where Java is, and so exported for Spark. Raises MedallionError, saying how to get it, when there is none."""
+    from shutil import which
+
+    home = os.environ.get("JAVA_HOME", "")
+    if home and Path(home, "bin", "java").exists():
+        return home
+    if found := which("java"):
+        home = str(Path(found).resolve().parents[1])
+    else:
+        known = sorted(Path("/usr/lib/jvm").glob("*/bin/java"))
+        if not known:
+            raise MedallionError("Java is missing: install 17 or newer (apt-get install openjdk-17-jre-headless)")
+        home = str(known[-1].parents[1])
+    os.environ["JAVA_HOME"] = home
+    return home
+
+
+def session_began() -> float:
+    """When this session began to start, in seconds since the epoch: with its JVM where spark-submit started that."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return time.time()
+    import psutil
+
+    jvm = psutil.Process().parent()
+    return time.time() if jvm is None else float(jvm.create_time())
+
+
+class CpuClock:
+    """CPU seconds that this process and its JVM have used. Before the session starts: this process alone."""
+
+    def __init__(self) -> None:
+        self._jvm: int | None = None
+
+    def watch(self, spark: "SparkSession") -> None:
+        """Count the JVM behind ``spark`` from now on."""
+        self._jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+
+    def __call__(self) -> float:
+        seconds = time.process_time()
+        if self._jvm is not None:
+            import psutil
+
+            used = psutil.Process(self._jvm).cpu_times()
+            seconds += used.user + used.system
+        return seconds

@@ -1,0 +1,128 @@
+"""What the lake holds now, read from its logs alone: no Spark session, about a second."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.core import events, releases
+from spark_jobs.core.hours import ONE_HOUR, parse_hour
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
+from spark_jobs.core.settings import Settings
+from spark_jobs.core.table import Feed
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+_COLOURS = {"succeeded": "green", "warned": "yellow", "failed": "red", "skipped": "dim", "not checked": "dim"}
+
+
+def lake_status(settings: Settings) -> dict[str, Any]:
+    """The lake as one object: ``release`` (None before the first) and ``tables``, one entry each.
+
+    A table's rows and version are those of its newest commit; hour is the last one in it, None for the snapshot
+    alone; age_hours is how long ago that hour ended; check is how its last check ended.
+    """
+    lake = Lake(settings.lake)
+    release = releases.latest(lake)
+    checks = {row["table_name"]: row for row in events.read(lake, event_type="check") if row["table_name"]}
+    tables = []
+    for table in registry():
+        state = lake.state(table.name)
+        hour = lake.applied_hour(table.name) if isinstance(table, Feed) else _computed_hour(lake, table.name)
+        check = checks.get(table.name)
+        tables.append(
+            {
+                "table": table.name,
+                "rows": state.rows if state else None,
+                "files": state.files if state else None,
+                "bytes": state.bytes if state else None,
+                "version": state.version if state else None,
+                "published": release.versions.get(table.name) if release else None,
+                "hour": hour,
+                "age_hours": _age(hour),
+                "check": check["status"] if check else "not checked",
+            }
+        )
+    return {"lake": lake.root, "release": vars(release) if release else None, "tables": tables}
+
+
+def status_table(status: Mapping[str, Any]) -> "RichTable":
+    """``lake_status`` for a person to read."""
+    release = status["release"]
+    title = f"lake {status['lake']}: nothing published, run medallion load"
+    if release:
+        what = f"hour {release['hour']}" if release["hour"] else "the snapshot"
+        when = f"{release['published_at']:%Y-%m-%d %H:%M:%S} UTC"
+        title = f"lake {status['lake']}: release {release['release_id']} of {what}, published {when}"
+    grid = _grid(title, ("table", "rows", "MB", "files", "version", "published", "last hour", "age", "check"), 1, 6)
+    for row in status["tables"]:
+        grid.add_row(
+            row["table"],
+            _number(row["rows"]),
+            "-" if row["bytes"] is None else f"{row['bytes'] / 1e6:,.1f}",
+            _number(row["files"]),
+            _number(row["version"]),
+            _number(row["published"]),
+            row["hour"] or "-",
+            "-" if row["age_hours"] is None else f"{row['age_hours']:,.0f} h",
+            _coloured(row["check"]),
+        )
+    return grid
+
+
+def events_table(rows: Sequence[Mapping[str, Any]]) -> "RichTable":
+    """Event rows for a person to read."""
+    names = ("ended (UTC)", "hour", "step", "layer", "table", "strategy", "seconds", "CPU s", "rows in", "rows out")
+    from rich.markup import escape
+
+    grid = _grid(None, (*names, "MB out", "status", "note"), 6, 11)
+    for row in rows:
+        details = row["details"]
+        grid.add_row(
+            f"{row['event_timestamp']:%m-%d %H:%M:%S}",
+            row["hour"] or "-",
+            row["event_type"],
+            row["layer"] or "",
+            row["table_name"] or "",
+            row["strategy"],
+            f"{row['seconds']:.2f}",
+            "" if row["cpu_seconds"] is None else f"{row['cpu_seconds']:.2f}",
+            _number(row["rows_in"]),
+            _number(row["rows_out"]),
+            "" if row["bytes_out"] is None else f"{row['bytes_out'] / 1e6:,.2f}",
+            _coloured(row["status"]),
+            escape((details.get("error") or details.get("note") or "")[:60]),
+        )
+    return grid
+
+
+def _grid(title: str | None, names: Sequence[str], first_number: int, last_number: int) -> "RichTable":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+
+    grid = RichTable(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for position, name in enumerate(names):
+        is_number = first_number <= position < last_number
+        grid.add_column(name, justify="right" if is_number else "left", no_wrap=True)
+    return grid
+
+
+def _computed_hour(lake: Lake, table: str) -> str | None:
+    metadata = json.loads(lake.last_commit(table).get("userMetadata") or "{}")
+    hour: str | None = metadata.get("hour")
+    return hour
+
+
+def _age(hour: str | None) -> float | None:
+    """Hours since ``hour`` ended."""
+    return None if hour is None else (datetime.now(UTC) - parse_hour(hour)) / ONE_HOUR - 1
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _coloured(status: str) -> str:
+    return f"[{_COLOURS.get(status, 'default')}]{status}[/]"

@@ -1,0 +1,314 @@
+"""The steps of an hourly refresh, each idempotent and each its own rows in the event log.
+
+A DAG task runs one step in a process of its own; ``medallion refresh`` runs all of them in one Spark session.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.core import bronze, ledger, releases
+from spark_jobs.core.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
+from spark_jobs.core.events import Event, EventLog
+from spark_jobs.core.hours import parse_hour
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.refresh import refresh_full, side_by_side
+from spark_jobs.core.registry import Registry, registry
+from spark_jobs.core.session import CpuClock, session_began, spark_session
+from spark_jobs.core.settings import Settings
+from spark_jobs.core.table import LAYERS, Feed, Layer, Table
+from spark_jobs.source.root import change_files, open_source
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STRATEGIES = ("full",)
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One refresh of one hour. hour: None for the next in line. attempt counts from 1."""
+
+    settings: Settings
+    hour: str | None
+    run_id: str
+    attempt: int = 1
+    strategy: str = "full"
+
+    def __post_init__(self) -> None:
+        if self.hour is not None:
+            parse_hour(self.hour)
+        if self.strategy not in STRATEGIES:
+            raise UsageError(f"strategy {self.strategy[:40]!r} is unknown: choose {', '.join(STRATEGIES)}")
+
+    @property
+    def required_hour(self) -> str:
+        """The hour, for steps that cannot choose one. Raises UsageError when there is none."""
+        if self.hour is None:
+            raise UsageError("this step needs --hour, as YYYY-MM-DDTHH")
+        return self.hour
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a step ended: ``succeeded``, ``skipped`` (nothing left to do) or ``warned``, for which hour, and a note."""
+
+    status: str
+    message: str
+    hour: str | None
+
+
+class Driver:
+    """What the steps of one process share: the lake, the tables, one Spark session, started when first needed."""
+
+    def __init__(self, settings: Settings, report: Report = print) -> None:
+        self.settings = settings
+        self.lake = Lake(settings.lake)
+        self.tables: Registry = registry()
+        self.report = report
+        self.cpu = CpuClock()
+
+    @cached_property
+    def _session(self) -> "SparkSession":
+        spark = spark_session(self.settings)
+        self.cpu.watch(spark)
+        return spark
+
+    def spark(self, log: EventLog) -> "SparkSession":
+        """The session; starting it is an event of ``log``."""
+        if "_session" in vars(self):
+            return self._session
+        with log.timed("session") as event:
+            began = session_began()
+            spark = self._session
+            event.details = {"spark": spark.version, "master": spark.sparkContext.master}
+            event.started_at = datetime.fromtimestamp(began, UTC)
+            event.seconds, event.cpu_seconds = time() - began, self.cpu()
+        return spark
+
+    def stop(self) -> None:
+        """End the session if it was started."""
+        if "_session" in vars(self):
+            self._session.stop()
+            del self._session
+
+
+def run_step(name: str, run: Run, layer: str | None = None, driver: Driver | None = None) -> Outcome:
+    """Run one step and append its events to the event log, also when it fails.
+
+    name: land, apply, refresh, check or publish; layer: for refresh silver or gold, for check any.
+    Raises UsageError for an unknown step or layer, HourNotAvailable when the source does not have the hour,
+    CheckFailed when a critical expectation does not hold, MedallionError for the rest.
+    """
+    work, layers = _STEPS.get(name, (None, ()))
+    if work is None:
+        raise UsageError(f"step {name[:40]!r} is unknown: choose {', '.join(_STEPS)}")
+    if layers and layer not in layers:
+        raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
+    driver = driver or Driver(run.settings)
+    log = EventLog(driver.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
+    with _flushed(log):
+        return work(driver, run, log, layer)
+
+
+def refresh_hour(run: Run, driver: Driver) -> Outcome:
+    """One hour, landed to published, in this process: what one DAG run does.
+
+    Errors as for run_step. An hour that is published already is skipped.
+    """
+    outcome = run_step("land", run, driver=driver)
+    if outcome.status == "skipped":
+        return outcome
+    run = replace(run, hour=outcome.hour)
+    warned = False
+    for layer in LAYERS:
+        if layer == "bronze":
+            run_step("apply", run, driver=driver)
+        else:
+            run_step("refresh", run, layer, driver)
+        warned |= run_step("check", run, layer, driver).status == "warned"
+    outcome = run_step("publish", run, driver=driver)
+    return replace(outcome, status="warned") if warned else outcome
+
+
+def load(run: Run, driver: Driver) -> Outcome:
+    """The snapshot into Bronze, the first full Silver and Gold, and the first release.
+
+    Raises UsageError when the lake has been loaded already, MedallionError when the snapshot cannot be used.
+    """
+    lake = driver.lake
+    if releases.latest(lake) is not None:
+        raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
+    log = EventLog(lake, run_id=run.run_id, hour=None, strategy=run.strategy, attempt=run.attempt)
+    with _flushed(log):
+        source = open_source(run.settings)
+        snapshots = {feed.name: bronze.snapshot_folder(source, feed, lake) for feed in driver.tables.feeds}
+        spark = driver.spark(log)
+        with _layer_event(driver, log, "apply", "bronze") as event:
+            for feed in driver.tables.feeds:
+                with log.timed("apply", "bronze", feed.name, cpu=driver.cpu) as one:
+                    bronze.load_feed(spark, lake, feed, snapshots[feed.name])
+                    _fill_from_state(one, lake, feed.name)
+                driver.report(f"bronze  {feed.name}  {one.rows_out:,} rows  {one.seconds:.1f} s")
+                event.rows_out = (event.rows_out or 0) + (one.rows_out or 0)
+        _check(driver, run, log, "bronze")
+        for layer in LAYERS[1:]:
+            _refresh(driver, run, log, layer)
+            _check(driver, run, log, layer)
+        return _publish(driver, run, log, None)
+
+
+def _land(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+    with log.timed("land", "bronze", cpu=driver.cpu) as event:
+        source = open_source(run.settings)
+        files = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
+        applied = ledger.applied_hour(driver.lake, driver.tables)
+        landed = run.hour is not None and ledger.read_manifest(driver.lake, run.hour) is not None
+        try:
+            hour = ledger.in_line(run.hour, applied, files, landed)
+        except HourNotAvailable as reason:
+            event.status, event.details["note"] = "skipped", str(reason)
+            log.flush()
+            raise
+        log.hour = hour
+        if applied is not None and hour <= applied:
+            event.status = "skipped"
+            release = releases.latest(driver.lake)
+            if release is not None and release.hour is not None and release.hour >= hour:
+                event.details["note"] = note = f"hour {hour} is published already: nothing to do"
+                return _told(driver, Outcome("skipped", note, hour))
+            event.details["note"] = note = f"hour {hour} is in Bronze already, but not published: going on from there"
+            return _told(driver, Outcome("succeeded", note, hour))
+        manifest = bronze.land_hour(source, driver.lake, hour, files[hour])
+        event.bytes_out = sum(file.bytes for file in manifest.files.values())
+        event.details["files"] = {topic: vars(file) for topic, file in manifest.files.items()}
+    size = event.bytes_out / 1e6
+    return _told(driver, Outcome("succeeded", f"landed {len(manifest.files)} files, {size:.1f} MB of {hour}", hour))
+
+
+def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+    hour, feeds = run.required_hour, driver.tables.feeds
+    spark = driver.spark(log)
+    with _layer_event(driver, log, "apply", "bronze") as event:
+        decoded = bronze.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
+        for feed in feeds:
+            if feed.name in decoded:
+                bronze.quarantine(driver.lake, feed, hour, run.run_id, decoded[feed.name])
+
+        def work(feed: Feed) -> bronze.Applied | None:
+            with log.timed("apply", "bronze", feed.name) as one:
+                done = bronze.apply_feed(spark, driver.lake, feed, hour, decoded.get(feed.name))
+                _fill_applied(one, done)
+                return done
+
+        with bronze.in_parallel(spark) as pool:
+            results = [done for done in pool.map(work, feeds) if done is not None]
+        bronze.forget_decoded(driver.lake, hour)
+        event.rows_in = sum(done.lines for done in results)
+        event.rows_out = sum(done.changed for done in results)
+        event.bytes_out = sum(done.bytes for done in results)
+        rejected = sum(done.rejected for done in results)
+        event.details["rejected"] = rejected
+        if not results:
+            event.status = "skipped"
+    message = f"applied {event.rows_in:,} lines of {hour}, {event.rows_out:,} rows changed"
+    if rejected:
+        event.status = "warned"
+        message += f"; {rejected} bad lines are in {driver.lake.root}/quarantine"
+    return _told(driver, Outcome(event.status, message, hour))
+
+
+def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
+    chosen: Layer = "gold" if layer == "gold" else "silver"
+    spark = driver.spark(log)
+    tables = driver.tables.queries(chosen)
+    with _layer_event(driver, log, "refresh", chosen) as event:
+        event.rows_in = event.rows_out = event.bytes_out = 0
+
+        def work(table: Table) -> None:
+            with log.timed("refresh", chosen, table.name) as one:
+                written = refresh_full(spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
+                one.rows_in, one.rows_out, one.bytes_out = written.rows_in, written.rows_out, written.bytes_out
+                one.details = {"version": written.version, "inputs": dict(written.inputs)}
+            event.rows_out = (event.rows_out or 0) + written.rows_out
+            event.bytes_out = (event.bytes_out or 0) + written.bytes_out
+            driver.report(f"{chosen}  {table.name}  {written.rows_out:,} rows  {one.seconds:.1f} s")
+
+        side_by_side(spark, tables, work)
+    return Outcome("succeeded", f"refreshed {len(tables)} {chosen} tables", run.hour)
+
+
+def _check(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
+    raise NotImplementedError
+
+
+def _publish(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+    with log.timed("publish", cpu=driver.cpu) as event:
+        versions = {}
+        for table in driver.tables:
+            version = driver.lake.version(table.name)
+            if version is None:
+                raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
+            versions[table.name] = version
+        last = releases.latest(driver.lake)
+        if last is not None and last.hour == run.hour and dict(last.versions) == versions:
+            event.status, event.details["note"] = "skipped", f"release {last.release_id} names these versions already"
+            return _told(driver, Outcome("skipped", event.details["note"], run.hour))
+        release = releases.publish(
+            driver.lake, hour=run.hour, run_id=run.run_id, strategy=run.strategy, versions=versions
+        )
+        event.details = {"release_id": release.release_id, "versions": versions}
+    what = f"hour {run.hour}" if run.hour else "the snapshot"
+    return _told(driver, Outcome("succeeded", f"published {what} as release {release.release_id}", run.hour))
+
+
+_Work = Callable[[Driver, Run, EventLog, str | None], Outcome]
+_STEPS: dict[str, tuple[_Work, tuple[str, ...]]] = {
+    "land": (_land, ()),
+    "apply": (_apply, ()),
+    "refresh": (_refresh, LAYERS[1:]),
+    "check": (_check, LAYERS),
+    "publish": (_publish, ()),
+}
+
+
+@contextmanager
+def _flushed(log: EventLog) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        log.flush()
+
+
+@contextmanager
+def _layer_event(driver: Driver, log: EventLog, event_type: str, layer: Layer) -> Iterator[Event]:
+    """The event of a whole layer, which has the process to itself and so knows its CPU seconds."""
+    with log.timed(event_type, layer, cpu=driver.cpu) as event:
+        yield event
+
+
+def _told(driver: Driver, outcome: Outcome) -> Outcome:
+    driver.report(outcome.message)
+    return outcome
+
+
+def _fill_from_state(event: Event, lake: Lake, table: str) -> None:
+    if state := lake.state(table):
+        event.rows_in = event.rows_out = state.rows
+        event.bytes_out = state.bytes
+
+
+def _fill_applied(event: Event, done: bronze.Applied | None) -> None:
+    if done is None:
+        event.status, event.details["note"] = "skipped", "the table has this hour already"
+        return
+    event.rows_in, event.rows_out, event.bytes_out = done.lines, done.changed, done.bytes
+    counts: dict[str, Any] = {"inserted": done.inserted, "updated": done.updated, "deleted": done.deleted}
+    event.details = counts | {"rejected": done.rejected}
+    if done.rejected:
+        event.status = "warned"

@@ -1,0 +1,58 @@
+"""How long the stock of each sold product lasts, against its supplier's lead time. One row per product_id."""
+
+from expectations.vocabulary import at_least, in_set, not_null
+from spark_jobs.core.table import Table
+
+TABLE = Table(
+    keys=("product_id",),
+    expect=(
+        at_least("units_sold", 1),
+        not_null("avg_daily_units"),
+        not_null("stock_risk_level"),
+        in_set("stock_risk_level", ("CRITICAL", "WARNING", "OK")),
+        at_least("total_stock_all_warehouses", 0, severity="warning"),
+        at_least("net_revenue", 0, severity="warning"),
+    ),
+    query="""
+        WITH stock AS (
+            SELECT
+                product_id, product_name, category, brand, supplier_name, lead_time_days,
+                SUM(current_stock) AS total_stock
+            FROM {silver_inventory_current}
+            GROUP BY product_id, product_name, category, brand, supplier_name, lead_time_days
+        ),
+        sales AS (
+            SELECT
+                product_id,
+                SUM(quantity) AS units_sold,
+                COUNT(DISTINCT CAST(order_created_at AS DATE)) AS days_sold,
+                SUM(line_net_revenue) AS net_revenue,
+                SUM(line_gross_margin) AS gross_margin
+            FROM {silver_confirmed_order_items}
+            GROUP BY product_id
+        ),
+        cover AS (
+            -- days of stock < 1.5 x lead time is stock x days x 2 < 3 x lead time x units. Compared so, in whole
+            -- numbers too wide to overflow, a product exactly on a border is not below it; 35 / (14 / 3) < 7.5 is
+            SELECT
+                t.*, s.units_sold, s.days_sold, s.net_revenue, s.gross_margin,
+                CAST(t.total_stock AS DECIMAL(19, 0)) * s.days_sold AS stock_days,
+                CAST(t.lead_time_days AS DECIMAL(10, 0)) * s.units_sold AS lead_units
+            FROM stock AS t
+            INNER JOIN sales AS s ON s.product_id = t.product_id
+        )
+        SELECT
+            product_id, product_name, category, brand, supplier_name, lead_time_days,
+            total_stock AS total_stock_all_warehouses,
+            units_sold,
+            CAST(units_sold AS DOUBLE) / days_sold AS avg_daily_units,
+            CASE WHEN units_sold > 0 THEN CAST(stock_days AS DOUBLE) / units_sold END AS days_of_stock_remaining,
+            CASE
+                WHEN units_sold > 0 AND 2 * stock_days < 3 * lead_units THEN 'CRITICAL'
+                WHEN units_sold > 0 AND stock_days < 3 * lead_units THEN 'WARNING'
+                ELSE 'OK'
+            END AS stock_risk_level,
+            net_revenue, gross_margin
+        FROM cover
+    """,
+)

@@ -1,0 +1,21 @@
+"""The products whose stock ends before a reorder can arrive: those at risk CRITICAL. One row per product_id."""
+
+from expectations.vocabulary import in_set, not_null
+from spark_jobs.core.table import Table
+
+TABLE = Table(
+    keys=("product_id",),
+    expect=(
+        not_null("stock_risk_level"),
+        in_set("stock_risk_level", ("CRITICAL",)),
+        not_null("lead_time_days"),
+    ),
+    query="""
+        SELECT
+            product_id, product_name, category, brand, supplier_name, lead_time_days,
+            total_stock_all_warehouses, units_sold, avg_daily_units, days_of_stock_remaining, stock_risk_level,
+            net_revenue, gross_margin
+        FROM {gold_inventory_risk}
+        WHERE stock_risk_level = 'CRITICAL'
+    """,
+)

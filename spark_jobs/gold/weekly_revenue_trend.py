@@ -1,0 +1,60 @@
+"""Revenue by week and category, with its change, moving averages and sum of the year. One row per week_start and category.
+
+A week is an ISO week and belongs to the year of its Monday.
+"""
+
+from expectations.vocabulary import at_least, not_null
+from spark_jobs.core.table import Table
+
+TABLE = Table(
+    keys=("week_start", "category"),
+    nullable_keys=("category",),
+    expect=(
+        at_least("order_count", 1),
+        at_least("units_sold", 1),
+        not_null("weekly_net_revenue"),
+        not_null("revenue_4wk_moving_avg"),
+        not_null("cumulative_ytd_revenue"),
+        at_least("weekly_net_revenue", 0, severity="warning"),
+    ),
+    query="""
+        WITH weeks AS (
+            SELECT
+                DATE_TRUNC('WEEK', order_created_at) AS week_start,
+                category,
+                SUM(line_net_revenue) AS weekly_net_revenue,
+                SUM(line_gross_margin) AS weekly_gross_margin,
+                COUNT(DISTINCT order_id) AS order_count,
+                SUM(quantity) AS units_sold
+            FROM {silver_confirmed_order_items}
+            GROUP BY DATE_TRUNC('WEEK', order_created_at), category
+        ),
+        weeks_with_previous AS (
+            SELECT
+                week_start, category, weekly_net_revenue, weekly_gross_margin, order_count, units_sold,
+                LAG(weekly_net_revenue) OVER (PARTITION BY category ORDER BY week_start) AS previous_net_revenue
+            FROM weeks
+        )
+        SELECT
+            week_start, category, weekly_net_revenue, weekly_gross_margin, order_count, units_sold,
+            weekly_net_revenue - previous_net_revenue AS revenue_wow_change,
+            CAST(weekly_net_revenue - previous_net_revenue AS DOUBLE)
+                / CAST(NULLIF(previous_net_revenue, 0) AS DOUBLE) AS revenue_wow_pct_change,
+            CAST(SUM(weekly_net_revenue) OVER last_4_weeks AS DOUBLE)
+                / COUNT(weekly_net_revenue) OVER last_4_weeks AS revenue_4wk_moving_avg,
+            CAST(SUM(weekly_gross_margin) OVER last_4_weeks AS DOUBLE)
+                / NULLIF(COUNT(weekly_gross_margin) OVER last_4_weeks, 0) AS margin_4wk_moving_avg,
+            SUM(weekly_net_revenue) OVER year_to_date AS cumulative_ytd_revenue
+        FROM weeks_with_previous
+        WINDOW
+            -- a range of dates, not of rows: a category may have no sale in a week
+            last_4_weeks AS (
+                PARTITION BY category ORDER BY week_start
+                RANGE BETWEEN INTERVAL '21' DAY PRECEDING AND CURRENT ROW
+            ),
+            year_to_date AS (
+                PARTITION BY category, EXTRACT(YEAR FROM week_start) ORDER BY week_start
+                RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            )
+    """,
+)

@@ -1,0 +1,10 @@
+"""What spark-submit runs: the same commands as ``medallion``, inside a session it has configured."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from spark_jobs.core.cli import main  # noqa: E402 (the project is not installed on every driver)
+
+main()
