@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.core.decode import DELETED, LINE, Decoded, arrow_type, decode_file
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.hours import hour_number
-from spark_jobs.core.lake import LEDGER, Lake
+from spark_jobs.core.lake import LEDGER, Lake, state_of
 from spark_jobs.core.ledger import Manifest, read_manifest, write_manifest
 from spark_jobs.core.session import TABLE_PROPERTIES
 from spark_jobs.core.table import Feed
@@ -83,9 +83,9 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Path) -> 
     builder.property("delta.dataSkippingStatsColumns", ",".join(feed.keys)).execute()
 
     rows = spark.read.format("delta").load(str(snapshot)).select(*(c.name for c in feed.columns))
-    state = lake.open(str(snapshot))
-    count = sum(n or 0 for n in state.get_add_actions(flatten=True).to_pydict()["num_records"]) if state else 0
-    ordered = rows.repartitionByRange(max(1, count // _ROWS_PER_FILE), *feed.keys).sortWithinPartitions(*feed.keys)
+    delta = lake.open(str(snapshot))
+    files = 1 + (state_of(delta).rows if delta else 0) // _ROWS_PER_FILE
+    ordered = rows.repartitionByRange(files, *feed.keys).sortWithinPartitions(*feed.keys)
     ordered.write.format("delta").mode("append").save(path)
 
 

@@ -236,5 +236,5 @@ def _print(renderable: Any) -> None:
 
     console = Console()
     if not console.is_terminal:
-        console = Console(width=200)
+        console = Console(width=240)
     console.print(renderable)

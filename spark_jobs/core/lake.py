@@ -24,6 +24,15 @@ class TableState:
     bytes: int
 
 
+def state_of(delta: "DeltaTable") -> TableState:
+    """Rows, files and bytes of a table as it was opened, from the statistics in its log."""
+    import pyarrow as pa
+
+    files = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
+    rows = sum(count or 0 for count in files.get("num_records", ()))
+    return TableState(delta.version(), rows, len(files["path"]), sum(files["size_bytes"]))
+
+
 @dataclass(frozen=True)
 class Lake:
     """The lakehouse under ``root``. Paths follow from names; nothing is registered in a catalog."""
@@ -75,9 +84,7 @@ class Lake:
         delta = self.open(self.path(table), version)
         if delta is None:
             return None
-        files = delta.get_add_actions(flatten=True).to_pydict() if delta.file_uris() else {}
-        rows = sum(count or 0 for count in files.get("num_records", ()))
-        return TableState(delta.version(), rows, len(files.get("path", ())), sum(files.get("size_bytes", ())))
+        return state_of(delta)
 
     def last_commit(self, table: str) -> dict[str, Any]:
         """What the newest commit of ``table`` says of itself: operation, metrics, user metadata."""

@@ -45,6 +45,7 @@ def submit_conf(settings: Settings, master: str) -> dict[str, str]:
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": java,
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         # One task per core: an hour's work is small, and each task costs more than it carries.
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
@@ -62,8 +63,9 @@ def spark_session(settings: Settings, name: str = "medallion") -> "SparkSession"
 
     Raises MedallionError when there is no Java, or Spark cannot start.
     """
-    os.environ.setdefault("TZ", "UTC")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if settings.spark_master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     java_home()
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession

@@ -74,19 +74,17 @@ def status_table(status: Mapping[str, Any]) -> "RichTable":
 
 def events_table(rows: Sequence[Mapping[str, Any]]) -> "RichTable":
     """Event rows for a person to read."""
-    names = ("ended (UTC)", "hour", "step", "layer", "table", "strategy", "seconds", "CPU s", "rows in", "rows out")
     from rich.markup import escape
 
-    grid = _grid(None, (*names, "MB out", "status", "note"), 6, 11)
+    names = ("ended (UTC)", "hour", "step", "table", "seconds", "CPU s", "rows in", "rows out", "MB out")
+    grid = _grid(None, (*names, "status", "note"), 4, 9)
     for row in rows:
         details = row["details"]
         grid.add_row(
             f"{row['event_timestamp']:%m-%d %H:%M:%S}",
             row["hour"] or "-",
             row["event_type"],
-            row["layer"] or "",
-            row["table_name"] or "",
-            row["strategy"],
+            row["table_name"] or row["layer"] or "",
             f"{row['seconds']:.2f}",
             "" if row["cpu_seconds"] is None else f"{row['cpu_seconds']:.2f}",
             _number(row["rows_in"]),

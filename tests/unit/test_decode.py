@@ -1,0 +1,140 @@
+"""Change files: every line becomes a typed change or a rejected line with its number and reason."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs.core.decode import Decoded, decode_file
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.table import Feed
+
+FEED = Feed(
+    name="bronze_things",
+    keys=("id",),
+    schema="""
+        id BIGINT NOT NULL, name STRING, price DECIMAL(6,2), quantity INT NOT NULL, sold BOOLEAN, day DATE,
+        seen_at TIMESTAMP
+    """,
+)
+
+
+@pytest.fixture
+def decode(tmp_path: Path) -> Any:
+    def run(content: str | bytes) -> tuple[Decoded, list[dict[str, Any]]]:
+        path = tmp_path / "2025-11-30T00.json"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        result = decode_file(path, FEED, tmp_path / "decoded.parquet")
+        return result, pq.read_table(tmp_path / "decoded.parquet").to_pylist()
+
+    return run
+
+
+def insert(**row: Any) -> str:
+    return json.dumps({"insert": {"id": 1, "quantity": 1} | row}) + "\n"
+
+
+def test_a_line_becomes_a_typed_change_with_its_number(decode: Any) -> None:
+    result, changes = decode("\n" + insert(name="x", price=1.5, sold=True, day="2024-02-29") + '{"delete": {"id": 7}}')
+    assert (result.lines, result.changes, result.rejected) == (2, 2, [])
+    assert changes[0] == {
+        "_line": 2,
+        "_deleted": False,
+        "id": 1,
+        "name": "x",
+        "price": Decimal("1.50"),
+        "quantity": 1,
+        "sold": True,
+        "day": date(2024, 2, 29),
+        "seen_at": None,
+    }
+    assert (changes[1]["_line"], changes[1]["_deleted"], changes[1]["id"]) == (3, True, 7)
+
+
+@pytest.mark.parametrize("price", [12.3, "12.3", "12.30", "12.300"])
+def test_a_decimal_is_a_number_or_a_string(decode: Any, price: Any) -> None:
+    assert decode(insert(price=price))[1][0]["price"] == Decimal("12.30")
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2025-11-30T01:02:03", datetime(2025, 11, 30, 1, 2, 3, tzinfo=UTC)),
+        ("2025-11-30 01:02:03Z", datetime(2025, 11, 30, 1, 2, 3, tzinfo=UTC)),
+        ("2025-11-30T01:02:03.123456789Z", datetime(2025, 11, 30, 1, 2, 3, 123456, tzinfo=UTC)),
+        ("2025-11-30T01:02:03.5", datetime(2025, 11, 30, 1, 2, 3, 500000, tzinfo=UTC)),
+        ("2025-11-30T01:02:03+02:00", datetime(2025, 11, 29, 23, 2, 3, tzinfo=UTC)),
+    ],
+)
+def test_a_timestamp_is_utc_unless_it_says_otherwise(decode: Any, text: str, moment: datetime) -> None:
+    assert decode(insert(seen_at=text))[1][0]["seen_at"] == moment
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("nonsense\n", "not JSON"),
+        ('{"insert": {"id": 1, "price": NaN, "quantity": 1}}\n', "NaN is not a JSON number"),
+        ('{"insert": {"id": 1, "id": 2, "quantity": 1}}\n', "the same column stands there twice"),
+        ("[1]\n", "not an object with either insert or delete"),
+        ('{"insert": {}, "delete": {}}\n', "not an object with either insert or delete"),
+        ('{"upsert": {"id": 1}}\n', "operation 'upsert' is neither insert nor delete"),
+        ('{"insert": 1}\n', "insert holds no row"),
+        (insert(id=None), "id is null but must have a value"),
+        (insert(quantity=None), "quantity is null but must have a value"),
+        ('{"delete": {"quantity": 1}}\n', "id is null but must have a value"),
+        (insert(id="1"), "id: '1' is not a BIGINT"),
+        (insert(id=True), "id: 'True' is not a BIGINT"),
+        (insert(quantity=1 << 31), "quantity: '2147483648' is not a INT"),
+        (insert(quantity=1.0), "quantity: '1.0' is not a INT"),
+        (insert(price="1.234"), "price: '1.234' is not a DECIMAL(6,2)"),
+        (insert(price=10000), "price: '10000' is not a DECIMAL(6,2)"),
+        (insert(price="much"), "price: 'much' is not a DECIMAL(6,2)"),
+        (insert(name=5), "name: '5' is not a STRING"),
+        (insert(name="a\0b"), "name: 'a\\x00b' is not a STRING"),
+        (insert(sold="true"), "sold: 'true' is not a BOOLEAN"),
+        (insert(day="2025-02-29"), "day: '2025-02-29' is not a DATE"),
+        (insert(seen_at="yesterday"), "seen_at: 'yesterday' is not a TIMESTAMP"),
+        (insert(seen_at="2025-11-30T25:00:00"), "seen_at: '2025-11-30T25:00:00' is not a TIMESTAMP"),
+        (insert(colour="red"), "unknown column colour: declare it in spark_jobs/bronze/things.py to take it in"),
+        (insert(name="x" * (1 << 20)), "longer than 1048576 bytes"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_rejected_whole(decode: Any, line: str, reason: str) -> None:
+    result, changes = decode(insert(id=41) + line + insert(id=43))
+    assert [change["id"] for change in changes] == [41, 43]
+    assert [(number, why) for number, why, _ in result.rejected] == [(2, reason)]
+
+
+def test_a_rejected_line_is_kept_as_it_came(decode: Any) -> None:
+    assert decode(b'{"insert": \xff}\n')[0].rejected == [(1, "not JSON", '{"insert": \\xff}\n')]
+
+
+def test_a_delete_needs_its_key_alone(decode: Any) -> None:
+    result, changes = decode('{"delete": {"id": 1}}\n')
+    assert (result.rejected, changes[0]["quantity"]) == ([], None)
+
+
+@pytest.mark.parametrize("cut", ['{"insert": {"id": 2, "qua', b'{"insert": {"id": 2, "name": "\xc3'])
+def test_a_file_cut_off_in_the_middle_of_a_line_is_refused(decode: Any, cut: str | bytes) -> None:
+    whole = insert().encode()
+    with pytest.raises(MedallionError, match="cut off in the middle of line 2"):
+        decode(whole + (cut if isinstance(cut, bytes) else cut.encode()))
+
+
+def test_a_last_line_without_line_end_counts_when_it_is_whole(decode: Any) -> None:
+    assert decode(insert(id=1) + insert(id=2).rstrip())[0].changes == 2
+
+
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_an_empty_file_is_an_hour_without_changes(decode: Any, content: str) -> None:
+    result, changes = decode(content)
+    assert (result.lines, changes) == (0, [])
+
+
+def test_a_byte_order_mark_is_not_part_of_the_first_line(decode: Any) -> None:
+    assert decode(b"\xef\xbb\xbf" + insert().encode())[0].changes == 1

@@ -1,0 +1,90 @@
+"""The event log: one row per step, failed ones too, without a JVM."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.core import events
+from spark_jobs.core.events import EventLog
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.settings import Settings
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path))
+
+
+def log(lake: Lake, run_id: str = "run", hour: str = "2025-11-30T00", attempt: int = 1) -> EventLog:
+    return EventLog(lake, run_id=run_id, hour=hour, strategy="full", attempt=attempt)
+
+
+def test_a_step_is_one_row_with_its_seconds_and_metrics(lake: Lake) -> None:
+    one = log(lake)
+    with one.timed("refresh", "silver", "silver_customers", cpu=iter([1.0, 3.5]).__next__) as event:
+        event.rows_in, event.rows_out, event.bytes_out = 10, 9, 800
+        event.details["version"] = 4
+    one.flush()
+    (row,) = events.read(lake)
+    assert list(row) == list(events.COLUMNS)
+    assert (row["event_type"], row["layer"], row["table_name"]) == ("refresh", "silver", "silver_customers")
+    assert (row["run_id"], row["hour"], row["strategy"], row["status"]) == (
+        "run",
+        "2025-11-30T00",
+        "full",
+        "succeeded",
+    )
+    assert (row["rows_in"], row["rows_out"], row["bytes_out"], row["cpu_seconds"]) == (10, 9, 800, 2.5)
+    assert row["seconds"] > 0 and row["started_at"] <= row["event_timestamp"]
+    assert row["details"] == {"version": 4}
+
+
+def test_a_failed_step_is_a_row_too_and_still_fails(lake: Lake) -> None:
+    one = log(lake)
+    with pytest.raises(ValueError, match="no such"), one.timed("apply", "bronze"):
+        raise ValueError("no such\n  table")
+    one.flush()
+    (row,) = events.read(lake)
+    assert (row["status"], row["details"]["error"]) == ("failed", "no such table")
+
+
+def test_a_flush_is_one_commit_and_an_empty_one_none(lake: Lake) -> None:
+    one = log(lake)
+    for table in ("a", "b", "c"):
+        with one.timed("refresh", "gold", table):
+            pass
+    one.flush()
+    one.flush()
+    delta = lake.open(lake.ops("event_log"))
+    assert delta is not None and (delta.version(), len(events.read(lake))) == (0, 3)
+
+
+def test_rows_are_filtered_by_what_is_asked_for(lake: Lake) -> None:
+    for hour, run in (("2025-11-30T00", "a"), ("2025-11-30T01", "b")):
+        one = log(lake, run, hour)
+        with one.timed("land"):
+            pass
+        one.flush()
+    assert [row["run_id"] for row in events.read(lake, hour="2025-11-30T01", run_id=None)] == ["b"]
+
+
+def test_before_anything_ran_there_are_no_rows(lake: Lake) -> None:
+    assert events.read(lake) == []
+
+
+def test_a_step_that_was_killed_is_closed_once_as_failed(lake: Lake) -> None:
+    def close(attempt: int) -> bool:
+        return events.close_lost_step(
+            Settings(lake=lake.root),
+            run_id="run",
+            attempt=attempt,
+            step="refresh",
+            layer="silver",
+            hour="2025-11-30T00",
+            error="killed",
+        )
+
+    assert close(1)
+    assert not close(1), "a failure that is known is not reported twice"
+    assert close(2), "the next attempt's failure is another one"
+    assert [row["attempt"] for row in events.read(lake, status="failed")] == [1, 2]

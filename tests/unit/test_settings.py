@@ -1,0 +1,41 @@
+"""Settings: from the environment, and clear when a value cannot be used."""
+
+import pytest
+
+from spark_jobs.core.errors import UsageError
+from spark_jobs.core.settings import Settings
+
+
+def test_without_an_environment_the_defaults_hold() -> None:
+    assert Settings.from_environment({}) == Settings()
+
+
+def test_each_variable_is_read() -> None:
+    found = Settings.from_environment(
+        {
+            "MEDALLION_LAKE": "/data/lake/",
+            "MEDALLION_SOURCE": "s3://bucket/prefix/",
+            "MEDALLION_SPARK_MASTER": "local[2]",
+            "MEDALLION_S3_ENDPOINT": "http://localhost:9000",
+            "MEDALLION_S3_ANONYMOUS": "true",
+            "MEDALLION_MAX_BAD_LINES": "0.5",
+        }
+    )
+    assert (found.lake, found.source) == ("/data/lake", "s3://bucket/prefix")
+    assert (found.spark_master, found.s3_endpoint) == ("local[2]", "http://localhost:9000")
+    assert (found.s3_anonymous, found.max_bad_lines) == (True, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("MEDALLION_SOURCE", "ftp://x/y"),
+        ("MEDALLION_LAKE", "s3://x/y"),
+        ("MEDALLION_S3_ANONYMOUS", "perhaps"),
+        ("MEDALLION_MAX_BAD_LINES", "2"),
+        ("MEDALLION_MAX_BAD_LINES", "few"),
+    ],
+)
+def test_a_value_that_cannot_be_used_names_its_variable(variable: str, value: str) -> None:
+    with pytest.raises(UsageError, match=variable):
+        Settings.from_environment({variable: value})

@@ -1,0 +1,67 @@
+"""Reading a source: what it lists, and copies that are whole or not there."""
+
+import hashlib
+import io
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from spark_jobs.core.errors import MedallionError, UsageError
+from spark_jobs.core.settings import Settings
+from spark_jobs.source.root import FolderSource, change_files, copy_file, open_source
+
+
+def put(root: Path, name: str, content: str = "x") -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(content)
+
+
+def test_hours_are_listed_in_order_with_the_files_of_known_feeds(tmp_path: Path) -> None:
+    put(tmp_path, "cdc/orders/2025-11-30T01.json")
+    put(tmp_path, "cdc/orders/2025-11-30T00.json")
+    put(tmp_path, "cdc/suppliers/2025-11-30T01.json")
+    for stray in ("cdc/orders/readme.txt", "cdc/orders/2025-11-30T02.json.tmp", "cdc/unknown/2025-11-30T03.json"):
+        put(tmp_path, stray)
+    assert change_files(FolderSource(str(tmp_path)), ("orders", "suppliers")) == {
+        "2025-11-30T00": {"orders": "cdc/orders/2025-11-30T00.json"},
+        "2025-11-30T01": {
+            "orders": "cdc/orders/2025-11-30T01.json",
+            "suppliers": "cdc/suppliers/2025-11-30T01.json",
+        },
+    }
+
+
+def test_a_copy_carries_its_size_and_checksum(tmp_path: Path) -> None:
+    put(tmp_path, "source/a.json", "content")
+    landed = copy_file(FolderSource(str(tmp_path / "source")), "a.json", tmp_path / "landing" / "a.json")
+    assert (landed.bytes, landed.sha256) == (7, hashlib.sha256(b"content").hexdigest())
+    assert (tmp_path / "landing" / "a.json").read_text() == "content"
+
+
+class Cut:
+    root = "s3://cut"
+
+    def names(self, prefix: str) -> list[str]:
+        return []
+
+    def open(self, name: str) -> tuple[IO[bytes], int]:
+        return io.BytesIO(b"half"), 8
+
+
+def test_a_copy_that_was_cut_off_leaves_what_was_there_before(tmp_path: Path) -> None:
+    put(tmp_path, "a.json", "before")
+    with pytest.raises(MedallionError, match="4 of 8 bytes arrived"):
+        copy_file(Cut(), "a.json", tmp_path / "a.json")  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert (tmp_path / "a.json").read_text() == "before"
+
+
+def test_a_source_that_does_not_exist_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="medallion source generate"):
+        open_source(Settings(source=str(tmp_path / "absent")))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MedallionError, match=r"gone\.json cannot be read: No such file"):
+        FolderSource(str(tmp_path)).open("gone.json")
