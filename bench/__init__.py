@@ -1,0 +1,1 @@
+"""Strategies side by side on the same hours, with proof that their rows are equal."""
