@@ -70,7 +70,9 @@ def source() -> None:
 @click.argument("target", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--days", default=7, show_default=True, help="Days of history in the snapshot.")
 @click.option("--hours", default=24, show_default=True, help="Hours of changes after it.")
-@click.option("--scale", default=1.0, show_default=True, help="Size of the shop; 1 is about 4,859 change lines an hour.")
+@click.option(
+    "--scale", default=1.0, show_default=True, help="Size of the shop; 1 is about 4,859 change lines an hour."
+)
 @click.option("--seed", default=0, show_default=True, help="Another seed, another shop.")
 def generate_source(target: Path, days: int, hours: int, scale: float, seed: int) -> None:
     """Make a demo source in DIR. The same arguments give the same bytes.

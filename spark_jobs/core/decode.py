@@ -122,7 +122,9 @@ def _line_decoder(feed: Feed) -> Callable[[bytes], tuple[Any, ...]]:
     def decode(raw: bytes) -> tuple[Any, ...]:
         deleted, row = _operation(raw)
         if unknown := row.keys() - declared:
-            raise _Unfit(f"unknown column {min(unknown)}: declare it in spark_jobs/bronze/{feed.topic}.py to take it in")
+            raise _Unfit(
+                f"unknown column {min(unknown)}: declare it in spark_jobs/bronze/{feed.topic}.py to take it in"
+            )
         values = []
         for column, convert, is_key in columns:
             value = row.get(column.name)

@@ -1,0 +1,252 @@
+"""Bronze: the snapshot once, then each hour's changes merged by key, in order, exactly once."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from spark_jobs.core import events, steps
+from spark_jobs.core.decode import arrow_type
+from spark_jobs.core.errors import HourNotAvailable, MedallionError
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
+from spark_jobs.core.settings import Settings
+
+H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
+SUPPLIERS = "bronze_suppliers"
+
+
+def supplier(number: int, lead: int | None = 7, **more: Any) -> dict[str, Any]:
+    row = {"supplier_id": number, "supplier_name": f"S{number}", "country": "DE", "lead_time_days": lead}
+    return row | {"updated_at": "2025-11-01T00:00:00Z"} | more
+
+
+def insert(row: dict[str, Any]) -> str:
+    return json.dumps({"insert": row})
+
+
+def delete(row: dict[str, Any]) -> str:
+    return json.dumps({"delete": row})
+
+
+class Shop:
+    """A source with three suppliers and nothing else, and the lake loaded from it."""
+
+    def __init__(self, root: Path, spark: Any) -> None:
+        self.source, self.settings = root / "source", Settings(lake=str(root / "lake"), source=str(root / "source"))
+        self.lake = Lake(self.settings.lake)
+        self.driver = steps.Driver(self.settings, report=lambda _: None)
+        self.driver.use(spark)
+        for feed in registry().feeds:
+            schema = pa.schema([(c.name, arrow_type(c)) for c in feed.columns])
+            write_deltalake(str(self.source / "snapshot" / feed.name), schema.empty_table())
+        rows = [supplier(n) for n in (1, 2, 3)]
+        table = pa.Table.from_pylist([row | {"updated_at": None} for row in rows]).select(list(rows[0])[:-1])
+        stamps = pa.array([0] * 3, pa.timestamp("us", tz="UTC"))
+        table = table.set_column(3, "lead_time_days", table["lead_time_days"].cast(pa.int32()))
+        snapshot = table.append_column("updated_at", stamps)
+        write_deltalake(str(self.source / "snapshot" / SUPPLIERS), snapshot, mode="overwrite")
+
+    def change(self, hour: str, *lines: str, feed: str = "suppliers") -> None:
+        path = self.source / "cdc" / feed / f"{hour}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in lines))
+
+    def load(self, spark: Any) -> None:
+        from spark_jobs.core import bronze
+        from spark_jobs.source.root import open_source
+
+        for feed in registry().feeds:
+            folder = bronze.snapshot_folder(open_source(self.settings), feed, self.lake)
+            bronze.load_feed(spark, self.lake, feed, folder)
+
+    def apply(self, hour: str | None = None) -> steps.Outcome:
+        run = steps.Run(self.settings, hour, "test")
+        hour = steps.run_step("land", run, driver=self.driver).hour
+        return steps.run_step("apply", steps.Run(self.settings, hour, "test"), driver=self.driver)
+
+    def lead_times(self) -> dict[int, int | None]:
+        delta = self.lake.open(self.lake.path(SUPPLIERS))
+        assert delta is not None
+        rows = delta.to_pyarrow_table().to_pylist()
+        assert len(rows) == len({row["supplier_id"] for row in rows})
+        return {row["supplier_id"]: row["lead_time_days"] for row in sorted(rows, key=lambda r: r["supplier_id"])}
+
+
+@pytest.fixture(scope="module")
+def loaded(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("shop")
+    Shop(root, spark).load(spark)
+    return root
+
+
+@pytest.fixture
+def shop(loaded: Path, tmp_path: Path, spark: Any) -> Shop:
+    import shutil
+
+    shutil.copytree(loaded, tmp_path, dirs_exist_ok=True)
+    made = Shop.__new__(Shop)
+    made.source, made.settings = tmp_path / "source", Settings(str(tmp_path / "lake"), str(tmp_path / "source"))
+    made.lake = Lake(made.settings.lake)
+    made.driver = steps.Driver(made.settings, report=lambda _: None)
+    made.driver.use(spark)
+    return made
+
+
+def test_inserts_updates_and_deletes_are_merged_by_key(shop: Shop) -> None:
+    shop.change(H0, insert(supplier(4, 9)), delete(supplier(2)), insert(supplier(2, 30)), delete(supplier(3)))
+    shop.apply()
+    assert shop.lead_times() == {1: 7, 2: 30, 4: 9}
+
+
+def test_the_last_change_of_a_key_wins_in_the_order_of_lines(shop: Shop) -> None:
+    shop.change(
+        H0,
+        insert(supplier(1, 10)),
+        delete(supplier(1, 10)),
+        insert(supplier(1, 11)),
+        insert(supplier(5)),
+        delete(supplier(5)),
+        delete(supplier(2)),
+        insert(supplier(2, 12)),
+        delete(supplier(2, 12)),
+    )
+    shop.apply()
+    assert shop.lead_times() == {1: 11, 3: 7}
+
+
+def test_a_null_replaces_a_value(shop: Shop) -> None:
+    shop.change(H0, insert(supplier(1, None)))
+    shop.apply()
+    assert shop.lead_times()[1] is None
+
+
+def test_the_delete_of_a_row_that_is_not_there_changes_nothing(shop: Shop) -> None:
+    shop.change(H0, delete(supplier(99)))
+    shop.apply()
+    assert shop.lead_times() == {1: 7, 2: 7, 3: 7}
+
+
+def test_every_table_records_the_hour_also_those_without_a_file(shop: Shop) -> None:
+    shop.change(H0, insert(supplier(4)))
+    before = {feed.name: shop.lake.state(feed.name) for feed in registry().feeds}
+    shop.apply()
+    assert {shop.lake.applied_hour(feed.name) for feed in registry().feeds} == {H0}
+    for feed in registry().feeds:
+        if feed.name != SUPPLIERS:
+            was, now = before[feed.name], shop.lake.state(feed.name)
+            assert was and now and (was.files, was.rows) == (now.files, now.rows), "no data files without changes"
+
+
+def test_an_hour_applied_again_changes_nothing(shop: Shop) -> None:
+    shop.change(H0, insert(supplier(1, 20)))
+    shop.change(H1, insert(supplier(1, 21)))
+    shop.apply(H0)
+    shop.apply(H1)
+    versions = {feed.name: shop.lake.version(feed.name) for feed in registry().feeds}
+    again = steps.run_step("apply", steps.Run(shop.settings, H0, "again"), driver=shop.driver)
+    assert again.status == "skipped"
+    assert versions == {feed.name: shop.lake.version(feed.name) for feed in registry().feeds}
+    assert shop.lead_times()[1] == 21
+
+
+def test_after_a_crash_between_two_tables_the_retry_applies_what_is_missing(shop: Shop) -> None:
+    shop.change(H0, insert(supplier(1, 20)))
+    for feed in registry().feeds:
+        if feed.name != SUPPLIERS:
+            shop.lake.advance(feed.name, H0)
+    assert shop.apply().hour == H0
+    assert shop.lead_times()[1] == 20
+
+
+def test_hours_out_of_order_are_refused_and_nothing_is_written(shop: Shop) -> None:
+    for hour in (H0, H1, H2):
+        shop.change(hour, insert(supplier(1, 20)))
+    with pytest.raises(MedallionError, match=f"{H0}, {H1} must come first"):
+        shop.apply(H2)
+    assert shop.lead_times()[1] == 7
+
+
+def test_an_hour_that_the_source_does_not_have_is_a_skipped_event(shop: Shop) -> None:
+    shop.change(H0, insert(supplier(1)))
+    with pytest.raises(HourNotAvailable):
+        shop.apply("2025-12-24T00")
+    (row,) = events.read(shop.lake, event_type="land")
+    assert (row["status"], row["hour"]) == ("skipped", "2025-12-24T00")
+
+
+def test_bad_lines_are_kept_aside_and_the_rest_is_applied(shop: Shop) -> None:
+    good = [insert(supplier(n)) for n in range(100, 300)]
+    shop.change(H0, *good, '{"insert": {"supplier_id": "x"}}')
+    for _ in range(2):
+        shop.apply(H0)
+        rejected = shop.lake.open(shop.lake.quarantine("suppliers"))
+        assert rejected is not None
+        (row,) = rejected.to_pyarrow_table().to_pylist()
+        assert (row["hour"], row["file"], row["line_number"]) == (H0, f"suppliers/{H0}.json", 201)
+        assert row["raw"] == '{"insert": {"supplier_id": "x"}}\n'
+        assert "supplier_id" in row["reason"]
+    assert len(shop.lead_times()) == 203
+    (event,) = events.read(shop.lake, event_type="apply", table_name=SUPPLIERS, status="warned")
+    assert event["details"]["rejected"] == 1
+
+
+def test_too_many_bad_lines_refuse_the_hour_before_anything_is_written(shop: Shop) -> None:
+    shop.change(H0, insert(supplier(1, 20)), "nonsense")
+    order = {"order_id": 1, "created_at": "2025-11-30T00:00:00Z"}
+    order |= {"updated_at": order["created_at"], "ingested_at": order["created_at"]}
+    shop.change(H0, insert(order), feed="orders")
+    with pytest.raises(MedallionError, match="1 of 2 lines are bad.*line 2: not JSON"):
+        shop.apply()
+    assert shop.lead_times()[1] == 7
+    assert [shop.lake.applied_hour(name) for name in (SUPPLIERS, "bronze_orders")] == [None, None]
+    assert shop.lake.open(shop.lake.quarantine("suppliers")) is None
+    (event,) = events.read(shop.lake, event_type="apply", status="failed")
+    assert "line 2: not JSON" in event["details"]["error"]
+
+
+def test_a_file_that_was_mended_is_taken_in_by_the_next_try(shop: Shop) -> None:
+    shop.change(H0, insert(supplier(1, 20)), '{"insert": {"supp')
+    (shop.source / "cdc" / "suppliers" / f"{H0}.json").write_text('{"insert": {"supp')
+    with pytest.raises(MedallionError, match="cut off in the middle of line 1"):
+        shop.apply()
+    shop.change(H0, insert(supplier(1, 20)))
+    shop.apply()
+    assert shop.lead_times()[1] == 20
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda source: (source / "snapshot" / SUPPLIERS).rename(source / "elsewhere"), "has no snapshot/"),
+        (
+            lambda source: write_deltalake(
+                str(source / "snapshot" / SUPPLIERS),
+                pa.table({"supplier_id": pa.array([1], pa.int64())}),
+                mode="overwrite",
+                schema_mode="overwrite",
+            ),
+            "lacks the column supplier_name STRING",
+        ),
+        (
+            lambda source: write_deltalake(
+                str(source / "snapshot" / SUPPLIERS),
+                pa.table({"supplier_id": ["1"]}),
+                mode="overwrite",
+                schema_mode="overwrite",
+            ),
+            "has supplier_id as string, not BIGINT",
+        ),
+    ],
+)
+def test_a_snapshot_that_cannot_be_used_is_refused(shop: Shop, spoil: Callable[[Path], Any], message: str) -> None:
+    from spark_jobs.core import bronze
+    from spark_jobs.source.root import open_source
+
+    spoil(shop.source)
+    with pytest.raises(MedallionError, match=message):
+        bronze.snapshot_folder(open_source(shop.settings), registry().feeds[-1], shop.lake)
