@@ -1,0 +1,101 @@
+"""The command as a person meets it: exit codes, one-line errors, help; nothing here needs a Spark session."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.core import events
+from spark_jobs.core.events import EventLog
+from spark_jobs.core.lake import Lake
+
+
+def medallion(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from spark_jobs.core.cli import main; main()", *words]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MEDALLION_")}
+    return subprocess.run(command, cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["refresh", "--hour", "yesterday"], "write YYYY-MM-DDTHH in UTC"),
+        (["refresh", "--hour", "../../etc"], "write YYYY-MM-DDTHH in UTC"),
+        (["refresh", "--from-hour", "2025-11-30T00"], "--from-hour and --to-hour together"),
+        (["refresh", "--from-hour", "2025-11-30T02", "--to-hour", "2025-11-30T01"], "ends before it starts"),
+        (["refresh", "--strategy", "magic"], "strategy 'magic' is unknown: choose full"),
+        (["refresh", "--hour", "2025-11-30T00"], "does not exist: set MEDALLION_SOURCE"),
+        (["load"], "does not exist: set MEDALLION_SOURCE"),
+        (["step", "fly"], "step 'fly' is unknown: choose land, apply, refresh, check, publish"),
+        (["step", "refresh", "--hour", "2025-11-30T00"], "needs --layer, one of silver, gold"),
+        (["step", "check", "--layer", "platinum"], "needs --layer, one of bronze, silver, gold"),
+        (["source", "generate", "x", "--days", "0"], "days"),
+        (["fly"], "No such command 'fly'"),
+        (["status", "--format", "xml"], "'xml' is not one of 'table', 'json'"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(tmp_path: Path, words: list[str], message: str) -> None:
+    done = medallion(*words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_lake_that_was_not_loaded_says_so(tmp_path: Path) -> None:
+    (tmp_path / "data" / "source").mkdir(parents=True)
+    done = medallion("refresh", cwd=tmp_path)
+    assert (done.returncode, "run medallion load first" in done.stderr) == (2, True)
+
+
+def test_a_lake_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "data" / "source").mkdir(parents=True)
+    (tmp_path / "lake").write_text("a file")
+    done = medallion("load", cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert str(tmp_path / "lake") in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_snapshot_without_tables_names_the_first_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "data" / "source").mkdir(parents=True)
+    done = medallion("load", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "has no snapshot/bronze_clickstream_events" in done.stderr
+
+
+def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
+    script = (
+        "import shutil, pathlib; shutil.which = lambda *_: None; pathlib.Path.glob = lambda *_: iter(());"
+        "from spark_jobs.core.java import java_home; java_home()"
+    )
+    clean = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    done = subprocess.run([sys.executable, "-c", script], env=clean, capture_output=True, text=True)
+    assert "Java is missing: install 17 or newer" in done.stderr
+
+
+def test_help_shows_the_way_from_nothing_to_a_first_hour(tmp_path: Path) -> None:
+    done = medallion("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    for command in ("source generate", "load", "refresh --hour 2025-11-30T00", "status", "events"):
+        assert f"medallion {command}" in done.stdout
+
+
+def test_status_and_events_of_an_empty_lake_say_what_to_do(tmp_path: Path) -> None:
+    assert "run medallion load" in medallion("status", cwd=tmp_path).stdout
+    assert "no events" in medallion("events", cwd=tmp_path).stdout
+
+
+def test_events_come_as_table_json_and_csv(tmp_path: Path) -> None:
+    log = EventLog(Lake(str(tmp_path / "lake")), run_id="r", hour="2025-11-30T00", strategy="full", attempt=1)
+    log.add("refresh", "gold", "gold_inventory_risk", seconds=1.25, rows_out=7, details={"note": "[x]"})
+    log.flush()
+    assert "gold_inventory_risk" in medallion("events", cwd=tmp_path).stdout
+    (row,) = json.loads(medallion("events", "--format", "json", cwd=tmp_path).stdout)
+    assert (row["seconds"], row["rows_out"], row["details"]) == (1.25, 7, {"note": "[x]"})
+    (line,) = csv.DictReader(medallion("events", "--format", "csv", cwd=tmp_path).stdout.splitlines())
+    assert list(line) == list(events.COLUMNS)
+    assert medallion("events", "--hour", "2025-11-30T01", "--format", "json", cwd=tmp_path).stdout.strip() == "[]"

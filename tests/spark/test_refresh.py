@@ -1,0 +1,131 @@
+"""A whole hour in one session: landed, applied, refreshed, checked, published; again; and after a red gate."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.core import events, releases, steps
+from spark_jobs.core.decode import decode_file
+from spark_jobs.core.errors import CheckFailed, UsageError
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
+from spark_jobs.core.settings import Settings
+from spark_jobs.source.generate import generate
+
+H0, H1 = "2025-11-30T00", "2025-11-30T01"
+
+
+@pytest.fixture(scope="module")
+def driver(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> steps.Driver:
+    root = tmp_path_factory.mktemp("whole")
+    generate(root / "source", days=2, hours=3, scale=0.05, seed=1)
+    made = steps.Driver(Settings(lake=str(root / "lake"), source=str(root / "source")), report=lambda _: None)
+    made.use(spark)
+    steps.load(steps.Run(made.settings, None, "load"), made)
+    steps.refresh_hour(steps.Run(made.settings, H0, "first"), made)
+    return made
+
+
+def rows(lake: Lake, table: str, version: int | None = None) -> list[dict[str, Any]]:
+    delta = lake.open(lake.path(table), version)
+    assert delta is not None
+    found: list[dict[str, Any]] = delta.to_pyarrow_table().to_pylist()
+    return found
+
+
+def test_bronze_is_the_snapshot_with_the_hours_lines_applied_in_order(driver: steps.Driver, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    for feed in registry().feeds:
+        (key,) = feed.keys
+        model = {row[key]: row for row in rows(driver.lake, feed.name, version=1)}
+        landed = Path(driver.settings.source, "cdc", feed.topic, f"{H0}.json")
+        if landed.exists():
+            decode_file(landed, feed, tmp_path / feed.name)
+            for change in pq.read_table(tmp_path / feed.name).to_pylist():
+                del change["_line"]
+                if change.pop("_deleted"):
+                    model.pop(change[key], None)
+                else:
+                    model[change[key]] = change
+        release = releases.latest(driver.lake)
+        assert release is not None
+        assert {row[key]: row for row in rows(driver.lake, feed.name, release.versions[feed.name])} == model
+
+
+def test_every_table_is_released_with_the_hour(driver: steps.Driver) -> None:
+    release = releases.latest(driver.lake)
+    assert release is not None and release.hour == H0
+    assert set(release.versions) == {table.name for table in registry()}
+
+
+def test_every_step_and_table_is_one_row_of_the_event_log(driver: steps.Driver) -> None:
+    log = events.read(driver.lake, run_id="first")
+    found = {(row["event_type"], row["layer"], row["table_name"]) for row in log}
+    wanted: set[tuple[str, str | None, str | None]] = {("land", "bronze", None), ("publish", None, None)}
+    for table in registry():
+        work = "apply" if table.layer == "bronze" else "refresh"
+        wanted |= {(kind, table.layer, name) for kind in (work, "check") for name in (table.name, None)}
+    assert found == wanted
+    assert len(log) == len(wanted), "one row each"
+    assert {row["hour"] for row in log} == {H0}
+    assert {row["strategy"] for row in log} == {"full"}
+
+
+def test_the_layers_seconds_explain_the_whole(driver: steps.Driver) -> None:
+    log = [row for row in events.read(driver.lake, run_id="first") if row["table_name"] is None]
+    whole = (max(row["event_timestamp"] for row in log) - min(row["started_at"] for row in log)).total_seconds()
+    assert 0.9 * whole <= sum(row["seconds"] for row in log) <= whole * 1.01
+
+
+def test_rows_in_the_event_log_are_the_rows_in_the_table(driver: steps.Driver) -> None:
+    for row in events.read(driver.lake, run_id="first", event_type="refresh"):
+        if row["table_name"]:
+            assert row["rows_out"] == len(rows(driver.lake, row["table_name"], row["details"]["version"]))
+
+
+def test_an_hour_that_is_published_is_skipped(driver: steps.Driver) -> None:
+    versions = {table.name: driver.lake.version(table.name) for table in registry()}
+    assert steps.refresh_hour(steps.Run(driver.settings, H0, "again"), driver).status == "skipped"
+    assert versions == {table.name: driver.lake.version(table.name) for table in registry()}
+
+
+def test_computing_an_hour_twice_gives_the_same_rows(driver: steps.Driver) -> None:
+    def everything() -> dict[str, list[str]]:
+        return {t.name: sorted(map(str, rows(driver.lake, t.name))) for t in registry() if t.layer != "bronze"}
+
+    before = everything()
+    for layer in ("silver", "gold"):
+        steps.run_step("refresh", steps.Run(driver.settings, H0, "twice"), layer, driver)
+    assert everything() == before
+
+
+def test_a_lake_that_is_loaded_is_not_loaded_over(driver: steps.Driver) -> None:
+    with pytest.raises(UsageError, match="loaded already"):
+        steps.load(steps.Run(driver.settings, None, "load"), driver)
+
+
+def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
+    driver: steps.Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from expectations import suites, vocabulary
+
+    broken = {"silver_customers": (vocabulary.at_least("customer_id", 10**12),)}
+    monkeypatch.setattr(suites, "_ACROSS", {**suites._ACROSS, "silver": broken})
+    before, gold = releases.latest(driver.lake), driver.lake.version("gold_inventory_risk")
+    with pytest.raises(CheckFailed, match=r"customer_id is at least 1000000000000.*nothing after it.*\.html"):
+        steps.refresh_hour(steps.Run(driver.settings, H1, "red"), driver)
+    assert releases.latest(driver.lake) == before
+    assert driver.lake.version("gold_inventory_risk") == gold
+    failed = events.read(driver.lake, run_id="red", status="failed")
+    assert {(row["event_type"], row["layer"]) for row in failed} == {("check", "silver")}
+    report = Path(next(row["details"]["report"] for row in failed if row["details"].get("report")))
+    assert "customer_id is at least 1000000000000" in report.read_text()
+    assert json.loads(report.with_suffix(".json").read_text())["status"] == "failed"
+
+    monkeypatch.undo()
+    assert steps.refresh_hour(steps.Run(driver.settings, H1, "mended"), driver).hour == H1
+    after = releases.latest(driver.lake)
+    assert after is not None and after.hour == H1
