@@ -70,3 +70,31 @@ def no_rows(query: str, meaning: str, *, severity: Severity = "critical") -> Exp
     ``{batch}`` is the table under check; other tables of this layer or below are named ``{silver_customers}``.
     """
     return Expectation("UnexpectedRowsExpectation", {"unexpected_rows_query": query}, meaning, severity)
+
+
+def refers_to(
+    column: str, table: str, key: str | None = None, *, allowed_percent: float = 0, severity: Severity = "critical"
+) -> Expectation:
+    """Every non-null value of ``column`` is a ``key`` (by default of the same name) of ``table``.
+
+    allowed_percent: the share of rows that may break this before the promise counts as broken, where the source
+    is known to be a little behind.
+    """
+    unknown = f"""
+        SELECT checked.{column}, COUNT(*) AS rows_with_it
+        FROM {{batch}} AS checked
+        WHERE checked.{column} IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM {{{table}}} AS known WHERE known.{key or column} = checked.{column})
+        GROUP BY checked.{column}
+    """
+    if not allowed_percent:
+        return no_rows(unknown, f"every {column} is in {table}", severity=severity)
+    tolerant = f"""
+        WITH unknown AS ({unknown})
+        SELECT *
+        FROM unknown
+        WHERE 100 * (SELECT SUM(rows_with_it) FROM unknown)
+            > {allowed_percent} * (SELECT COUNT({column}) FROM {{batch}})
+        ORDER BY rows_with_it DESC
+    """
+    return no_rows(tolerant, f"at most {allowed_percent} % of rows have a {column} not in {table}", severity=severity)

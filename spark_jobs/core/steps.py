@@ -259,7 +259,7 @@ def _check(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcom
         found = run_checkpoint(
             str(layer),
             {table.name: TableAt(lake.path(table.name)) for table in driver.tables},
-            suites=suites(str(layer)),
+            suites=suites(str(layer), driver.tables),
             hour=run.hour or "snapshot",
             run_id=run.run_id,
             attempt=run.attempt,

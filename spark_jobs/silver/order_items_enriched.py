@@ -28,7 +28,7 @@ TABLE = Table(
             i.order_item_id, i.order_id, i.product_id, i.quantity, i.unit_price, i.discount_pct,
             i.quantity * i.unit_price AS line_gross_revenue,
             -- times 0.01 and not / 100: a product of decimals keeps every digit, a quotient is rounded
-            i.quantity * i.unit_price * (1 - COALESCE(i.discount_pct, 0) * 0.01) AS line_net_revenue,
+            i.quantity * i.unit_price * (1 - COALESCE(i.discount_pct, 0.00) * 0.01) AS line_net_revenue,
             i.quantity * (i.unit_price - p.cost_price) AS line_gross_margin,
             p.product_name, p.category, p.brand, p.cost_price, p.list_price,
             s.supplier_id, s.supplier_name, s.country AS supplier_country, s.lead_time_days,

@@ -1,7 +1,9 @@
-"""How a source is written: a Delta table per snapshot, NDJSON per hour of changes. The same rows give the same bytes."""
+"""How a source is written: a Delta table per feed for the snapshot, NDJSON per feed and hour for the changes.
+
+The same rows give the same bytes: nothing here looks at a clock, and every name follows from the content.
+"""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,7 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_jobs.core.decode import arrow_type
 from spark_jobs.core.hours import hour_from_number
+from spark_jobs.core.registry import registry
 from spark_jobs.core.table import Feed
 
 Ints = npt.NDArray[np.int64]
@@ -27,20 +31,17 @@ NEVER = int(np.iinfo(np.int64).max)
 _ROWS_PER_FILE = 1_000_000
 _ROWS_PER_GROUP = 250_000
 
-_ARROW_TYPES = {
-    "BIGINT": pa.int64(),
-    "INT": pa.int32(),
-    "STRING": pa.string(),
-    "BOOLEAN": pa.bool_(),
-    "DATE": pa.date32(),
-    "TIMESTAMP": pa.timestamp("us", "UTC"),
-}
 _DELTA_TYPES = {"BIGINT": "long", "INT": "integer"}  # any other is the SQL type in lower case
+
+
+def feed(topic: str) -> Feed:
+    """The feed whose changes come in the folder ``topic``."""
+    return next(feed for feed in registry().feeds if feed.topic == topic)
 
 
 def arrow_schema(feed: Feed) -> pa.Schema:
     """The declared columns of ``feed`` in Arrow's types, NOT NULL as not nullable."""
-    return pa.schema([pa.field(c.name, _arrow_type(c.type), nullable=not c.required) for c in feed.columns])
+    return pa.schema([pa.field(c.name, arrow_type(c), nullable=not c.required) for c in feed.columns])
 
 
 def table_of(feed: Feed, columns: Mapping[str, Any]) -> pa.Table:
@@ -50,16 +51,11 @@ def table_of(feed: Feed, columns: Mapping[str, Any]) -> pa.Table:
     since 1970.
     """
     schema = arrow_schema(feed)
-    return pa.table([_cast(pa.array(columns[field.name]), field.type) for field in schema], schema=schema)
+    return pa.table([_cast(columns[field.name], field.type) for field in schema], schema=schema)
 
 
-def _arrow_type(sql: str) -> pa.DataType:
-    if decimal := re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", sql):
-        return pa.decimal128(int(decimal[1]), int(decimal[2]))
-    return _ARROW_TYPES[sql]
-
-
-def _cast(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cast(column: Any, wanted: pa.DataType) -> pa.Array:
+    values = column if isinstance(column, pa.Array) else pa.array(column)
     if pa.types.is_decimal(wanted):
         values = pc.multiply(values.cast(pa.decimal128(19, 0)), pa.scalar(Decimal(1).scaleb(-wanted.scale)))
     elif pa.types.is_date(wanted):
@@ -87,21 +83,23 @@ class Images:
         """The images for which ``wanted`` holds."""
         return Images(self.rows.filter(pa.array(wanted)), self.since[wanted], self.until[wanted])
 
-    def __add__(self, other: "Images") -> "Images":
-        return Images(
-            pa.concat_tables([self.rows, other.rows]),
-            np.concatenate([self.since, other.since]),
-            np.concatenate([self.until, other.until]),
+    @classmethod
+    def together(cls, parts: Sequence["Images"]) -> "Images":
+        """The images of all ``parts``."""
+        return cls(
+            pa.concat_tables([part.rows for part in parts]),
+            np.concatenate([part.since for part in parts]),
+            np.concatenate([part.until for part in parts]),
         )
 
 
 class SnapshotTable:
     """A Delta table with a single commit: rows are appended, ``close`` makes them a table."""
 
-    def __init__(self, folder: Path, feed: Feed, *, identity: str, moment: int) -> None:
-        """identity: names the content, so that ids and file names follow from it. moment: when it counts as written."""
+    def __init__(self, folder: Path, feed: Feed, *, identity: str, written_at: int) -> None:
+        """identity: names the content; ids and file names follow from it. written_at: the moment of the commit."""
         self.rows = 0
-        self._folder, self._feed, self._identity, self._millis = folder, feed, identity, moment // 1000
+        self._folder, self._feed, self._identity, self._millis = folder, feed, identity, written_at // 1000
         self._buffer: list[pa.Table] = []
         self._buffered = 0
         self._files: list[dict[str, Any]] = []
@@ -179,42 +177,63 @@ class SnapshotTable:
 
 @dataclass(frozen=True)
 class Style:
-    """How a source system writes JSON values: its timestamps (unit and strftime format), and decimals as strings or not."""
+    """How a source system writes JSON.
+
+    unit: the precision of its timestamps. separator: between date and time. zone: after the time. quoted: decimals
+    are strings rather than numbers.
+    """
 
     unit: str
-    format: str
-    quoted_decimals: bool = False
+    separator: str = "T"
+    zone: str = ""
+    quoted: bool = False
 
 
 class ChangeFiles:
     """The change files of one feed: takes images as they become known, writes the hours that are complete."""
 
-    def __init__(self, folder: Path, feed: Feed, style: Style, *, every_hour: bool) -> None:
-        """every_hour: an hour without a change gets an empty file rather than none."""
+    def __init__(self, folder: Path, feed: Feed, style: Style, *, hours: range, every_hour: bool) -> None:
+        """hours: the hours to come, numbered as in core.hours. every_hour: one without a change gets an empty file."""
         self.lines = 0
         self._folder, self._feed, self._style, self._every_hour = folder, feed, style, every_hour
+        self._start, self._end = hours.start * HOUR, hours.stop * HOUR
         self._pending: list[Images] = []
+        folder.mkdir(parents=True)
 
-    def add(self, images: Images, first: int, end: int) -> None:
-        """Keeps the images that start or stop being current at ``first`` or later, and before ``end``."""
-        starts = (images.since >= first) & (images.since < end)
-        stops = (images.until >= first) & (images.until < end)
-        self._pending.append(images.select(starts | stops))
+    def add(self, images: Images) -> None:
+        """Takes in images; what they change before the hours to come is not looked at."""
+        self._pending.append(images.select(_changing(images, self._start, self._end)))
 
     def write(self, hours: range) -> None:
-        """Writes the files of ``hours``, numbered as in core.hours, for which every image must have been added."""
-        images, moments, rows, inserted = self._changes(hours.start * HOUR, hours.stop * HOUR)
-        lines = _encode(images.rows.take(rows), inserted, self._style)
+        """Writes the files of ``hours``, the next to come: no image added later may change anything in them."""
+        images = Images.together(self._pending)
+        moments, lines = self._lines(images, hours.stop * HOUR)
         borders = np.searchsorted(moments, [hour * HOUR for hour in (*hours, hours.stop)])
-        for hour, start, stop in zip(hours, borders, borders[1:], strict=False):
-            if stop > start or self._every_hour:
-                self._folder.mkdir(parents=True, exist_ok=True)
-                text = "".join(lines[start:stop].to_pylist())
+        for hour, first, end in zip(hours, borders[:-1], borders[1:], strict=True):
+            if first < end or self._every_hour:
+                text = "".join(lines[first:end].to_pylist())
                 (self._folder / f"{hour_from_number(hour)}.json").write_text(text, encoding="utf-8")
         self.lines += len(lines)
+        self._start = hours.stop * HOUR
+        self._pending = [images.select(_changing(images, self._start, self._end))]
 
-    def _changes(self, start: int, end: int) -> tuple[Images, Ints, Ints, Ints]:
-        ...
+    def _lines(self, images: Images, end: int) -> tuple[Ints, pa.Array]:
+        """The changes before ``end`` in order: their moments, and their lines."""
+        deleted = np.flatnonzero((images.until >= self._start) & (images.until < end))
+        inserted = np.flatnonzero((images.since >= self._start) & (images.since < end))
+        rows = np.concatenate([deleted, inserted])
+        moments = np.concatenate([images.until[deleted], images.since[inserted]])
+        is_insert = np.repeat([0, 1], [len(deleted), len(inserted)])
+        key = images.rows[self._feed.keys[0]].to_numpy()[rows]
+        order = np.lexsort((is_insert, key, moments))  # the old image goes right before the new one
+        return moments[order], _encode(images.rows.take(rows[order]), is_insert[order], self._style)
+
+
+def _changing(images: Images, start: int, end: int) -> Flags:
+    """Which images start or stop being current at ``start`` or later, and before ``end``."""
+    starting = (images.since >= start) & (images.since < end)
+    stopping = (images.until >= start) & (images.until < end)
+    return starting | stopping
 
 
 def _encode(rows: pa.Table, inserted: Ints, style: Style) -> pa.Array:
@@ -227,13 +246,18 @@ def _encode(rows: pa.Table, inserted: Ints, style: Style) -> pa.Array:
 
 def _json_values(values: pa.Array, style: Style) -> pa.Array:
     kind = values.type
-    quoted = pa.types.is_string(kind) or pa.types.is_temporal(kind) or pa.types.is_decimal(kind) and style.quoted_decimals
     if pa.types.is_timestamp(kind):
-        text = pc.strftime(values.cast(pa.timestamp("us")).cast(pa.timestamp(style.unit)), format=style.format)
+        text = values.cast(pa.timestamp("us")).cast(pa.timestamp(style.unit)).cast(pa.string())
+        text = pc.replace_substring(text, " ", style.separator)
+        text = _quoted(text, style.zone)
     elif pa.types.is_string(kind):
-        text = pc.replace_substring(pc.replace_substring(values, "\\", "\\\\"), '"', '\\"')
+        text = _quoted(pc.replace_substring(pc.replace_substring(values, "\\", "\\\\"), '"', '\\"'))
+    elif pa.types.is_date(kind) or (pa.types.is_decimal(kind) and style.quoted):
+        text = _quoted(values.cast(pa.string()))
     else:
         text = values.cast(pa.string())
-    if quoted:
-        text = pc.binary_join_element_wise('"', text, '"', "")
     return pc.coalesce(text, "null")
+
+
+def _quoted(text: pa.Array, suffix: str = "") -> pa.Array:
+    return pc.binary_join_element_wise('"', text, f'{suffix}"', "")

@@ -1,0 +1,58 @@
+# Every target makes what it needs first; a second run downloads nothing.
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+PYTHON := $(BIN)/python
+
+# pip's own settings (an index, certificates) hold for uv where it knows them too.
+COMPILE := $(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--custom-compile-command "make lock"
+
+.PHONY: help
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 14
+
+.PHONY: demo
+demo: setup  ## all of it: demo source, Airflow, three hours refreshed; again for the next three
+	@$(PYTHON) -m scripts.demo
+
+.PHONY: up
+up: setup  ## Airflow on this machine, for this machine only; prints address and login
+	@$(PYTHON) -m scripts.local_airflow up
+
+.PHONY: down
+down:  ## stop what `make up` or `make demo` started
+	@if [ -x $(PYTHON) ]; then $(PYTHON) -m scripts.local_airflow down; fi
+
+.PHONY: setup
+setup:  ## environment, locked packages, Java, JARs: whatever is missing
+	@scripts/bootstrap
+
+.PHONY: test
+test: check  ## every check and every test
+	@$(BIN)/pytest
+
+.PHONY: check
+check: setup-dev  ## lint, format, types, layering
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: format
+format: setup-dev  ## put the code in shape
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+.PHONY: screenshots
+screenshots: setup-dev  ## the pictures of the guide, taken from the running Airflow
+	@$(PYTHON) -m scripts.screenshots
+
+.PHONY: setup-dev
+setup-dev:
+	@scripts/bootstrap --dev
+
+.PHONY: lock
+lock: setup  ## write the locks anew from the .in files
+	$(COMPILE) requirements.in -o requirements.txt
+	$(COMPILE) requirements-dev.in -o requirements-dev.txt
+	$(COMPILE) scripts/bootstrap.in -o scripts/bootstrap.txt

@@ -1,0 +1,71 @@
+"""One hour of change data from the source to a published release: Bronze, Silver and Gold, each checked.
+
+**Trigger** it for one hour, or without an hour for the next in line. **Backfill** a range with *reprocess behavior* set
+to *failed*: hours are applied in order, one at a time, and an hour that is published already is skipped.
+
+A red check stops the run before the next layer, and readers keep the release they had. The hours after it wait until
+its failed task was cleared and went through. An hour that the source does not have ends as skipped, with a note.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TaskGroup, chain
+
+from spark_jobs.airflow_tasks import HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
+from spark_jobs.core.hours import PATTERN
+from spark_jobs.core.table import LAYERS
+
+with DAG(
+    "hourly_refresh",
+    doc_md=f"{__doc__}\n\n{lineage()}",
+    tags=["medallion"],
+    # The plain "@hourly" has intervals of no width: its runs would not know which hour they are for.
+    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    default_args={
+        "owner": "data-platform",
+        # One slot, for the lake has one writer: runs of a backfill do not count towards max_active_runs.
+        "pool": "lake_writer",
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+        "execution_timeout": timedelta(minutes=30),
+    },
+    params={
+        "hour": Param(
+            None,
+            type=["null", "string"],
+            pattern=f"^{PATTERN}$",
+            maxLength=13,
+            title="Hour",
+            description="In UTC, as YYYY-MM-DDTHH, such as 2025-11-30T00. Empty: the next hour not yet applied.",
+        ),
+        "strategy": Param(
+            "full",
+            enum=["full"],
+            title="Strategy",
+            description="full: Silver and Gold are recomputed from Bronze.",
+        ),
+    },
+) as dag:
+    # Hours in order: land waits for what lies directly downstream of it in the run before, and that is also publish.
+    land = run_here.override(task_id=LAND, depends_on_past=True, wait_for_downstream=True, **policy("land", "bronze"))(
+        "land", "bronze", ""
+    )
+
+    layers = []
+    for layer in LAYERS:
+        with TaskGroup(layer) as group:
+            step, task_id = ("apply", "apply_changes") if layer == "bronze" else ("refresh", "refresh")
+            work = RunOnSpark(task_id=task_id, step=step, layer=layer, **policy(step, layer))
+            # A table counts as updated once it was checked, Gold once it is published: readers see it then.
+            outlets = assets(layer) if layer != "gold" else []
+            work >> run_here.override(task_id="check", outlets=outlets, **policy("check", layer))("check", layer, HOUR)
+        layers.append(group)
+
+    publish = run_here.override(task_id="publish", outlets=assets("gold"), **policy("publish", None))(
+        "publish", None, HOUR
+    )
+    chain(land, *layers, publish)
+    land >> publish

@@ -1,0 +1,32 @@
+"""What Bronze promises across tables: warnings, as Bronze holds what the sources sent, and sources run late."""
+
+from collections.abc import Mapping
+
+from expectations.vocabulary import Expectation, no_rows, refers_to
+
+SUITE: Mapping[str, tuple[Expectation, ...]] = {
+    "bronze_orders": (
+        refers_to("user_id", "bronze_customers", "customer_id", allowed_percent=5, severity="warning"),
+        no_rows(
+            """
+            WITH unknown AS (
+                SELECT order_id, order_status, updated_at
+                FROM {batch}
+                WHERE order_status NOT IN ('pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned')
+            )
+            SELECT * FROM unknown
+            WHERE 100 * (SELECT COUNT(*) FROM unknown) > 5 * (SELECT COUNT(*) FROM {batch})
+            """,
+            "at most 5 % of orders have a status that Silver does not know",
+            severity="warning",
+        ),
+    ),
+    "bronze_order_items": (
+        # A line may be hours ahead of its order.
+        refers_to("order_id", "bronze_orders", allowed_percent=5, severity="warning"),
+        refers_to("product_id", "bronze_products", allowed_percent=5, severity="warning"),
+    ),
+    "bronze_clickstream_events": (refers_to("product_id", "bronze_products", allowed_percent=5, severity="warning"),),
+    "bronze_inventory_events": (refers_to("product_id", "bronze_products", allowed_percent=5, severity="warning"),),
+    "bronze_products": (refers_to("supplier_id", "bronze_suppliers", allowed_percent=5, severity="warning"),),
+}

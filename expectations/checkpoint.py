@@ -1,0 +1,175 @@
+"""A check: the expectations of one layer, judged by Great Expectations over DuckDB, and reported.
+
+Whole tables are looked at, not only what changed: that takes tenths of a second a table.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from string import Formatter
+from time import perf_counter
+from typing import Any
+
+from expectations.lake_views import TableAt, Views, one_line, open_views
+from expectations.reports import DATA_DOCS, publish
+from expectations.result import CheckResult, ExpectationResult, TableResult, Validation, Verdict, slug
+from expectations.vocabulary import Expectation
+
+_QUERY = "unexpected_rows_query"
+_EXAMPLES = 5  # offending rows that are shown,
+_COLUMNS = 8  # columns of each,
+_CELL = 120  # and characters of each value
+
+
+def run_checkpoint(
+    layer: str,
+    tables: Mapping[str, TableAt],
+    *,
+    suites: Mapping[str, Sequence[Expectation]],
+    hour: str,
+    run_id: str,
+    attempt: int = 1,
+    reports: Path,
+) -> CheckResult:
+    """Judge ``suites``, table name to expectations, and write the report pages under ``reports``.
+
+    tables: where each table is that a suite is about or a query names; others are not opened. Nothing but a report
+    that cannot be written raises: a table that cannot be read, a query that does not run, an engine that breaks
+    down are broken expectations that say why, so the gate stays shut.
+    """
+    started_at = datetime.now(UTC)
+    begun = perf_counter()
+    needed = set(suites).union(*(_named(expectation) for suite in suites.values() for expectation in suite))
+    with open_views({name: at for name, at in tables.items() if name in needed}) as views:
+        promises = {table: [_promise(expectation, table, views) for expectation in suites[table]] for table in suites}
+        sound = {
+            table: [promise.expectation for promise in listed if not promise.error]
+            for table, listed in promises.items()
+        }
+        startup_seconds, validation = _validate(
+            views.database, sound, f"{hour} {layer} {slug(run_id)} {attempt}", started_at, reports / DATA_DOCS
+        )
+        results = [
+            TableResult(
+                table,
+                views.versions.get(table),
+                views.rows.get(table),
+                round(validation.seconds[table], 3),
+                tuple(_results(promises[table], validation.verdicts[table], views, views.rows.get(table, 0))),
+            )
+            for table in suites
+        ]
+        result = CheckResult(
+            layer=layer,
+            hour=hour,
+            run_id=run_id,
+            attempt=attempt,
+            started_at=started_at,
+            seconds=round(perf_counter() - begun, 3),
+            startup_seconds=round(startup_seconds, 3),
+            versions=views.versions,
+            tables=tuple(results),
+            docs_error=validation.docs_error,
+        )
+    publish(result, reports)
+    return result
+
+
+@dataclass(frozen=True)
+class _Promise:
+    """An expectation whose query, if it has one, names views; or why it cannot be judged."""
+
+    expectation: Expectation
+    error: str | None = None
+
+
+def _named(expectation: Expectation) -> set[str]:
+    """The tables that the expectation's query names, besides its own."""
+    query = expectation.arguments.get(_QUERY, "")
+    return {name for _, name, _, _ in Formatter().parse(query) if name} - {"batch"}
+
+
+def _promise(expectation: Expectation, table: str, views: Views) -> _Promise:
+    for name in (table, *sorted(_named(expectation))):
+        if name not in views.versions:
+            return _Promise(expectation, views.errors.get(name, f"{name} is not among the tables of this check"))
+    if _QUERY not in expectation.arguments:
+        return _Promise(expectation)
+    query = expectation.arguments[_QUERY].format(batch=table, **{name: name for name in views.versions})
+    return _Promise(replace(expectation, arguments={**expectation.arguments, _QUERY: query}))
+
+
+def _validate(
+    database: str, suites: Mapping[str, Sequence[Expectation]], run_name: str, at: datetime, docs: Path
+) -> tuple[float, Validation]:
+    """The seconds that loading Great Expectations took, and its verdicts."""
+    begun = perf_counter()
+    try:
+        from expectations import validation  # which takes seconds
+
+        startup_seconds = perf_counter() - begun
+        return startup_seconds, validation.validate(database, suites, run_name=run_name, at=at, docs=docs)
+    except Exception as error:
+        broken = Verdict(False, error=f"Great Expectations broke down: {one_line(error)}")
+        verdicts = {table: [broken] * len(suite) for table, suite in suites.items()}
+        return perf_counter() - begun, Validation(verdicts, dict.fromkeys(suites, 0.0), docs_error=broken.error)
+
+
+def _results(
+    promises: Sequence[_Promise], verdicts: Sequence[Verdict], views: Views, rows: int
+) -> list[ExpectationResult]:
+    """The promises with their verdicts; ``verdicts`` are of those that could be judged, in their order."""
+    judged = iter(verdicts)
+    results = []
+    for promise in promises:
+        verdict = Verdict(False, error=promise.error) if promise.error else next(judged)
+        results.append(_result(promise.expectation, verdict, views, rows))
+    return results
+
+
+def _result(expectation: Expectation, verdict: Verdict, views: Views, rows: int) -> ExpectationResult:
+    query = expectation.arguments.get(_QUERY)
+    examples = verdict.rows
+    if query and not verdict.success and not verdict.error:
+        examples = views.sample(query, _EXAMPLES)
+    return ExpectationResult(
+        meaning=expectation.meaning,
+        kind=expectation.kind,
+        severity=expectation.severity,
+        success=verdict.success,
+        observed=_observed(expectation, verdict, rows),
+        unexpected_count=verdict.found,
+        unexpected_percent=verdict.percent,
+        examples=tuple(_example(row, expectation.arguments.get("column")) for row in examples[:_EXAMPLES]),
+        query=query,
+        error=verdict.error,
+    )
+
+
+def _observed(expectation: Expectation, verdict: Verdict, rows: int) -> str:
+    if verdict.error:
+        return "no verdict"
+    if expectation.kind == "ExpectTableRowCountToBeBetween":
+        return _counted(rows)
+    found = 0 if verdict.success else verdict.found
+    if found is None:
+        return "not counted"
+    return f"{_counted(found)} found" if _QUERY in expectation.arguments else f"{found:,} of {_counted(rows)}"
+
+
+def _counted(rows: int) -> str:
+    return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"
+
+
+def _example(row: Mapping[str, Any], first: str | None) -> dict[str, str | None]:
+    """The row's first columns as text, the column that the expectation is about before all others."""
+    columns = [first, *(column for column in row if column != first)] if first in row else list(row)
+    return {column: _cell(row[column]) for column in columns[:_COLUMNS] if column is not None}
+
+
+def _cell(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = str(value)
+    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"

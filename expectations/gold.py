@@ -1,0 +1,169 @@
+"""What Gold promises across tables: its figures add up to Silver's, so no answer counts more or less than there is."""
+
+from collections.abc import Mapping
+
+from expectations.vocabulary import Expectation, no_rows, refers_to
+
+SUITE: Mapping[str, tuple[Expectation, ...]] = {
+    "gold_order_status_summary": (
+        no_rows(
+            """
+            SELECT
+                COALESCE(checked.order_status, expected.order_status) AS order_status,
+                checked.order_count, expected.orders AS expected_count,
+                checked.total_revenue, expected.revenue AS expected_revenue
+            FROM {batch} AS checked
+            FULL OUTER JOIN (
+                SELECT order_status, COUNT(*) AS orders, COALESCE(SUM(order_total), 0) AS revenue
+                FROM {silver_orders_enriched}
+                GROUP BY order_status
+            ) AS expected ON expected.order_status = checked.order_status
+            WHERE checked.order_count IS DISTINCT FROM expected.orders
+                OR checked.total_revenue IS DISTINCT FROM expected.revenue
+            """,
+            "orders and revenue of each status equal those of silver_orders_enriched",
+        ),
+    ),
+    "gold_weekly_revenue_trend": (
+        no_rows(
+            """
+            SELECT
+                found.units, expected.units AS expected_units,
+                found.net_revenue, expected.net_revenue AS expected_net_revenue
+            FROM (
+                SELECT
+                    COALESCE(SUM(units_sold), 0) AS units, COALESCE(SUM(weekly_net_revenue), 0) AS net_revenue
+                FROM {batch}
+            ) AS found
+            CROSS JOIN (
+                SELECT COALESCE(SUM(quantity), 0) AS units, COALESCE(SUM(line_net_revenue), 0) AS net_revenue
+                FROM {silver_confirmed_order_items}
+            ) AS expected
+            WHERE found.units <> expected.units OR found.net_revenue <> expected.net_revenue
+            """,
+            "units and net revenue add up to silver_confirmed_order_items",
+        ),
+    ),
+    "gold_cancellation_impact": (
+        no_rows(
+            """
+            SELECT
+                found.total_revenue, expected.total_revenue AS expected_total_revenue,
+                found.cancelled_revenue, expected.cancelled_revenue AS expected_cancelled_revenue
+            FROM (
+                SELECT
+                    COALESCE(SUM(weekly_total_revenue), 0) AS total_revenue,
+                    COALESCE(SUM(weekly_cancelled_revenue), 0) AS cancelled_revenue
+                FROM {batch}
+            ) AS found
+            CROSS JOIN (
+                SELECT
+                    COALESCE(SUM(line_net_revenue), 0) AS total_revenue,
+                    COALESCE(SUM(CASE WHEN order_status = 'cancelled' THEN line_net_revenue END), 0)
+                        AS cancelled_revenue
+                FROM {silver_order_items_enriched}
+            ) AS expected
+            WHERE found.total_revenue <> expected.total_revenue
+                OR found.cancelled_revenue <> expected.cancelled_revenue
+            """,
+            "total and cancelled revenue add up to silver_order_items_enriched",
+        ),
+        no_rows(
+            "SELECT * FROM {batch} WHERE weekly_cancelled_orders > weekly_total_orders",
+            "no week has more cancelled orders than orders",
+        ),
+    ),
+    "gold_supplier_performance": (
+        no_rows(
+            """
+            SELECT
+                COALESCE(checked.supplier_id, expected.supplier_id) AS supplier_id,
+                checked.total_units_sold, expected.units AS expected_units,
+                checked.total_net_revenue, expected.net_revenue AS expected_net_revenue
+            FROM {batch} AS checked
+            FULL OUTER JOIN (
+                SELECT item.supplier_id, SUM(item.quantity) AS units, SUM(item.line_net_revenue) AS net_revenue
+                FROM {silver_confirmed_order_items} AS item
+                WHERE EXISTS (
+                    SELECT 1
+                    FROM {silver_inventory_by_supplier} AS stocked
+                    WHERE stocked.supplier_id = item.supplier_id
+                )
+                GROUP BY item.supplier_id
+            ) AS expected ON expected.supplier_id = checked.supplier_id
+            WHERE checked.total_units_sold IS DISTINCT FROM expected.units
+                OR checked.total_net_revenue IS DISTINCT FROM expected.net_revenue
+            """,
+            "units and net revenue of each supplier with stock equal those of silver_confirmed_order_items",
+        ),
+    ),
+    "gold_inventory_risk": (
+        no_rows(
+            """
+            SELECT
+                COALESCE(checked.product_id, expected.product_id) AS product_id,
+                checked.units_sold, expected.units AS expected_units,
+                checked.total_stock_all_warehouses, expected.stock AS expected_stock
+            FROM {batch} AS checked
+            FULL OUTER JOIN (
+                SELECT sold.product_id, sold.units, stocked.stock
+                FROM (
+                    SELECT product_id, SUM(quantity) AS units
+                    FROM {silver_confirmed_order_items}
+                    GROUP BY product_id
+                ) AS sold
+                INNER JOIN (
+                    SELECT product_id, SUM(current_stock) AS stock
+                    FROM {silver_inventory_current}
+                    GROUP BY product_id
+                ) AS stocked ON stocked.product_id = sold.product_id
+            ) AS expected ON expected.product_id = checked.product_id
+            WHERE checked.units_sold IS DISTINCT FROM expected.units
+                OR checked.total_stock_all_warehouses IS DISTINCT FROM expected.stock
+            """,
+            "units and stock of each sold product equal those of Silver",
+        ),
+    ),
+    "gold_realtime_inventory_alerts": (
+        no_rows(
+            """
+            SELECT
+                COALESCE(checked.product_id, expected.product_id) AS product_id,
+                checked.total_stock_all_warehouses, expected.total_stock_all_warehouses AS expected_stock,
+                checked.lead_time_days, expected.lead_time_days AS expected_lead_time_days
+            FROM {batch} AS checked
+            FULL OUTER JOIN (
+                SELECT product_id, total_stock_all_warehouses, lead_time_days
+                FROM {gold_inventory_risk}
+                WHERE stock_risk_level = 'CRITICAL'
+            ) AS expected ON expected.product_id = checked.product_id
+            WHERE checked.product_id IS NULL
+                OR expected.product_id IS NULL
+                OR checked.total_stock_all_warehouses IS DISTINCT FROM expected.total_stock_all_warehouses
+                OR checked.lead_time_days IS DISTINCT FROM expected.lead_time_days
+            """,
+            "the alerts are the CRITICAL rows of gold_inventory_risk, all of them and no others",
+        ),
+    ),
+    "gold_product_demand_surge": (
+        refers_to("product_id", "silver_products", allowed_percent=5, severity="warning"),
+        no_rows(
+            """
+            SELECT found.events, expected.events AS expected_events
+            FROM (
+                SELECT COALESCE(SUM(recent_views + recent_add_to_carts + recent_checkouts), 0) AS events FROM {batch}
+            ) AS found
+            CROSS JOIN (
+                SELECT COUNT(*) AS events
+                FROM {silver_enriched_clickstream}
+                WHERE product_id IS NOT NULL
+                    AND event_type IN ('product_view', 'add_to_cart', 'begin_checkout')
+                    AND event_timestamp
+                        > (SELECT MAX(event_timestamp) FROM {silver_enriched_clickstream}) - INTERVAL '1' DAY
+            ) AS expected
+            WHERE found.events <> expected.events
+            """,
+            "views, carts and checkouts add up to the last day of silver_enriched_clickstream",
+        ),
+    ),
+}

@@ -1,0 +1,101 @@
+"""DuckDB views over the Parquet files of Delta tables: what checks read, without a JVM."""
+
+import glob
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import unquote
+
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
+
+# A reader that only lists files would see deleted rows, or columns under other names.
+_UNREADABLE_FEATURES = frozenset({"deletionVectors", "columnMapping"})
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class TableAt:
+    """A Delta table at one version; None is the newest."""
+
+    path: str
+    version: int | None = None
+
+
+@dataclass(frozen=True)
+class Views:
+    """Open views, named like their tables.
+
+    database: what to connect to from this process. versions, rows: of every table that could be opened.
+    errors: one line for each that could not.
+    """
+
+    database: str
+    connection: duckdb.DuckDBPyConnection
+    versions: Mapping[str, int]
+    rows: Mapping[str, int]
+    errors: Mapping[str, str]
+
+    def sample(self, query: str, limit: int) -> list[dict[str, Any]]:
+        """The first ``limit`` rows of ``query``."""
+        cursor = self.connection.execute(query)
+        columns = [name for name, *_ in cursor.description or ()]
+        return [dict(zip(columns, row, strict=True)) for row in cursor.fetchmany(limit)]
+
+
+@contextmanager
+def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
+    """A private in-memory database with one view per table, gone when the block ends.
+
+    A table that cannot be read does not raise: it has no view and a line in ``errors``.
+    """
+    database = f":memory:checks-{uuid.uuid4().hex}"
+    versions: dict[str, int] = {}
+    rows: dict[str, int] = {}
+    errors: dict[str, str] = {}
+    with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
+        # Nothing is to be fetched from anywhere at run time, and what does not fit in memory must not land in the
+        # current directory.
+        connection.execute("SET GLOBAL autoinstall_known_extensions = false")
+        connection.execute("SET GLOBAL temp_directory = ?", [spill])
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        for name, table in tables.items():
+            try:
+                versions[name] = _create_view(connection, name, table)
+                (rows[name],) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
+            except Exception as error:
+                errors[name] = f"{name} at {table.path} cannot be read: {one_line(error)}"
+        yield Views(database, connection, versions, rows, errors)
+
+
+def _create_view(connection: duckdb.DuckDBPyConnection, name: str, table: TableAt) -> int:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not a table name")
+    delta = DeltaTable(table.path, version=table.version)
+    if found := _UNREADABLE_FEATURES.intersection(delta.protocol().reader_features or ()):
+        raise ValueError(f"its files alone do not tell its rows, it uses {', '.join(sorted(found))}")
+    if delta.metadata().partition_columns:
+        raise ValueError("its files alone do not tell its rows, it is partitioned")
+    # The URIs are percent-encoded, and DuckDB expands wildcards.
+    files = [glob.escape(unquote(uri)) for uri in delta.file_uris()]
+    if files:
+        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+        # Without hive_partitioning, a folder called x=1 on the way would become a column.
+        select = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"
+        connection.execute(f"CREATE VIEW {name} AS {select}")
+    else:
+        empty = pa.schema(delta.schema().to_arrow()).empty_table()  # noqa: F841  DuckDB finds it by its name
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
+    return delta.version()
+
+
+def one_line(error: BaseException | str, width: int = 300) -> str:
+    """The first line of ``error`` that says something, at most ``width`` characters."""
+    lines = (line.strip() for line in str(error).splitlines())
+    text = next((line for line in lines if line), type(error).__name__)
+    return text if len(text) <= width else text[: width - 1] + "…"

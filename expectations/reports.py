@@ -1,0 +1,47 @@
+"""The folder of validation reports: a page and a JSON file per check, an index, and Great Expectations' Data Docs."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from expectations.report import render, render_index
+from expectations.result import CheckResult
+
+DATA_DOCS = "gx"
+LISTED = 200  # checks on the index page
+
+
+def publish(result: CheckResult, folder: Path) -> Path:
+    """Write the page of ``result``, its JSON beside it, and the index; return the page.
+
+    Readers see whole files only, and a check that runs again under the same names replaces its own.
+    """
+    told = result.to_dict()
+    page = folder / result.page
+    _write(page.with_suffix(".json"), json.dumps(told, indent=1, ensure_ascii=False))
+    _write(page, render(told))
+    _write(folder / "index.html", render_index(newest(folder, LISTED)))
+    return page
+
+
+def newest(folder: Path, limit: int) -> list[dict[str, Any]]:
+    """The results of the last ``limit`` checks as dictionaries, newest first."""
+    files = sorted(_candidates(folder, limit), key=lambda file: file.stat().st_mtime, reverse=True)
+    results = (json.loads(file.read_text(encoding="utf-8")) for file in files[:limit])
+    return sorted(results, key=lambda result: str(result["started_at"]), reverse=True)
+
+
+def _candidates(folder: Path, limit: int) -> Iterator[Path]:
+    """Result files, the last ``limit`` among them, without visiting years of folders: each check touches its own."""
+    hours = [entry for entry in os.scandir(folder) if entry.is_dir() and entry.name != DATA_DOCS]
+    for hour in sorted(hours, key=lambda entry: entry.stat().st_mtime, reverse=True)[:limit]:
+        yield from Path(hour.path).glob("*.json")
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(file)

@@ -1,0 +1,179 @@
+"""Set-up: environment, locked packages, Java, JARs. Does what is missing, nothing when nothing is.
+
+Runs on the standard library of the Python that was found, before anything is installed.
+"""
+
+import argparse
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from spark_jobs.core.errors import MedallionError  # noqa: E402 (the project is not installed yet)
+from spark_jobs.core.java import java_home  # noqa: E402
+
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+JARS = ROOT / ".jars"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, prog="scripts/bootstrap")
+    parser.add_argument("--dev", action="store_true", help="also what testing and checking need")
+    try:
+        set_up(dev=parser.parse_args().dev)
+    except MedallionError as error:
+        sys.exit(f"setup: {error}")
+    except KeyboardInterrupt:
+        sys.exit("setup: interrupted; run it again to go on")
+
+
+def set_up(*, dev: bool) -> None:
+    """Make the environment complete. Raises MedallionError, saying what to do, when it cannot be."""
+    java = find_or_install_java()
+    make_venv()
+    for lock in ("requirements.txt", "requirements-dev.txt") if dev else ("requirements.txt",):
+        install(ROOT / lock)
+    fetch_jars(java)
+
+
+def find_or_install_java() -> Path:
+    try:
+        return java_home()
+    except MedallionError:
+        # Debian and Ubuntu releases carry one or both of the two.
+        if not (apt_install("openjdk-17-jre-headless") or apt_install("openjdk-21-jre-headless")):
+            raise
+        return java_home()
+
+
+def make_venv() -> None:
+    if succeeds(PYTHON, "--version"):
+        return
+    if find_spec("ensurepip") is None:
+        package = f"python3.{sys.version_info.minor}-venv"
+        if not apt_install(package):
+            raise MedallionError(f"Python has no venv module: apt-get install {package}, and run again")
+    say(f"making .venv with Python {sys.version.split()[0]}")
+    run("making .venv", sys.executable, "-m", "venv", VENV)
+
+
+def install(lock: Path) -> None:
+    """Install ``lock`` and this project, unless the environment already holds just that."""
+    bootstrap, project = ROOT / "scripts" / "bootstrap.txt", ROOT / "pyproject.toml"
+    stamp = VENV / f"{lock.name}.installed"
+    wanted = digest(bootstrap, lock, project)
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    say(f"installing what {lock.name} locks; the first time this takes a minute or two")
+    if not succeeds(PYTHON, "-m", "pip", "--version"):
+        run("adding pip", PYTHON, "-m", "ensurepip")
+    hashed = ("--require-hashes", "--requirement")
+    run("installing uv", PYTHON, "-m", "pip", "install", "--quiet", *hashed, bootstrap)
+    uv = (PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON)
+    run(f"installing {lock.name}", *uv, *hashed, lock)
+    # Built from what is here by what is here, without a network; as a path, so new packages are found at once.
+    editable = ("--no-deps", "--no-build-isolation", "--config-settings", "editable_mode=compat", "--editable", ROOT)
+    run("installing the project", *uv, "--quiet", "--offline", *editable)
+    stamp.write_text(wanted)
+
+
+def fetch_jars(java: Path) -> None:
+    """Let ``.jars`` hold what jars.lock lists, and no other version."""
+    JARS.mkdir(exist_ok=True)
+    locked = list(locked_jars())
+    for jar in JARS.glob("*.jar"):
+        if jar.name not in {name for _, name, _ in locked}:
+            jar.unlink()
+    for coordinates, name, sha256 in locked:
+        jar = JARS / name
+        if not jar.exists() or digest(jar) != sha256:
+            say(f"fetching {coordinates}")
+            fetch_jar(java, coordinates, sha256, jar)
+
+
+def locked_jars() -> Iterator[tuple[str, str, str]]:
+    """Coordinates, file name and checksum of each line of jars.lock."""
+    for line in (ROOT / "jars.lock").read_text().splitlines():
+        if line and not line.startswith("#"):
+            coordinates, sha256 = line.split(" sha256:")
+            _, artifact, version = coordinates.split(":")
+            yield coordinates, f"{artifact}-{version}.jar", sha256
+
+
+def fetch_jar(java: Path, coordinates: str, sha256: str, jar: Path) -> None:
+    """Fetch one JAR with the Ivy that Spark brings along; it enters ``.jars`` only with the right checksum."""
+    ivy = next(VENV.glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"), None)
+    if ivy is None:
+        raise MedallionError(f"pyspark in {VENV} has no Ivy: remove .venv and run again")
+    settings = os.environ.get("MEDALLION_IVY_SETTINGS")
+    with tempfile.TemporaryDirectory(dir=JARS) as scratch:
+        run(
+            f"fetching {coordinates}",
+            *(java / "bin" / "java", "-jar", ivy, "-cache", f"{scratch}/cache"),
+            *(("-settings", os.path.abspath(settings)) if settings else ()),
+            *("-dependency", *coordinates.split(":"), "-notransitive", "-types", "jar"),
+            *("-retrieve", "[artifact]-[revision].[ext]"),
+            cwd=scratch,
+            quiet=True,
+        )
+        fetched = Path(scratch, jar.name)
+        if not fetched.exists():
+            raise MedallionError(f"{coordinates} was not found: set MEDALLION_IVY_SETTINGS to a mirror that has it")
+        if digest(fetched) != sha256:
+            raise MedallionError(f"{jar.name} has checksum {digest(fetched)}, jars.lock says {sha256}: refused")
+        fetched.replace(jar)
+
+
+def apt_install(package: str) -> bool:
+    """Install a Debian package when this user may; whether it is installed now."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return False
+    say(f"installing {package}")
+    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+    if not succeeds("apt-get", "install", "--yes", "--no-install-recommends", package):
+        succeeds("apt-get", "update")
+        return succeeds("apt-get", "install", "--yes", "--no-install-recommends", package)
+    return True
+
+
+def run(what: str, *command: str | Path, cwd: Path | str = ROOT, quiet: bool = False) -> None:
+    """Run a command; when ``quiet``, show what it says only if it fails. Raises MedallionError when it fails."""
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words, cwd=cwd, stdout=subprocess.PIPE if quiet else None, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode != 0:
+        print(done.stdout or "", end="", flush=True)
+        raise MedallionError(f"{what} failed: see above, mend and run again. The command was: {shlex.join(words)}")
+
+
+def succeeds(*command: str | Path) -> bool:
+    try:
+        return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
+
+
+def digest(*files: Path) -> str:
+    sha256 = hashlib.sha256()
+    for file in files:
+        sha256.update(file.read_bytes())
+    return sha256.hexdigest()
+
+
+def say(what: str) -> None:
+    print(f"setup: {what}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

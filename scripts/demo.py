@@ -1,0 +1,117 @@
+"""The demonstration: a shop's data, a lakehouse, three hours refreshed by a real scheduler; again for three more."""
+
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from scripts.local_airflow import DAG_ID, LocalAirflow, where
+from spark_jobs.core import events, releases
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
+from spark_jobs.core.settings import Settings
+from spark_jobs.source.root import change_files, open_source
+
+HOURS = 3
+RUNS = f"dags/{DAG_ID}/dagRuns"
+
+
+def main() -> None:
+    airflow = LocalAirflow.of_this_project()
+    settings = Settings.from_environment(airflow.environment)
+    lake = Lake(settings.lake)
+    if "://" not in settings.source and not Path(settings.source).exists():
+        say(f"making the demo shop in {settings.source}")
+        medallion(airflow, "source", "generate", settings.source, "--days", "7", "--hours", "24")
+    airflow.up(say)
+    if releases.latest(lake) is None:
+        say(f"loading the snapshot into {settings.lake}")
+        medallion(airflow, "load")
+    hours = next_hours(settings, lake)
+    if not hours:
+        release = releases.latest(lake)
+        say(f"the source has no hour after {release.hour if release else None}, so there is nothing to refresh:")
+        say("make clean starts over; MEDALLION_SOURCE points to another source, MEDALLION_LAKE to another lake")
+    airflow.api.call("PATCH", f"dags/{DAG_ID}?update_mask=is_paused", {"is_paused": False})
+    runs = {hour: refresh(airflow, hour) for hour in hours}
+    medallion(airflow, "status")
+    print_seconds(lake, runs)
+    print(f"reports   {lake.root}/reports/validation\n{where(airflow)}")
+
+
+def next_hours(settings: Settings, lake: Lake) -> list[str]:
+    """The next hours that the source has and the newest release does not."""
+    release = releases.latest(lake)
+    published = release.hour if release and release.hour else ""
+    listed = change_files(open_source(settings), tuple(feed.topic for feed in registry().feeds))
+    return sorted(hour for hour in listed if hour > published)[:HOURS]
+
+
+def refresh(airflow: LocalAirflow, hour: str) -> dict[str, Any]:
+    """Trigger a run for ``hour`` and tell of its tasks as they end. Raises MedallionError if one fails."""
+    say(f"hour {hour}")
+    run_id = f"demo__{hour}__{datetime.now(UTC):%H%M%S}"
+    conf = {"hour": hour, "strategy": "full"}
+    airflow.api.call("POST", RUNS, {"dag_run_id": run_id, "logical_date": None, "conf": conf})
+    told: set[str] = set()
+    while True:
+        airflow.require_running()
+        run: dict[str, Any] = airflow.api.call("GET", f"{RUNS}/{run_id}")
+        tasks = airflow.api.call("GET", f"{RUNS}/{run_id}/taskInstances?order_by=start_date")["task_instances"]
+        for task in tasks:
+            if task["state"] in ("success", "failed", "skipped") and task["task_id"] not in told:
+                told.add(task["task_id"])
+                say(f"  {task['task_id']:<22} {task['state']:<8} {task['duration'] or 0:6.1f} s")
+        if run["state"] == "success":
+            return run
+        if run["state"] == "failed":
+            raise MedallionError(explained(airflow, run_id, tasks))
+        time.sleep(1)
+
+
+def explained(airflow: LocalAirflow, run_id: str, tasks: list[dict[str, Any]]) -> str:
+    """Which task of the run failed, and the end of its log."""
+    task = next(task for task in tasks if task["state"] == "failed")
+    path = f"{RUNS}/{run_id}/taskInstances/{task['task_id']}/logs/{task['try_number']}?full_content=true"
+    lines = []
+    for entry in airflow.api.call("GET", path)["content"]:
+        lines.append(entry["event"])
+        lines += [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or ()]
+    told = [line for line in lines if not line.startswith("::")]
+    return "\n".join([f"task {task['task_id']} failed; the end of its log:", *told[-15:], f"all of it: {airflow.url}"])
+
+
+def print_seconds(lake: Lake, runs: dict[str, dict[str, Any]]) -> None:
+    """Where the seconds of each run went, from the event log; the rest is Airflow's and the start of processes."""
+    seconds: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(runs, 0.0))
+    for hour, run in runs.items():
+        for row in events.read(lake, run_id=run["dag_run_id"]):
+            if row["table_name"] is None:
+                seconds[" ".join(filter(None, (row["event_type"], row["layer"])))][hour] += row["seconds"]
+        seconds["whole run"][hour] = run["duration"]
+    print("seconds".ljust(18) + "".join(f"{hour:>16}" for hour in runs))
+    for step, by_hour in seconds.items():
+        print(step.ljust(18) + "".join(f"{value:16.1f}" for value in by_hour.values()))
+
+
+def medallion(airflow: LocalAirflow, *arguments: str) -> None:
+    command = Path(sys.executable).with_name("medallion")
+    if subprocess.run([command, *arguments], env=airflow.environment).returncode != 0:
+        raise MedallionError(f"medallion {arguments[0]} failed: see above, mend and run again")
+
+
+def say(what: str) -> None:
+    print(f"demo: {what}", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MedallionError as error:
+        sys.exit(f"demo: {error}")
+    except KeyboardInterrupt:
+        sys.exit("demo: interrupted; make demo goes on from here, make down stops Airflow")

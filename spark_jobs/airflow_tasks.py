@@ -1,0 +1,163 @@
+"""What the tasks of the DAG are made of: steps of ours, told apart by whether they need Spark.
+
+Read by every parse of the DAG file, so it imports neither pyspark nor great_expectations; steps do, when they run.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, BaseHook, task
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
+
+from spark_jobs.core.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
+from spark_jobs.core.hours import format_hour
+from spark_jobs.core.registry import registry
+from spark_jobs.core.settings import PROJECT, Settings
+from spark_jobs.core.table import Layer
+
+LAND = "land_changes"
+HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
+
+
+@task
+def run_here(
+    step: str, layer: Layer | None, hour: str, *, params: Any = None, dag_run: Any = None, ti: Any = None
+) -> str:
+    """Run ``step``, which needs no JVM, in this process.
+
+    hour: empty for the one that the form or the schedule asks for. Returns the hour; skips the rest of the run
+    when there is nothing to do for it.
+    """
+    from spark_jobs.core.steps import Run, run_step
+
+    with as_airflow_errors():
+        run = Run(
+            settings=Settings.from_environment(),
+            hour=hour or requested_hour(params, dag_run),
+            run_id=dag_run.run_id,
+            attempt=ti.try_number,
+            strategy=params["strategy"],
+        )
+        outcome = run_step(step, run, layer)
+    if step == "land" and outcome.status == "skipped":
+        raise AirflowSkipException(outcome.message)
+    return str(outcome.hour)
+
+
+class RunOnSpark(SparkSubmitOperator):
+    """Run ``step`` in a driver of its own, on the connection ``spark_default``."""
+
+    def __init__(self, *, step: str, layer: Layer, **kwargs: Any) -> None:
+        super().__init__(
+            application=str(PROJECT / "spark_jobs" / "run.py"),
+            application_args=[
+                *("step", step, "--layer", layer, "--hour", HOUR),
+                *(
+                    "--run-id",
+                    "{{ run_id }}",
+                    "--attempt",
+                    "{{ ti.try_number }}",
+                    "--strategy",
+                    "{{ params.strategy }}",
+                ),
+            ],
+            name=f"{step} {layer} {HOUR}",
+            **kwargs,
+        )
+
+    def execute(self, context: Any) -> None:
+        """Submit it. A missing connection is an error here; the provider's hook would go looking for YARN."""
+        from spark_jobs.core.session import submit_conf
+
+        with as_airflow_errors():
+            self.conf = submit_conf(Settings.from_environment(), spark_master(self._conn_id))
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            # It holds the whole command and output, which the log has already; the last line says what was wrong.
+            raise AirflowException(str(error).splitlines()[-1]) from None
+
+
+def policy(step: str, layer: Layer | None) -> dict[str, Any]:
+    """What a task of ``step`` does when a try of it fails, as arguments of the task."""
+    callback = partial(record_failure, step=step, layer=layer)
+    return {"on_failure_callback": callback, "on_retry_callback": callback}
+
+
+def record_failure(context: Mapping[str, Any], *, step: str, layer: Layer | None) -> None:
+    """See to it that a failed try has its row in the event log; one that was killed could not write it."""
+    from spark_jobs.core.events import close_lost_step
+
+    ti = context["ti"]
+    try:
+        close_lost_step(
+            Settings.from_environment(),
+            run_id=context["run_id"],
+            attempt=ti.try_number,
+            step=step,
+            layer=layer,
+            hour=requested_hour(context["params"], context["dag_run"]) or ti.xcom_pull(task_ids=LAND),
+            error=str(context.get("exception") or "the process was killed"),
+        )
+    except Exception:
+        logging.getLogger(__name__).exception("this failure is not in the event log")
+
+
+def requested_hour(params: Mapping[str, Any], dag_run: Any) -> str | None:
+    """The hour of the form; else the hour of the schedule; None, for the next in line, when a person left it open."""
+    if params["hour"]:
+        return str(params["hour"])
+    if dag_run.run_type == "manual" or dag_run.data_interval_start is None:
+        return None
+    return format_hour(dag_run.data_interval_start)
+
+
+def spark_master(conn_id: str) -> str:
+    """The master that connection ``conn_id`` names. Raises UsageError when there is no such connection."""
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise UsageError(
+            f"no connection is called {conn_id}: add one of type spark whose host is local[*] or spark://host:7077"
+        ) from None
+    return f"spark://{connection.host}:{connection.port}" if connection.port else str(connection.host)
+
+
+def assets(layer: Layer) -> list[Asset]:
+    """The tables of ``layer`` as assets, by table name, for others to schedule on."""
+    lake = Settings.from_environment().lake
+    root = lake if "://" in lake else Path(lake).absolute().as_uri()
+    tables = registry().layer(layer)
+    return [Asset(name=t.name, uri=f"{root}/{layer}/{t.name.removeprefix(layer + '_')}") for t in tables]
+
+
+def lineage() -> str:
+    """The graph of tables in Markdown: what each holds, and what it is made from."""
+    rows = (
+        f"| {t.layer} | **{t.name}** | {t.doc.splitlines()[0]} | {', '.join(t.inputs) or 'change files'} |"
+        for t in registry()
+    )
+    return "\n".join(["| layer | table | holds | made from |", "|---|---|---|---|", *rows])
+
+
+@contextmanager
+def as_airflow_errors() -> Iterator[None]:
+    """What an error of ours means to the scheduler: skip the rest, give up, or try again."""
+    try:
+        yield
+    except HourNotAvailable as error:
+        raise AirflowSkipException(str(error)) from None
+    except (CheckFailed, UsageError) as error:  # another try would find the same
+        raise AirflowFailException(str(error)) from None
+    except MedallionError as error:
+        raise AirflowException(str(error)) from None

@@ -1,0 +1,8 @@
+"""The DAG and what its tasks are made of, with an Airflow home of their own and without a scheduler."""
+
+import os
+import tempfile
+
+# Airflow reads these once, when it is first imported.
+os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-test-")
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"

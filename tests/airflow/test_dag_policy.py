@@ -1,0 +1,147 @@
+"""What the scheduler promises about the hourly refresh."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from airflow.sdk.exceptions import ParamValidationError
+from airflow.serialization.serialized_objects import DagSerialization
+
+from dags.hourly_refresh import dag
+from spark_jobs.core.registry import registry
+from spark_jobs.core.steps import STRATEGIES
+
+ALL_TASKS = pytest.mark.parametrize("task", dag.tasks, ids=lambda task: task.task_id)
+
+
+def test_a_layer_starts_when_the_layer_below_has_been_checked() -> None:
+    upstream = {task.task_id: task.upstream_task_ids for task in dag.tasks}
+    assert upstream == {
+        "land_changes": set(),
+        "bronze.apply_changes": {"land_changes"},
+        "bronze.check": {"bronze.apply_changes"},
+        "silver.refresh": {"bronze.check"},
+        "silver.check": {"silver.refresh"},
+        "gold.refresh": {"silver.check"},
+        "gold.check": {"gold.refresh"},
+        "publish": {"gold.check", "land_changes"},
+    }
+
+
+def test_a_scheduled_run_is_for_the_hour_before_it() -> None:
+    as_scheduled = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    interval = as_scheduled.timetable.infer_manual_data_interval(run_after=datetime(2025, 11, 30, 5, tzinfo=UTC))
+    assert (interval.start, interval.end) == (
+        datetime(2025, 11, 30, 4, tzinfo=UTC),
+        datetime(2025, 11, 30, 5, tzinfo=UTC),
+    )
+
+
+def test_hours_that_were_missed_are_not_caught_up_unasked() -> None:
+    assert not dag.catchup
+
+
+def test_one_run_at_a_time() -> None:
+    assert dag.max_active_runs == 1
+
+
+def test_the_next_hour_lands_only_when_the_hour_before_is_published() -> None:
+    land = dag.get_task("land_changes")
+    assert land.depends_on_past
+    assert land.wait_for_downstream
+    assert "publish" in land.downstream_task_ids
+
+
+@ALL_TASKS
+def test_tasks_take_turns_at_the_lake(task) -> None:
+    assert (task.pool, task.pool_slots) == ("lake_writer", 1)
+
+
+@ALL_TASKS
+def test_a_task_that_fails_is_tried_again_and_one_that_hangs_is_ended(task) -> None:
+    assert task.retries == 2
+    assert timedelta() < task.retry_delay <= timedelta(minutes=5)
+    assert timedelta() < task.execution_timeout <= timedelta(hours=1)
+
+
+@ALL_TASKS
+def test_every_failure_reaches_the_event_log(task) -> None:
+    assert task.on_failure_callback
+    assert task.on_retry_callback
+
+
+@ALL_TASKS
+def test_somebody_owns_it(task) -> None:
+    assert task.owner == "data-platform"
+
+
+def test_every_table_is_updated_by_one_task_of_its_layer_and_gold_when_it_is_published() -> None:
+    updated = [(asset.name, task.task_id) for task in dag.tasks for asset in task.outlets]
+    by = {"bronze": "bronze.check", "silver": "silver.check", "gold": "publish"}
+    assert sorted(updated) == sorted((table.name, by[table.layer]) for table in registry())
+
+
+def test_an_asset_is_where_its_table_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from spark_jobs.airflow_tasks import assets
+
+    monkeypatch.setenv("MEDALLION_LAKE", "s3a://bucket/lake")
+    assert "s3a://bucket/lake/gold/inventory_risk" in {asset.uri for asset in assets("gold")}
+    monkeypatch.setenv("MEDALLION_LAKE", "/lake with space")
+    assert "file:///lake%20with%20space/gold/inventory_risk" in {asset.uri for asset in assets("gold")}
+
+
+@pytest.mark.parametrize("hour", [None, "2025-11-30T00", "2024-02-29T23"])
+def test_the_form_takes_an_hour_or_none(hour: str | None) -> None:
+    assert dag.params.get_param("hour").resolve(hour) == hour
+
+
+@pytest.mark.parametrize(
+    "hour",
+    [
+        "",
+        "now",
+        "2025-11-30",
+        "2025-11-30 00",
+        "2025-11-30T00:00",
+        "2025-11-30T00\n",
+        "../../../etc/passwd",
+        "2025-11-30T00; rm -rf /",
+        "--layer",
+        "{{ var.value.secret }}",
+        "\u0662\u0660\u0662\u0665-11-30T00",  # digits, but not these
+        20251130,
+    ],
+)
+def test_the_form_refuses_what_is_no_hour(hour: object) -> None:
+    with pytest.raises(ParamValidationError):
+        dag.params.get_param("hour").resolve(hour)
+
+
+def test_the_form_offers_the_strategies_there_are() -> None:
+    assert dag.params.get_param("strategy").schema["enum"] == list(STRATEGIES)
+    with pytest.raises(ParamValidationError):
+        dag.params.get_param("strategy").resolve("magic")
+
+
+def test_the_page_of_the_dag_shows_every_table_with_what_it_is_made_from() -> None:
+    for table in registry():
+        (row,) = [line for line in dag.doc_md.splitlines() if f"**{table.name}**" in line]
+        assert table.doc.splitlines()[0] in row
+        assert all(name in row for name in table.inputs)
+
+
+def test_parsing_the_dag_imports_no_engine() -> None:
+    # Airflow's own imports are its own affair: what comes on top must be this project and the standard library.
+    script = """
+import sys
+import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
+from airflow.sdk import DAG, Asset, BaseHook, CronDataIntervalTimetable, Param, TaskGroup, chain, task
+before = {name.partition(".")[0] for name in sys.modules}
+import dags.hourly_refresh
+print(*{name.partition(".")[0] for name in sys.modules} - before - sys.stdlib_module_names)
+assert not {"pyspark", "great_expectations"} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) <= {"dags", "spark_jobs", "expectations"}

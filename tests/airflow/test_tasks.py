@@ -1,0 +1,151 @@
+"""What a task does with what its step tells it."""
+
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from dags.hourly_refresh import dag
+from spark_jobs.airflow_tasks import record_failure, requested_hour, run_here, spark_master
+from spark_jobs.core import events, steps
+from spark_jobs.core.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
+from spark_jobs.core.hours import parse_hour
+from spark_jobs.core.steps import Outcome
+
+PARAMS = {"hour": None, "strategy": "full"}
+
+
+def dag_run(run_type: str = "scheduled", interval_start: str | None = "2025-11-30T04") -> SimpleNamespace:
+    start = interval_start and parse_hour(interval_start)
+    return SimpleNamespace(run_id="a_run", run_type=run_type, data_interval_start=start)
+
+
+def run(step: str, hour: str = "", **of_the_run) -> str:
+    return run_here.function(
+        step, "bronze", hour, params=PARAMS, dag_run=dag_run(**of_the_run), ti=SimpleNamespace(try_number=2)
+    )
+
+
+@pytest.fixture
+def step_raises(monkeypatch: pytest.MonkeyPatch):
+    def arrange(error: Exception) -> None:
+        def run_step(*_: object) -> Outcome:
+            raise error
+
+        monkeypatch.setattr(steps, "run_step", run_step)
+
+    return arrange
+
+
+@pytest.fixture
+def step_ends(monkeypatch: pytest.MonkeyPatch):
+    def arrange(status: str) -> list[steps.Run]:
+        asked = []
+
+        def run_step(name: str, run: steps.Run, layer: str | None) -> Outcome:
+            asked.append(run)
+            return Outcome(status, "a note", run.hour or "2025-11-30T07")
+
+        monkeypatch.setattr(steps, "run_step", run_step)
+        return asked
+
+    return arrange
+
+
+def test_an_hour_that_the_source_does_not_have_skips_the_run_with_a_note(step_raises) -> None:
+    step_raises(HourNotAvailable("the source has no hour 2025-11-30T04"))
+    with pytest.raises(AirflowSkipException, match="the source has no hour"):
+        run("land")
+
+
+@pytest.mark.parametrize("error", [CheckFailed("orders are red"), UsageError("no such strategy")])
+def test_what_another_try_would_not_mend_is_not_tried_again(step_raises, error: MedallionError) -> None:
+    step_raises(error)
+    with pytest.raises(AirflowFailException, match=str(error)):
+        run("check", "2025-11-30T04")
+
+
+def test_any_other_failure_is_tried_again(step_raises) -> None:
+    step_raises(MedallionError("the disk is full"))
+    with pytest.raises(AirflowException, match="the disk is full") as raised:
+        run("publish", "2025-11-30T04")
+    assert not isinstance(raised.value, AirflowFailException | AirflowSkipException)
+
+
+def test_an_hour_that_is_published_already_skips_the_run(step_ends) -> None:
+    step_ends("skipped")
+    with pytest.raises(AirflowSkipException, match="a note"):
+        run("land")
+
+
+def test_a_release_that_is_there_already_is_no_reason_to_skip(step_ends) -> None:
+    step_ends("skipped")
+    assert run("publish", "2025-11-30T04") == "2025-11-30T04"
+
+
+def test_a_warning_lets_the_run_go_on(step_ends) -> None:
+    step_ends("warned")
+    assert run("check", "2025-11-30T04") == "2025-11-30T04"
+
+
+def test_the_step_is_told_run_and_attempt(step_ends) -> None:
+    asked = step_ends("succeeded")
+    run("land")
+    assert (asked[0].run_id, asked[0].attempt, asked[0].strategy) == ("a_run", 2, "full")
+
+
+def test_a_manual_run_without_an_hour_takes_the_next_in_line(step_ends) -> None:
+    asked = step_ends("succeeded")
+    assert run("land", run_type="manual") == "2025-11-30T07"
+    assert asked[0].hour is None
+
+
+@pytest.mark.parametrize(
+    ("in_form", "run_type", "interval_start", "hour"),
+    [
+        (None, "scheduled", "2025-11-30T04", "2025-11-30T04"),
+        (None, "backfill", "2025-11-30T04", "2025-11-30T04"),
+        (None, "manual", "2025-11-30T04", None),
+        (None, "manual", None, None),
+        ("2025-12-01T09", "manual", None, "2025-12-01T09"),
+        ("2025-12-01T09", "backfill", "2025-11-30T04", "2025-12-01T09"),
+    ],
+)
+def test_the_form_decides_then_the_schedule(in_form, run_type, interval_start, hour) -> None:
+    assert requested_hour(PARAMS | {"hour": in_form}, dag_run(run_type, interval_start)) == hour
+
+
+@pytest.mark.parametrize(
+    ("connection", "master"),
+    [
+        ('{"conn_type": "spark", "host": "local[2]"}', "local[2]"),
+        ('{"conn_type": "spark", "host": "spark://master:7077"}', "spark://master:7077"),
+        ('{"conn_type": "spark", "host": "master", "port": 7077}', "spark://master:7077"),
+        ("spark://master:7077", "spark://master:7077"),
+    ],
+)
+def test_spark_runs_where_the_connection_says(monkeypatch: pytest.MonkeyPatch, connection: str, master: str) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection)
+    assert spark_master("spark_default") == master
+
+
+def test_a_missing_connection_is_an_error_that_says_what_to_add(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    with pytest.raises(AirflowFailException, match="no connection is called spark_default: add one of type spark"):
+        dag.get_task("silver.refresh").execute({})
+
+
+def test_a_spark_task_runs_its_step_for_the_hour_that_landed() -> None:
+    arguments = dag.get_task("silver.refresh").application_args
+    assert arguments[:4] == ["step", "refresh", "--layer", "silver"]
+    assert arguments[arguments.index("--hour") + 1] == "{{ ti.xcom_pull(task_ids='land_changes') }}"
+
+
+def test_a_failure_that_cannot_be_recorded_does_not_fail_the_callback(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+    def no_lake(*_: object, **__: object) -> bool:
+        raise OSError("no lake")
+
+    monkeypatch.setattr(events, "close_lost_step", no_lake)
+    ti = SimpleNamespace(try_number=1, xcom_pull=lambda **_: "2025-11-30T04")
+    record_failure({"ti": ti, "run_id": "a_run", "params": PARAMS, "dag_run": dag_run()}, step="apply", layer="bronze")
+    assert "this failure is not in the event log" in caplog.text
