@@ -10,12 +10,15 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
         no_rows(
             """
             WITH unknown AS (
-                SELECT order_id, order_status, updated_at
+                SELECT order_status, COUNT(*) AS orders
                 FROM {batch}
                 WHERE order_status NOT IN ('pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned')
+                GROUP BY order_status
             )
-            SELECT * FROM unknown
-            WHERE 100 * (SELECT COUNT(*) FROM unknown) > 5 * (SELECT COUNT(*) FROM {batch})
+            SELECT *
+            FROM unknown
+            WHERE 100 * (SELECT SUM(orders) FROM unknown) > 5 * (SELECT COUNT(*) FROM {batch})
+            ORDER BY orders DESC
             """,
             "at most 5 % of orders have a status that Silver does not know",
             severity="warning",

@@ -84,10 +84,21 @@ class _Promise:
     error: str | None = None
 
 
+def bind(query: str, table: str) -> str:
+    """``query`` with views in its placeholders: {batch} is that of ``table``, the others are called as they say."""
+    return query.format(**{name: name for name in _placeholders(query)} | {"batch": table})
+
+
+def _placeholders(query: str) -> set[str]:
+    try:
+        return {name for _, name, _, _ in Formatter().parse(query) if name}
+    except ValueError:  # a brace too many: binding the query says so
+        return set()
+
+
 def _named(expectation: Expectation) -> set[str]:
     """The tables that the expectation's query names, besides its own."""
-    query = expectation.arguments.get(_QUERY, "")
-    return {name for _, name, _, _ in Formatter().parse(query) if name} - {"batch"}
+    return _placeholders(expectation.arguments.get(_QUERY, "")) - {"batch"}
 
 
 def _promise(expectation: Expectation, table: str, views: Views) -> _Promise:
@@ -96,7 +107,10 @@ def _promise(expectation: Expectation, table: str, views: Views) -> _Promise:
             return _Promise(expectation, views.errors.get(name, f"{name} is not among the tables of this check"))
     if _QUERY not in expectation.arguments:
         return _Promise(expectation)
-    query = expectation.arguments[_QUERY].format(batch=table, **{name: name for name in views.versions})
+    try:
+        query = bind(expectation.arguments[_QUERY], table)
+    except (ValueError, LookupError) as error:
+        return _Promise(expectation, f"its query cannot be read: {one_line(error)}")
     return _Promise(replace(expectation, arguments={**expectation.arguments, _QUERY: query}))
 
 
@@ -130,7 +144,7 @@ def _results(
 
 def _result(expectation: Expectation, verdict: Verdict, views: Views, rows: int) -> ExpectationResult:
     query = expectation.arguments.get(_QUERY)
-    examples = verdict.rows
+    examples = verdict.rows[:_EXAMPLES]
     if query and not verdict.success and not verdict.error:
         examples = views.sample(query, _EXAMPLES)
     return ExpectationResult(
@@ -141,7 +155,7 @@ def _result(expectation: Expectation, verdict: Verdict, views: Views, rows: int)
         observed=_observed(expectation, verdict, rows),
         unexpected_count=verdict.found,
         unexpected_percent=verdict.percent,
-        examples=tuple(_example(row, expectation.arguments.get("column")) for row in examples[:_EXAMPLES]),
+        examples=tuple(_example(row, expectation.arguments.get("column")) for row in examples),
         query=query,
         error=verdict.error,
     )

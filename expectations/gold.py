@@ -82,14 +82,10 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
                 checked.total_net_revenue, expected.net_revenue AS expected_net_revenue
             FROM {batch} AS checked
             FULL OUTER JOIN (
-                SELECT item.supplier_id, SUM(item.quantity) AS units, SUM(item.line_net_revenue) AS net_revenue
-                FROM {silver_confirmed_order_items} AS item
-                WHERE EXISTS (
-                    SELECT 1
-                    FROM {silver_inventory_by_supplier} AS stocked
-                    WHERE stocked.supplier_id = item.supplier_id
-                )
-                GROUP BY item.supplier_id
+                SELECT supplier_id, SUM(quantity) AS units, SUM(line_net_revenue) AS net_revenue
+                FROM {silver_confirmed_order_items}
+                WHERE supplier_id IN (SELECT supplier_id FROM {silver_inventory_by_supplier})
+                GROUP BY supplier_id
             ) AS expected ON expected.supplier_id = checked.supplier_id
             WHERE checked.total_units_sold IS DISTINCT FROM expected.units
                 OR checked.total_net_revenue IS DISTINCT FROM expected.net_revenue

@@ -1,4 +1,7 @@
-"""DuckDB views over the Parquet files of Delta tables: what checks read, without a JVM."""
+"""DuckDB views over the Parquet files of Delta tables: what checks read, without a JVM.
+
+Imports duckdb, deltalake and pyarrow only when views are opened, for the sake of commands that do not check.
+"""
 
 import glob
 import re
@@ -7,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import duckdb
-import pyarrow as pa
-from deltalake import DeltaTable
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 # A reader that only lists files would see deleted rows, or columns under other names.
 _UNREADABLE_FEATURES = frozenset({"deletionVectors", "columnMapping"})
@@ -36,16 +38,21 @@ class Views:
     """
 
     database: str
-    connection: duckdb.DuckDBPyConnection
+    connection: "DuckDBPyConnection"
     versions: Mapping[str, int]
     rows: Mapping[str, int]
     errors: Mapping[str, str]
 
     def sample(self, query: str, limit: int) -> list[dict[str, Any]]:
-        """The first ``limit`` rows of ``query``."""
-        cursor = self.connection.execute(query)
-        columns = [name for name, *_ in cursor.description or ()]
-        return [dict(zip(columns, row, strict=True)) for row in cursor.fetchmany(limit)]
+        """The first ``limit`` rows that ``query`` finds, as a help for readers: none where it fails."""
+        import duckdb
+
+        try:
+            cursor = self.connection.execute(query)
+            columns = [name for name, *_ in cursor.description or ()]
+            return [dict(zip(columns, row, strict=True)) for row in cursor.fetchmany(limit)]
+        except duckdb.Error:
+            return []
 
 
 @contextmanager
@@ -54,6 +61,8 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
 
     A table that cannot be read does not raise: it has no view and a line in ``errors``.
     """
+    import duckdb
+
     database = f":memory:checks-{uuid.uuid4().hex}"
     versions: dict[str, int] = {}
     rows: dict[str, int] = {}
@@ -66,14 +75,18 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
         for name, table in tables.items():
             try:
-                versions[name] = _create_view(connection, name, table)
+                version = _create_view(connection, name, table)
                 (rows[name],) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
+                versions[name] = version
             except Exception as error:
                 errors[name] = f"{name} at {table.path} cannot be read: {one_line(error)}"
         yield Views(database, connection, versions, rows, errors)
 
 
-def _create_view(connection: duckdb.DuckDBPyConnection, name: str, table: TableAt) -> int:
+def _create_view(connection: "DuckDBPyConnection", name: str, table: TableAt) -> int:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a table name")
     delta = DeltaTable(table.path, version=table.version)

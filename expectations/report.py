@@ -34,7 +34,7 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th { color: var(--soft); font-weight: 500; text-align: left; white-space: nowrap; }
 th, td { border-bottom: 1px solid var(--line); padding: .35rem .75rem .35rem 0; vertical-align: top; }
 .examples { margin-top: .5rem; width: auto; font-size: .88rem; } .examples td { white-space: pre; }
-.number { text-align: right; white-space: nowrap; }
+.number, .whole { white-space: nowrap; } .number { text-align: right; }
 pre { margin: .5rem 0 0; overflow-x: auto; font-size: .85rem; } summary { color: var(--soft); cursor: pointer; }
 """
 _WORDS = {"succeeded": "holds", "warned": "warning", "failed": "failed"}
@@ -56,7 +56,7 @@ def render(result: Mapping[str, Any]) -> str:
     facts = {
         "Hour": f"{result['hour']} (UTC)",
         "Run": f"{result['run_id']}, attempt {result['attempt']}",
-        "Started": f"{result['started_at'][:19].replace('T', ' ')} UTC",
+        "Started": f"{_moment(result['started_at'])} UTC",
         "Took": f"{result['seconds']:.1f} s, of which loading Great Expectations {result['startup_seconds']:.1f} s",
         "Looked at": "whole tables, through DuckDB",
         "Delta versions": ", ".join(f"{table} {version}" for table, version in sorted(result["versions"].items())),
@@ -79,15 +79,19 @@ def render(result: Mapping[str, Any]) -> str:
 def render_index(results: Sequence[Mapping[str, Any]]) -> str:
     """The page that lists ``results`` in the order given."""
     rows = (
-        f"<tr><td>{_status(result['status'])}</td>"
-        f'<td><a href="{escape(result["page"])}">{escape(result["layer"])} {escape(result["hour"])}</a></td>'
-        f"<td>{escape(result['started_at'][:19].replace('T', ' '))}</td>"
+        f"<tr><td>{_badge(result['status'])}</td>"
+        f'<td class="whole"><a href="{escape(result["page"])}">'
+        f"{escape(result['layer'])} {escape(result['hour'])}</a></td>"
+        f'<td class="whole">{escape(_moment(result["started_at"]))}</td>'
         f'<td class="number">{_count_broken(result)}</td>'
         f'<td class="number">{result["seconds"]:.1f} s</td>'
         f'<td class="soft">{escape(result["run_id"])}, attempt {escape(str(result["attempt"]))}</td></tr>'
         for result in results
     )
-    head = "<tr><th>Status</th><th>Check</th><th>Started (UTC)</th><th>Broken</th><th>Took</th><th>Run</th></tr>"
+    head = (
+        "<tr><th>Status</th><th>Check</th><th>Started (UTC)</th>"
+        '<th class="number">Broken</th><th class="number">Took</th><th>Run</th></tr>'
+    )
     return _page(
         "Validation reports",
         f'<h1>Validation reports</h1><p class="lead">The last {len(results)} checks, newest first.</p>',
@@ -103,6 +107,10 @@ def _page(title: str, *parts: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
     )
+
+
+def _moment(iso: str) -> str:
+    return iso[:19].replace("T", " ")
 
 
 def _lead(broken: int, promises: int, tables: int) -> str:

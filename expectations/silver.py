@@ -78,7 +78,7 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
                 FROM {bronze_order_items} AS item
                 WHERE item.quantity > 0
                     AND item.unit_price >= 0
-                    AND EXISTS (SELECT 1 FROM {batch} AS checked WHERE checked.order_id = item.order_id)
+                    AND item.order_id IN (SELECT order_id FROM {batch})
             ) AS expected
             WHERE found.items <> expected.items OR found.units <> expected.units
             """,

@@ -4,6 +4,7 @@ The only module that imports Great Expectations, which takes seconds: import it 
 """
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,8 +18,9 @@ from great_expectations.core import ExpectationSuiteValidationResult, Expectatio
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.core.run_identifier import RunIdentifier
 from great_expectations.data_context.types.resource_identifiers import ValidationResultIdentifier
-from great_expectations.expectations.core import UnexpectedRowsExpectation
+from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
 from great_expectations.expectations.expectation import Expectation as GxExpectation
+from great_expectations.expectations.metadata_types import FailureSeverity
 
 from expectations import data_docs, dialect
 from expectations.lake_views import one_line
@@ -84,17 +86,19 @@ def build(expectation: Expectation, number: int = 0) -> GxExpectation:
     if kind is UnexpectedRowsExpectation:
         kind = QueryFindsNoRows
         arguments["unexpected_rows_query"] = _template(arguments["unexpected_rows_query"])
-    return kind(**arguments, severity=expectation.severity, description=expectation.meaning, meta={_NUMBER: number})
+    severity = FailureSeverity(expectation.severity)
+    return kind(**arguments, severity=severity, description=expectation.meaning, meta={_NUMBER: number})
 
 
 def _template(query: str) -> str:
     """The query as Great Expectations wants it.
 
-    It fills in braces once more, and warns on the console wherever {batch} is missing. What it puts there brings an
-    alias of its own, which no query that names its table can use: hence the comment.
+    It fills in braces once more, SQLAlchemy takes :word for a parameter, and a missing {batch} is warned about on the
+    console. What stands there then brings an alias of its own, which no query that names its table can use: hence
+    the comment.
     """
     literal = query.replace("{", "{{").replace("}", "}}")
-    return f"{literal}\n/* {{batch}} */"
+    return re.sub(r"(?<![:\w\\]):(?=\w)", r"\\:", literal) + "\n/* {batch} */"
 
 
 class _Run:
@@ -122,7 +126,9 @@ class _Run:
                 try:
                     suite.add_expectation(build(expectation, number))
                 except Exception as error:
-                    verdicts[table, number] = Verdict(False, error=f"it cannot be built: {one_line(error)}")
+                    verdicts[table, number] = Verdict(
+                        False, error=one_line(f"it cannot be built: {' '.join(str(error).split())}")
+                    )
             if suite.expectations:
                 definition = gx.ValidationDefinition(
                     name=suite.name, data=self._batch(table), suite=self.context.suites.add(suite)

@@ -33,9 +33,11 @@ def main() -> None:
         medallion(airflow, "load")
     hours = next_hours(settings, lake)
     if not hours:
-        release = releases.latest(lake)
-        say(f"the source has no hour after {release.hour if release else None}, so there is nothing to refresh:")
-        say("make clean starts over; MEDALLION_SOURCE points to another source, MEDALLION_LAKE to another lake")
+        say("the source has no further hour; a day more, then make demo again:")
+        print(
+            f"  .venv/bin/medallion source generate {settings.source} --days 7 --hours {len(listed_hours(settings)) + 24}"
+        )
+        return
     airflow.api.call("PATCH", f"dags/{DAG_ID}?update_mask=is_paused", {"is_paused": False})
     runs = {hour: refresh(airflow, hour) for hour in hours}
     medallion(airflow, "status")
@@ -47,8 +49,12 @@ def next_hours(settings: Settings, lake: Lake) -> list[str]:
     """The next hours that the source has and the newest release does not."""
     release = releases.latest(lake)
     published = release.hour if release and release.hour else ""
-    listed = change_files(open_source(settings), tuple(feed.topic for feed in registry().feeds))
-    return sorted(hour for hour in listed if hour > published)[:HOURS]
+    return [hour for hour in listed_hours(settings) if hour > published][:HOURS]
+
+
+def listed_hours(settings: Settings) -> list[str]:
+    """The hours that the source has, in order."""
+    return sorted(change_files(open_source(settings), tuple(feed.topic for feed in registry().feeds)))
 
 
 def refresh(airflow: LocalAirflow, hour: str) -> dict[str, Any]:

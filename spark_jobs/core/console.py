@@ -18,7 +18,7 @@ def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
     Where the output is not a terminal, each new piece of work is one line instead.
     """
     if not sys.stderr.isatty():
-        yield _plain
+        yield _tenths()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -41,6 +41,15 @@ def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
         yield advance
 
 
-def _plain(what: str, done: int, total: int) -> None:
-    if done < total:
-        print(f"{what} ({done + 1} of {total})", file=sys.stderr, flush=True)
+def _tenths() -> Advance:
+    """Plain lines, ten at most for long work: a log is not a terminal."""
+    told = -1
+
+    def advance(what: str, done: int, total: int) -> None:
+        nonlocal told
+        tenth = 10 * done // max(total, 1)
+        if done < total and (tenth > told or total <= 48):
+            told = tenth
+            print(f"{what} ({done + 1} of {total})", file=sys.stderr, flush=True)
+
+    return advance

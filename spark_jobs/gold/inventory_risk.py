@@ -32,10 +32,12 @@ TABLE = Table(
             GROUP BY product_id
         ),
         cover AS (
-            -- days of stock < 1.5 x lead time is stock x days x 2 < 3 x lead time x units. Compared so, in whole
-            -- numbers too wide to overflow, a product exactly on a border is not below it; 35 / (14 / 3) < 7.5 is
+            -- days of stock < 1.5 x lead time, multiplied out: 2 x stock x days < 3 x lead time x units. In whole
+            -- numbers a product exactly on the border is not below it, in DOUBLE 35 / (14 / 3) < 7.5 is true.
+            -- DECIMAL because such products of BIGINT can overflow.
             SELECT
-                t.*, s.units_sold, s.days_sold, s.net_revenue, s.gross_margin,
+                t.product_id, t.product_name, t.category, t.brand, t.supplier_name, t.lead_time_days, t.total_stock,
+                s.units_sold, s.days_sold, s.net_revenue, s.gross_margin,
                 CAST(t.total_stock AS DECIMAL(19, 0)) * s.days_sold AS stock_days,
                 CAST(t.lead_time_days AS DECIMAL(10, 0)) * s.units_sold AS lead_units
             FROM stock AS t

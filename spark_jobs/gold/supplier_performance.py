@@ -1,4 +1,4 @@
-"""What each supplier's products earn, how reliably they are delivered, and what is in stock. One row per supplier_id."""
+"""What each supplier's products earn and how surely they arrive, beside its stock. One row per supplier_id."""
 
 from expectations.vocabulary import at_least, between, not_null
 from spark_jobs.core.table import Table

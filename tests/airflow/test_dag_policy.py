@@ -4,6 +4,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 
+import pendulum
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
@@ -31,7 +32,7 @@ def test_a_layer_starts_when_the_layer_below_has_been_checked() -> None:
 
 def test_a_scheduled_run_is_for_the_hour_before_it() -> None:
     as_scheduled = DagSerialization.from_dict(DagSerialization.to_dict(dag))
-    interval = as_scheduled.timetable.infer_manual_data_interval(run_after=datetime(2025, 11, 30, 5, tzinfo=UTC))
+    interval = as_scheduled.timetable.infer_manual_data_interval(run_after=pendulum.datetime(2025, 11, 30, 5))
     assert (interval.start, interval.end) == (
         datetime(2025, 11, 30, 4, tzinfo=UTC),
         datetime(2025, 11, 30, 5, tzinfo=UTC),

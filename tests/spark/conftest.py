@@ -1,10 +1,9 @@
 """One table over literal rows: a test states the columns that matter, and gets the rows the query makes of them."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -15,6 +14,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from spark_jobs.core.registry import registry
+from spark_jobs.core.session import spark_session
+from spark_jobs.core.settings import Settings
 from spark_jobs.core.table import Feed
 
 # What a row has in the columns its test does not state, null elsewhere: it passes every filter and meets every join.
@@ -48,33 +49,25 @@ class Found:
         assert sorted(repr(tuple(row[n] for n in names)) for row in self.rows) == sorted(map(repr, wanted))
 
 
-Rows = Iterable[Mapping[str, Any]]
+Given = Mapping[str, Any]
 Run = Callable[..., Found]
+Schema = Callable[[str], StructType]
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A plain local session, in UTC on both sides, fit for a handful of rows."""
-    os.environ |= {"TZ": "UTC", "PYSPARK_PYTHON": sys.executable}
+    """The project's own session on two cores, in UTC on both sides, without what a handful of rows does not need."""
+    os.environ["TZ"] = "UTC"
     time.tzset()
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("tests")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", 2)
-        .config("spark.sql.adaptive.enabled", False)
-        .config("spark.ui.enabled", False)
-        .config("spark.ui.showConsoleProgress", False)
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
+    session = spark_session(replace(Settings.from_environment(), spark_master="local[2]", driver_memory="2g"), "tests")
+    session.conf.set("spark.sql.adaptive.enabled", False)
+    session.conf.set("spark.sql.shuffle.partitions", 2)
     yield session
     session.stop()
 
 
 @pytest.fixture(scope="session")
-def schema(spark: SparkSession) -> Callable[[str], StructType]:
+def schema(spark: SparkSession) -> Schema:
     """A table's columns by its name: declared in Bronze, found by running the query over nothing above it."""
 
     @cache
@@ -91,16 +84,19 @@ def schema(spark: SparkSession) -> Callable[[str], StructType]:
 
 
 @pytest.fixture(scope="session")
-def run(spark: SparkSession, schema: Callable[[str], StructType]) -> Run:
-    """``run("silver_products", bronze_products=[{"product_id": 7}])``: the rows made of these; other inputs are empty."""
+def run(spark: SparkSession, schema: Schema) -> Run:
+    """``run("silver_products", bronze_products=[{"product_id": 7}])``: what the query makes of these rows.
 
-    def frame(name: str, rows: Rows) -> DataFrame:
+    An input that is not given is empty.
+    """
+
+    def frame(name: str, rows: Iterable[Given]) -> DataFrame:
         columns = schema(name)
         unknown = {column for row in rows for column in row} - set(columns.names)
         assert not unknown, f"{name} has no column {unknown}"
         return spark.createDataFrame([tuple((DEFAULTS | row).get(c) for c in columns.names) for row in rows], columns)
 
-    def of(name: str, **inputs: Rows) -> Found:
+    def of(name: str, **inputs: Iterable[Given]) -> Found:
         table = registry()[name]
         unread = set(inputs) - set(table.inputs)
         assert not unread, f"{name} does not read {unread}"

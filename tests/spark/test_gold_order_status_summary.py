@@ -1,9 +1,13 @@
 """gold_order_status_summary: orders, revenue and customers by status."""
 
 from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Run
 
 
-def test_orders_revenue_and_customers_are_counted_by_status(run):
+def test_orders_revenue_and_customers_are_counted_by_status(run: "Run") -> None:
     run(
         "gold_order_status_summary",
         silver_orders_enriched=[
@@ -19,13 +23,13 @@ def test_orders_revenue_and_customers_are_counted_by_status(run):
     )
 
 
-def test_without_a_known_total_revenue_is_zero_and_the_average_unknown(run):
+def test_without_a_known_total_revenue_is_zero_and_the_average_unknown(run: "Run") -> None:
     run("gold_order_status_summary", silver_orders_enriched=[{"order_total": None}]).gives(
         "order_count, total_revenue, avg_order_value", (1, Decimal("0.00"), None)
     )
 
 
-def test_the_largest_totals_add_up_exactly(run):
+def test_the_largest_totals_add_up_exactly(run: "Run") -> None:
     run(
         "gold_order_status_summary",
         silver_orders_enriched=[{"order_id": i, "order_total": Decimal("9999999999.99")} for i in range(3)],

@@ -1,13 +1,19 @@
 """gold_product_demand_surge: the last day of clicks against the stock."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Found, Given, Run
 
 NEWEST = datetime(2025, 11, 30, 12)
 DAY = timedelta(days=1)
 INSTANT = timedelta(microseconds=1)
 
 
-def surge(run, *clicks, stock=(), products=()):
+def surge(run: "Run", *clicks: "Given", stock: Iterable["Given"] = (), products: Iterable["Given"] = ()) -> "Found":
+    """The surge of ``clicks``, all as new as the newest unless they say so."""
     numbered = [{"event_id": i, "event_timestamp": NEWEST, **click} for i, click in enumerate(clicks)]
     return run(
         "gold_product_demand_surge",
@@ -17,18 +23,18 @@ def surge(run, *clicks, stock=(), products=()):
     )
 
 
-def carts(product_id, count):
+def carts(product_id: int, count: int) -> list["Given"]:
     return [{"product_id": product_id, "event_type": "add_to_cart"}] * count
 
 
-def test_a_click_exactly_one_day_before_the_newest_is_too_old(run):
+def test_a_click_exactly_one_day_before_the_newest_is_too_old(run: "Run") -> None:
     times = [NEWEST, NEWEST - DAY + INSTANT, NEWEST - DAY, NEWEST - 2 * DAY]
     surge(run, *({"event_type": "product_view", "event_timestamp": time} for time in times)).gives(
         "product_id, recent_views", (1, 2)
     )
 
 
-def test_the_newest_click_sets_the_window_even_without_a_product(run):
+def test_the_newest_click_sets_the_window_even_without_a_product(run: "Run") -> None:
     surge(
         run,
         {"product_id": None, "event_type": "page_view", "event_timestamp": NEWEST},
@@ -37,7 +43,7 @@ def test_the_newest_click_sets_the_window_even_without_a_product(run):
     ).gives("product_id", 2)
 
 
-def test_views_carts_and_checkouts_are_counted_apart_and_any_click_makes_a_row(run):
+def test_views_carts_and_checkouts_are_counted_apart_and_any_click_makes_a_row(run: "Run") -> None:
     kinds = ["product_view", "product_view", "add_to_cart", "begin_checkout", "page_view", "purchase"]
     surge(
         run,
@@ -46,19 +52,17 @@ def test_views_carts_and_checkouts_are_counted_apart_and_any_click_makes_a_row(r
     ).gives("product_id, recent_views, recent_add_to_carts, recent_checkouts", (1, 2, 1, 1), (2, 0, 0, 0))
 
 
-def test_without_views_there_is_no_rate_and_without_carts_no_cover(run):
+def test_without_views_there_is_no_rate_and_without_carts_no_cover(run: "Run") -> None:
     surge(
         run,
         *({"product_id": 1, "event_type": kind} for kind in ("product_view", "product_view", "begin_checkout")),
         {"product_id": 2, "event_type": "begin_checkout"},
         *carts(3, 3),
         stock=[{"product_id": product, "current_stock": 7} for product in (1, 2, 3)],
-    ).gives(
-        "product_id, view_to_checkout_rate, days_of_stock_cover", (1, 0.5, None), (2, None, None), (3, None, 7 / 3)
-    )
+    ).gives("product_id, view_to_checkout_rate, days_of_stock_cover", (1, 0.5, None), (2, None, None), (3, None, 7 / 3))
 
 
-def test_stock_is_of_all_warehouses_with_the_longest_lead_time_and_none_is_zero(run):
+def test_stock_is_of_all_warehouses_with_the_longest_lead_time_and_none_is_zero(run: "Run") -> None:
     surge(
         run,
         *carts(1, 2),
@@ -75,7 +79,7 @@ def test_stock_is_of_all_warehouses_with_the_longest_lead_time_and_none_is_zero(
     )
 
 
-def test_cover_exactly_on_a_border_is_not_below_it(run):
+def test_cover_exactly_on_a_border_is_not_below_it(run: "Run") -> None:
     # 3 carts a day and a lead time of 5 days: 15 in stock last one lead time, 30 two
     cases = {
         1: (14, "SURGE_STOCKOUT_RISK"),
@@ -93,7 +97,7 @@ def test_cover_exactly_on_a_border_is_not_below_it(run):
     )
 
 
-def test_an_unknown_lead_time_is_a_week(run):
+def test_an_unknown_lead_time_is_a_week(run: "Run") -> None:
     cases = {1: (6, "SURGE_STOCKOUT_RISK"), 2: (7, "WARNING"), 3: (13, "WARNING"), 4: (14, "OK")}
     surge(
         run,
@@ -102,7 +106,7 @@ def test_an_unknown_lead_time_is_a_week(run):
     ).gives("product_id, lead_time_days, demand_alert", *((i, None, alert) for i, (_, alert) in cases.items()))
 
 
-def test_no_stock_is_a_risk_even_without_a_lead_time_and_cover_is_never_negative(run):
+def test_no_stock_is_a_risk_even_without_a_lead_time_and_cover_is_never_negative(run: "Run") -> None:
     surge(
         run,
         *carts(1, 2),
@@ -120,19 +124,19 @@ def test_no_stock_is_a_risk_even_without_a_lead_time_and_cover_is_never_negative
     )
 
 
-def test_without_carts_nothing_is_alerted_even_without_stock(run):
+def test_without_carts_nothing_is_alerted_even_without_stock(run: "Run") -> None:
     surge(run, {"event_type": "product_view"}, stock=[{"current_stock": -1, "lead_time_days": 5}]).gives(
         "recent_add_to_carts, total_stock_all_warehouses, demand_alert", (0, -1, "OK")
     )
 
 
-def test_a_lead_time_of_the_largest_int_does_not_overflow(run):
+def test_a_lead_time_of_the_largest_int_does_not_overflow(run: "Run") -> None:
     surge(run, *carts(1, 3), stock=[{"current_stock": 10**10, "lead_time_days": 2**31 - 1}]).gives(
         "demand_alert", "WARNING"
     )
 
 
-def test_an_unknown_product_is_told_without_a_name(run):
+def test_an_unknown_product_is_told_without_a_name(run: "Run") -> None:
     surge(
         run,
         {"product_id": 1, "event_type": "product_view"},

@@ -1,9 +1,13 @@
 """gold_realtime_inventory_alerts: the critical rows of gold_inventory_risk, as they are."""
 
 from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Run
 
 
-def test_only_critical_products_alert(run):
+def test_only_critical_products_alert(run: "Run") -> None:
     levels = {1: "CRITICAL", 2: "WARNING", 3: "OK"}
     run(
         "gold_realtime_inventory_alerts",

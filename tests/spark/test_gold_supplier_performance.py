@@ -1,15 +1,22 @@
 """gold_supplier_performance: sales of a supplier's products, beside its inventory."""
 
+from collections.abc import Iterable
 from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Found, Given, Run
 
 
-def performance(run, *lines, inventory=({},)):
+def performance(run: "Run", *lines: "Given", inventory: Iterable["Given"] = ({},)) -> "Found":
     """What ``lines`` say of their suppliers; supplier 1 has an inventory row."""
     numbered = [{"order_item_id": i, **line} for i, line in enumerate(lines)]
-    return run("gold_supplier_performance", silver_confirmed_order_items=numbered, silver_inventory_by_supplier=inventory)
+    return run(
+        "gold_supplier_performance", silver_confirmed_order_items=numbered, silver_inventory_by_supplier=inventory
+    )
 
 
-def test_products_and_orders_are_counted_once_and_units_by_quantity(run):
+def test_products_and_orders_are_counted_once_and_units_by_quantity(run: "Run") -> None:
     performance(
         run,
         {"order_id": 1, "product_id": 1, "quantity": 2},
@@ -19,7 +26,7 @@ def test_products_and_orders_are_counted_once_and_units_by_quantity(run):
     ).gives("products_sold, orders_fulfilled, total_units_sold", (2, 2, 10))
 
 
-def test_an_order_with_lines_of_two_suppliers_counts_for_both(run):
+def test_an_order_with_lines_of_two_suppliers_counts_for_both(run: "Run") -> None:
     performance(
         run,
         {"order_id": 1, "supplier_id": 1, "product_id": 1},
@@ -29,7 +36,7 @@ def test_an_order_with_lines_of_two_suppliers_counts_for_both(run):
     ).gives("supplier_id, products_sold, orders_fulfilled", (1, 1, 1), (2, 2, 1))
 
 
-def test_money_adds_up_exactly_over_products_and_margin_leaves_unknown_costs_out(run):
+def test_money_adds_up_exactly_over_products_and_margin_leaves_unknown_costs_out(run: "Run") -> None:
     performance(
         run,
         {"product_id": 1, "line_net_revenue": Decimal("26.268705"), "line_gross_margin": Decimal("14.97")},
@@ -41,13 +48,13 @@ def test_money_adds_up_exactly_over_products_and_margin_leaves_unknown_costs_out
     )
 
 
-def test_margin_of_no_revenue_is_null(run):
+def test_margin_of_no_revenue_is_null(run: "Run") -> None:
     performance(run, {"line_net_revenue": Decimal("0.000000"), "line_gross_margin": Decimal("-5.00")}).gives(
         "total_net_revenue, total_gross_margin, avg_margin_pct", (Decimal("0.000000"), Decimal("-5.00"), None)
     )
 
 
-def test_the_average_discount_is_over_discounted_lines_of_all_products(run):
+def test_the_average_discount_is_over_discounted_lines_of_all_products(run: "Run") -> None:
     performance(
         run,
         {"product_id": 1, "discount_pct": Decimal("0.01")},
@@ -59,7 +66,7 @@ def test_the_average_discount_is_over_discounted_lines_of_all_products(run):
     ).gives("supplier_id, avg_discount_applied", (1, 0.05 / 3), (2, None))
 
 
-def test_reliability_is_the_share_of_lines_not_of_orders(run):
+def test_reliability_is_the_share_of_lines_not_of_orders(run: "Run") -> None:
     performance(
         run,
         {"order_id": 1, "product_id": 1, "order_status": "delivered"},
@@ -68,13 +75,13 @@ def test_reliability_is_the_share_of_lines_not_of_orders(run):
     ).gives("reliability_score", 1 / 3)
 
 
-def test_a_supplier_needs_both_sales_and_inventory(run):
+def test_a_supplier_needs_both_sales_and_inventory(run: "Run") -> None:
     performance(run, {"supplier_id": 1}, {"supplier_id": 2}, inventory=[{"supplier_id": 1}, {"supplier_id": 3}]).gives(
         "supplier_id", 1
     )
 
 
-def test_unknown_country_and_lead_time_are_no_reason_to_drop_a_supplier(run):
+def test_unknown_country_and_lead_time_are_no_reason_to_drop_a_supplier(run: "Run") -> None:
     performance(
         run,
         {"supplier_id": 1, "supplier_country": None, "lead_time_days": None},

@@ -2,32 +2,38 @@
 
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Found, Given, Run
 
 MONDAY = datetime(2025, 11, 3)
 INSTANT = timedelta(microseconds=1)
 WEEK = timedelta(days=7)
 
 
-def trend(run, *lines):
+def trend(run: "Run", *lines: "Given") -> "Found":
+    """The trend of ``lines``, each an order line of its own."""
     numbered = [{"order_item_id": i, **line} for i, line in enumerate(lines)]
     return run("gold_weekly_revenue_trend", silver_confirmed_order_items=numbered)
 
 
-def sale(when, revenue, **columns):
+def sale(when: datetime, revenue: str, **columns: int | str | Decimal | None) -> "Given":
     return {"order_created_at": when, "line_net_revenue": Decimal(revenue), **columns}
 
 
-def money(text):
+def money(text: str) -> Decimal:
+    """``text`` with the six digits of net revenue."""
     return Decimal(text).quantize(Decimal("0.000001"))
 
 
-def test_a_week_starts_on_monday_at_midnight(run):
+def test_a_week_starts_on_monday_at_midnight(run: "Run") -> None:
     trend(run, sale(MONDAY - INSTANT, "1"), sale(MONDAY, "2"), sale(MONDAY + WEEK - INSTANT, "3")).gives(
         "week_start, weekly_net_revenue", (MONDAY - WEEK, money("1")), (MONDAY, money("5"))
     )
 
 
-def test_lines_add_up_exactly_and_an_order_counts_once_per_category(run):
+def test_lines_add_up_exactly_and_an_order_counts_once_per_category(run: "Run") -> None:
     trend(
         run,
         sale(MONDAY, "26.268705", order_id=1, category="home", quantity=2, line_gross_margin=Decimal("14.97")),
@@ -41,7 +47,7 @@ def test_lines_add_up_exactly_and_an_order_counts_once_per_category(run):
     )
 
 
-def test_lines_without_a_category_are_a_group_with_a_history_of_its_own(run):
+def test_lines_without_a_category_are_a_group_with_a_history_of_its_own(run: "Run") -> None:
     trend(
         run,
         sale(MONDAY, "1", category=None),
@@ -57,8 +63,9 @@ def test_lines_without_a_category_are_a_group_with_a_history_of_its_own(run):
     )
 
 
-def test_change_is_against_the_previous_row_even_when_weeks_lie_between(run):
-    trend(run, sale(MONDAY, "4"), sale(MONDAY + 5 * WEEK, "3"), sale(MONDAY + 6 * WEEK, "0"), sale(MONDAY + 7 * WEEK, "9")).gives(
+def test_change_is_against_the_previous_row_even_when_weeks_lie_between(run: "Run") -> None:
+    revenues = {0: "4", 5: "3", 6: "0", 7: "9"}
+    trend(run, *(sale(MONDAY + week * WEEK, revenue) for week, revenue in revenues.items())).gives(
         "week_start, revenue_wow_change, revenue_wow_pct_change",
         (MONDAY, None, None),
         (MONDAY + 5 * WEEK, money("-1"), -0.25),
@@ -67,8 +74,8 @@ def test_change_is_against_the_previous_row_even_when_weeks_lie_between(run):
     )
 
 
-def test_moving_averages_reach_three_weeks_back_by_date_and_skip_missing_weeks(run):
-    def at(week, revenue, margin):
+def test_moving_averages_reach_three_weeks_back_by_date_and_skip_missing_weeks(run: "Run") -> None:
+    def at(week: int, revenue: str, margin: str | None) -> "Given":
         return sale(MONDAY + week * WEEK, revenue, line_gross_margin=margin and Decimal(margin))
 
     # weeks 1 and 3 have no sale; week 2 has no known margin
@@ -81,17 +88,17 @@ def test_moving_averages_reach_three_weeks_back_by_date_and_skip_missing_weeks(r
     )
 
 
-def test_a_week_exactly_three_weeks_back_is_averaged_and_one_of_four_is_not(run):
+def test_a_week_exactly_three_weeks_back_is_averaged_and_one_of_four_is_not(run: "Run") -> None:
     trend(run, sale(MONDAY, "10"), sale(MONDAY + WEEK, "20"), sale(MONDAY + 4 * WEEK, "60")).gives(
         "week_start, revenue_4wk_moving_avg", (MONDAY, 10.0), (MONDAY + WEEK, 15.0), (MONDAY + 4 * WEEK, 40.0)
     )
 
 
-def test_an_average_without_any_known_margin_is_null(run):
+def test_an_average_without_any_known_margin_is_null(run: "Run") -> None:
     trend(run, sale(MONDAY, "1", line_gross_margin=None)).gives("margin_4wk_moving_avg", None)
 
 
-def test_the_sum_of_the_year_restarts_with_the_first_monday_of_january(run):
+def test_the_sum_of_the_year_restarts_with_the_first_monday_of_january(run: "Run") -> None:
     december, january = datetime(2025, 12, 29), datetime(2026, 1, 5)
     # New Year's Day 2026 lies in the week of 29 December, which counts for 2025
     trend(
@@ -110,9 +117,10 @@ def test_the_sum_of_the_year_restarts_with_the_first_monday_of_january(run):
     )
 
 
-def test_the_largest_lines_add_up_exactly(run):
-    largest = "2362210536627308946.313647"
-    trend(run, *(sale(MONDAY, largest, line_gross_margin=Decimal("429496729357050327.06")) for _ in range(3))).gives(
+def test_the_largest_lines_add_up_exactly(run: "Run") -> None:
+    largest = sale(MONDAY, "2362210536627308946.313647", line_gross_margin=Decimal("429496729357050327.06"))
+    revenue = Decimal("7086631609881926838.940941")
+    trend(run, largest, largest, largest).gives(
         "weekly_net_revenue, weekly_gross_margin, cumulative_ytd_revenue",
-        (Decimal("7086631609881926838.940941"), Decimal("1288490188071150981.18"), Decimal("7086631609881926838.940941")),
+        (revenue, Decimal("1288490188071150981.18"), revenue),
     )

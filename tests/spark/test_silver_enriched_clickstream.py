@@ -1,7 +1,12 @@
 """silver_enriched_clickstream: known users, known event types."""
 
+from typing import TYPE_CHECKING
 
-def test_only_the_five_known_event_types_are_kept(run):
+if TYPE_CHECKING:
+    from tests.spark.conftest import Run
+
+
+def test_only_the_five_known_event_types_are_kept(run: "Run") -> None:
     types = ["page_view", "product_view", "add_to_cart", "begin_checkout", "purchase", "scroll", "Purchase", None]
     run(
         "silver_enriched_clickstream",
@@ -16,7 +21,7 @@ def test_only_the_five_known_event_types_are_kept(run):
     )
 
 
-def test_a_click_needs_a_user_but_no_product(run):
+def test_a_click_needs_a_user_but_no_product(run: "Run") -> None:
     run(
         "silver_enriched_clickstream",
         bronze_clickstream_events=[

@@ -1,7 +1,12 @@
 """silver_inventory_by_supplier: one supplier's stock, all products and warehouses together."""
 
+from typing import TYPE_CHECKING
 
-def test_products_and_warehouses_of_a_supplier_add_up_and_negative_stock_takes_off(run):
+if TYPE_CHECKING:
+    from tests.spark.conftest import Run
+
+
+def test_products_and_warehouses_of_a_supplier_add_up_and_negative_stock_takes_off(run: "Run") -> None:
     moved = {"total_sold": 3, "total_restocked": 20, "total_returned": 1}
     run(
         "silver_inventory_by_supplier",
@@ -16,7 +21,7 @@ def test_products_and_warehouses_of_a_supplier_add_up_and_negative_stock_takes_o
     )
 
 
-def test_suppliers_of_one_name_stay_apart(run):
+def test_suppliers_of_one_name_stay_apart(run: "Run") -> None:
     run(
         "silver_inventory_by_supplier",
         silver_inventory_current=[{"supplier_id": 1, "current_stock": 1}, {"supplier_id": 2, "current_stock": 2}],

@@ -1,16 +1,22 @@
 """silver_inventory_current: stock is the sum of all movements."""
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Found, Given, Run
+
 SMALLEST_INT = -(2**31)
 
 
-def stock(run, *events, **inputs):
+def stock(run: "Run", *events: "Given", **inputs: Iterable["Given"]) -> "Found":
     """The stock that ``events`` leave of one product with a supplier; ``inputs`` replaces those two."""
     common = {"bronze_products": [{}], "bronze_suppliers": [{}]}
     numbered = [{"inventory_event_id": i, **event} for i, event in enumerate(events)]
     return run("silver_inventory_current", bronze_inventory_events=numbered, **(common | inputs))
 
 
-def test_every_movement_changes_stock_and_known_ones_their_own_sum(run):
+def test_every_movement_changes_stock_and_known_ones_their_own_sum(run: "Run") -> None:
     stock(
         run,
         {"event_type": "restock", "quantity_change": 100},
@@ -22,7 +28,7 @@ def test_every_movement_changes_stock_and_known_ones_their_own_sum(run):
     ).gives("current_stock, total_restocked, total_sold, total_returned", (86, 100, 22, 5))
 
 
-def test_warehouses_are_counted_apart_and_a_sum_over_no_movement_is_zero(run):
+def test_warehouses_are_counted_apart_and_a_sum_over_no_movement_is_zero(run: "Run") -> None:
     stock(
         run,
         {"warehouse_id": 1, "event_type": "restock", "quantity_change": 8},
@@ -36,7 +42,7 @@ def test_warehouses_are_counted_apart_and_a_sum_over_no_movement_is_zero(run):
     )
 
 
-def test_the_largest_movements_do_not_overflow(run):
+def test_the_largest_movements_do_not_overflow(run: "Run") -> None:
     stock(
         run,
         {"event_type": "sale_reserve", "quantity_change": SMALLEST_INT},
@@ -45,7 +51,7 @@ def test_the_largest_movements_do_not_overflow(run):
     ).gives("current_stock, total_sold", (-6442450944, 6442450944))
 
 
-def test_a_product_must_be_known_and_have_a_known_supplier_but_not_be_active(run):
+def test_a_product_must_be_known_and_have_a_known_supplier_but_not_be_active(run: "Run") -> None:
     stock(
         run,
         *({"product_id": i, "event_type": "restock", "quantity_change": 1} for i in range(1, 6)),
@@ -58,7 +64,7 @@ def test_a_product_must_be_known_and_have_a_known_supplier_but_not_be_active(run
     ).gives("product_id", 1, 2)
 
 
-def test_the_context_comes_from_product_and_supplier(run):
+def test_the_context_comes_from_product_and_supplier(run: "Run") -> None:
     stock(
         run,
         {"product_id": 2, "event_type": "restock", "quantity_change": 1},

@@ -1,9 +1,13 @@
 """silver_products: the whole catalogue, fewer columns."""
 
 from decimal import Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Run
 
 
-def test_every_product_is_kept_active_or_not_with_or_without_a_supplier(run):
+def test_every_product_is_kept_active_or_not_with_or_without_a_supplier(run: "Run") -> None:
     run(
         "silver_products",
         bronze_products=[

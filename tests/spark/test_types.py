@@ -1,13 +1,31 @@
-"""Money is exact in every table; only averages, ratios and rates are DOUBLE; counts are BIGINT."""
+"""Types: money is exact in every table, only averages, ratios and rates are DOUBLE, sums of units are BIGINT."""
+
+from typing import TYPE_CHECKING
 
 import pytest
 
-EXACT = {
-    "silver_orders_enriched": {"order_total": "decimal(12,2)", "gross_item_revenue": "decimal(31,2)"},
+from spark_jobs.core.registry import registry
+
+if TYPE_CHECKING:
+    from tests.spark.conftest import Schema
+
+# Six decimals where a discount was taken off, two elsewhere; a sum has room for ten digits more.
+MONEY = {
+    "silver_products": {"list_price": "decimal(10,2)"},
+    "silver_orders_enriched": {
+        "order_total": "decimal(12,2)",
+        "discount_amount": "decimal(12,2)",
+        "shipping_cost": "decimal(12,2)",
+        "gross_item_revenue": "decimal(31,2)",
+    },
     "silver_order_items_enriched": {
+        "unit_price": "decimal(10,2)",
+        "discount_pct": "decimal(5,2)",
         "line_gross_revenue": "decimal(21,2)",
         "line_net_revenue": "decimal(31,6)",
         "line_gross_margin": "decimal(22,2)",
+        "cost_price": "decimal(10,2)",
+        "list_price": "decimal(10,2)",
     },
     "gold_supplier_performance": {"total_net_revenue": "decimal(38,6)", "total_gross_margin": "decimal(38,2)"},
     "gold_inventory_risk": {"net_revenue": "decimal(38,6)", "gross_margin": "decimal(32,2)"},
@@ -24,3 +42,35 @@ EXACT = {
         "cumulative_cancelled_revenue": "decimal(38,6)",
     },
 }
+MONEY["silver_confirmed_order_items"] = MONEY["silver_order_items_enriched"]
+MONEY["gold_realtime_inventory_alerts"] = MONEY["gold_inventory_risk"]
+
+RATIOS = {
+    "silver_orders_enriched": {"avg_discount_pct"},
+    "gold_supplier_performance": {"avg_margin_pct", "avg_discount_applied", "reliability_score"},
+    "gold_inventory_risk": {"avg_daily_units", "days_of_stock_remaining"},
+    "gold_realtime_inventory_alerts": {"avg_daily_units", "days_of_stock_remaining"},
+    "gold_order_status_summary": {"avg_order_value"},
+    "gold_weekly_revenue_trend": {"revenue_wow_pct_change", "revenue_4wk_moving_avg", "margin_4wk_moving_avg"},
+    "gold_cancellation_impact": {"cumulative_cancellation_rate", "cancellation_rate_4wk"},
+    "gold_product_demand_surge": {"days_of_stock_cover", "view_to_checkout_rate"},
+}
+
+# The whole numbers that are INT at the source; whatever is counted or summed is BIGINT.
+INTEGERS = {"quantity", "lead_time_days"}
+
+COMPUTED = [table.name for layer in ("silver", "gold") for table in registry().queries(layer)]
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_money_is_exact_and_only_ratios_are_double(schema: "Schema", name: str) -> None:
+    types = {field.name: field.dataType.simpleString() for field in schema(name)}
+    assert {column: kind for column, kind in types.items() if kind.startswith("decimal")} == MONEY.get(name, {})
+    assert {column for column, kind in types.items() if kind == "double"} == RATIOS.get(name, set())
+    assert {column for column, kind in types.items() if kind == "int"} <= INTEGERS
+    assert set(types.values()) <= {*MONEY.get(name, {}).values(), "double", "int"} | {
+        "bigint",
+        "string",
+        "date",
+        "timestamp",
+    }

@@ -41,7 +41,7 @@ _NONE = -1  # the status of a step that is not taken
 _STATUS_AT = np.array(
     [([STATUSES.index(status) for status in journey.split()] + [_NONE] * _STEPS)[:_STEPS] for journey in JOURNEYS]
 )
-_MEAN_WAIT = np.array([900, 2_400, 72_000, 200_000, 130_000, 1_000_000, 0, 1_800])  # seconds until a status is reached
+_MEAN_WAIT = np.array([900, 2_400, 72_000, 200_000, 130_000, 1_000_000, 0, 1_800])  # seconds, by status
 
 _PAYMENTS = Choice.of({"credit_card": 48, "paypal": 27, "bank_transfer": 12, "gift_card": 6, "invoice": 6, None: 1})
 _COUPONS = pa.array([None, "WELCOME10", "THANKYOU5", "AUTUMN15"])

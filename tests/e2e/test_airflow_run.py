@@ -1,0 +1,148 @@
+"""An hour through a real Airflow: its scheduler, its API, spark-submit and all."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.local_airflow import DAG_ID, LocalAirflow
+from spark_jobs.core import events, releases
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
+
+pytestmark = pytest.mark.timeout(1800)
+
+H0, H1 = "2025-11-30T00", "2025-11-30T01"
+TASKS = [
+    "land_changes",
+    *("bronze.apply_changes", "bronze.check", "silver.refresh", "silver.check", "gold.refresh", "gold.check"),
+    "publish",
+]
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
+    """An Airflow of its own over a lake that holds the snapshot of a small shop."""
+    folder = tmp_path_factory.mktemp("airflow run")  # with a space, as folders may have
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    overrides = {"MEDALLION_LAKE": f"{folder}/lake", "MEDALLION_SOURCE": f"{folder}/source"}
+    airflow = LocalAirflow(folder / "airflow", port, overrides)
+    medallion = Path(sys.executable).with_name("medallion")
+    generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "2", "--scale", "0.05")
+    for arguments in (generate, ("load",)):
+        subprocess.run([medallion, *arguments], env=airflow.environment, check=True)
+    try:
+        airflow.up()
+        airflow.api.call("PATCH", f"dags/{DAG_ID}?update_mask=is_paused", {"is_paused": False})
+        yield airflow
+    finally:
+        airflow.down()
+
+
+@pytest.fixture(scope="module")
+def lake(airflow: LocalAirflow) -> Lake:
+    return Lake(airflow.environment["MEDALLION_LAKE"])
+
+
+def trigger(airflow: LocalAirflow, run_id: str, hour: str | None) -> str:
+    body = {"dag_run_id": run_id, "logical_date": None, "conf": {"hour": hour}}
+    airflow.api.call("POST", f"dags/{DAG_ID}/dagRuns", body)
+    return f"dags/{DAG_ID}/dagRuns/{run_id}"
+
+
+def states(airflow: LocalAirflow, run: str) -> dict[str, str]:
+    tasks = airflow.api.call("GET", f"{run}/taskInstances")["task_instances"]
+    return {task["task_id"]: task["state"] for task in tasks}
+
+
+def eventually(happened: Callable[[], Any], seconds: float = 600) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (result := happened()):
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(1)
+    return result
+
+
+def outcome(airflow: LocalAirflow, run: str) -> tuple[str, dict[str, str]]:
+    """How the run ended, and each of its tasks."""
+    ended = eventually(lambda: (state := airflow.api.call("GET", run)["state"]) in ("success", "failed") and state)
+    return ended, states(airflow, run)
+
+
+def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: Lake) -> None:
+    run = trigger(airflow, "first", H0)
+    assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "success"))
+
+    release = releases.latest(lake)
+    assert release is not None
+    assert (release.hour, release.run_id, set(release.versions)) == (H0, "first", set(registry().tables))
+
+    steps = [(e["event_type"], e["layer"]) for e in events.read(lake, run_id="first") if e["table_name"] is None]
+    assert sorted(steps, key=str) == sorted(
+        [
+            ("land", "bronze"),
+            *[("session", None)] * 3,
+            ("apply", "bronze"),
+            ("check", "bronze"),
+            ("refresh", "silver"),
+            ("check", "silver"),
+            ("refresh", "gold"),
+            ("check", "gold"),
+            ("publish", None),
+        ],
+        key=str,
+    )
+    assert {e["hour"] for e in events.read(lake, run_id="first")} == {H0}
+    refreshed = {e["table_name"] for e in events.read(lake, run_id="first", event_type="refresh")} - {None}
+    assert refreshed == {t.name for t in registry() if t.layer != "bronze"}
+
+
+def test_its_tables_are_updated_assets(airflow: LocalAirflow) -> None:
+    updated = airflow.api.call("GET", "assets/events?limit=100")["asset_events"]
+    assert {event["name"] for event in updated} == set(registry().tables)
+
+
+def test_an_hour_that_is_published_is_skipped(airflow: LocalAirflow, lake: Lake) -> None:
+    before = releases.latest(lake)
+    run = trigger(airflow, "again", H0)
+    assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "skipped"))
+    assert releases.latest(lake) == before
+
+
+def test_an_hour_that_the_source_does_not_have_is_skipped(airflow: LocalAirflow, lake: Lake) -> None:
+    run = trigger(airflow, "too_early", "2025-12-31T00")
+    assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "skipped"))
+    (row,) = events.read(lake, run_id="too_early")
+    assert (row["event_type"], row["status"], row["hour"]) == ("land", "skipped", "2025-12-31T00")
+
+
+def test_a_killed_driver_is_in_the_event_log_and_its_task_is_tried_again(airflow: LocalAirflow, lake: Lake) -> None:
+    run = trigger(airflow, "killed", None)  # no hour: the next in line
+    driver = eventually(lambda: driver_of("killed"))
+    os.kill(driver, signal.SIGKILL)
+    eventually(lambda: states(airflow, run)["bronze.apply_changes"] == "up_for_retry")
+    rows = events.read(lake, run_id="killed", event_type="apply", layer="bronze")
+    (row,) = [row for row in rows if row["table_name"] is None]
+    assert (row["status"], row["hour"], row["attempt"]) == ("failed", H1, 1)
+    assert row["details"]["error"]
+
+
+def driver_of(run_id: str) -> int | None:
+    """The JVM that runs a step of ``run_id``."""
+    for folder in Path("/proc").iterdir():
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].endswith(b"java") and b"org.apache.spark.deploy.SparkSubmit" in words and run_id.encode() in words:
+            return int(folder.name)
+    return None

@@ -1,0 +1,388 @@
+"""A check judges every promise, stays shut when in doubt, and leaves a report that people can read."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from expectations import reports
+from expectations.checkpoint import run_checkpoint
+from expectations.lake_views import TableAt
+from expectations.report import render, render_index
+from expectations.result import CheckResult, ExpectationResult, TableResult, slug
+from expectations.vocabulary import (
+    Expectation,
+    at_least,
+    between,
+    in_set,
+    no_rows,
+    not_empty,
+    not_null,
+    refers_to,
+    unique,
+)
+
+ROOT = Path(__file__).parents[2]
+RUN = "manual__2025-11-30T00:00:00+00:00"
+SHOP = pa.table(
+    {"id": [1, 2, 2, None, None], "tier": ["gold", "lead", "gold", None, "gold"], "paid": [5, -1, 7, None, 101]}
+)
+Suites = Mapping[str, Sequence[Expectation]]
+
+
+class Lake:
+    """Small Delta tables, and checks of them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.reports = root / "reports"
+        self.tables: dict[str, TableAt] = {}
+
+    def write(self, name: str, rows: pa.Table, **options: Any) -> None:
+        write_deltalake(str(self.root / name), rows, **options)
+        self.tables[name] = TableAt(str(self.root / name))
+
+    def check(self, suites: Suites, **names: Any) -> CheckResult:
+        about = {"hour": "2025-11-30T00", "run_id": RUN, **names}
+        return run_checkpoint("silver", self.tables, suites=suites, reports=self.reports, **about)
+
+    def judge(self, *expectations: Expectation) -> list[ExpectationResult]:
+        """What is said of ``expectations`` on the table called shop."""
+        return list(self.check({"shop": expectations}).tables[0].expectations)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+@pytest.fixture
+def shop(lake: Lake) -> Lake:
+    lake.write("shop", SHOP)
+    lake.write("tiers", pa.table({"tier": ["gold", "silver"]}))
+    return lake
+
+
+# -- what is judged
+
+
+BROKEN: list[tuple[Expectation, str, list[dict[str, str | None]]]] = [
+    (
+        not_null("id"),
+        "2 of 5 rows",
+        [{"id": None, "tier": None, "paid": None}, {"id": None, "tier": "gold", "paid": "101"}],
+    ),
+    (in_set("tier", ("gold", "silver")), "1 of 5 rows", [{"tier": "lead", "id": "2", "paid": "-1"}]),
+    (at_least("paid", 0), "1 of 5 rows", [{"paid": "-1", "id": "2", "tier": "lead"}]),
+    (between("paid", -1, 100), "1 of 5 rows", [{"paid": "101", "id": None, "tier": "gold"}]),
+    (unique("id"), "2 rows found", [{"id": "2", "copies": "2"}, {"id": None, "copies": "2"}]),
+    (unique("tier", "paid"), "0 rows found", []),
+    (no_rows("SELECT id FROM {batch} WHERE paid > 100", "nobody paid more than 100"), "1 row found", [{"id": None}]),
+    (refers_to("tier", "tiers"), "1 row found", [{"tier": "lead", "rows_with_it": "1"}]),
+    (not_empty(), "5 rows", []),
+]
+
+
+def test_every_word_finds_the_rows_that_break_it(shop: Lake) -> None:
+    told = shop.judge(*(expectation for expectation, _, _ in BROKEN))
+
+    for result, (expectation, observed, examples) in zip(told, BROKEN, strict=True):
+        assert result.error is None, expectation.meaning
+        assert result.success is not bool(examples), expectation.meaning
+        assert result.observed == observed, expectation.meaning
+        assert sorted(map(str, result.examples)) == sorted(map(str, examples)), expectation.meaning
+
+
+def test_a_green_check_says_what_it_looked_at(lake: Lake) -> None:
+    lake.write("shop", pa.table({"id": [1, 2, 3]}))
+
+    result = lake.check({"shop": [unique("id"), not_null("id"), at_least("id", 1), not_empty()]})
+
+    assert result.status == "succeeded"
+    assert [line.observed for line in result.tables[0].expectations] == [
+        "0 rows found", "0 of 3 rows", "0 of 3 rows", "3 rows",
+    ]  # fmt: skip
+    assert (result.tables[0].rows, result.versions) == (3, {"shop": 0})
+    assert result.summary() == "silver check: all 4 expectations on 1 tables hold"
+
+
+def test_an_empty_table_breaks_only_the_promise_of_rows(lake: Lake) -> None:
+    lake.write("shop", SHOP.slice(0, 0))
+
+    told = lake.judge(unique("id"), not_null("id"), in_set("tier", ("gold",)), at_least("paid", 0), not_empty())
+
+    assert [line.success for line in told] == [True, True, True, True, False]
+
+
+def test_a_column_of_nulls_breaks_only_the_promise_of_values(lake: Lake) -> None:
+    lake.write("shop", pa.table({"paid": pa.array([None, None], pa.int64())}))
+
+    told = lake.judge(not_null("paid"), at_least("paid", 0), in_set("paid", ("1",)), unique("paid"))
+
+    assert [line.success for line in told] == [False, True, True, False]
+
+
+def test_one_null_key_is_a_group_of_its_own(lake: Lake) -> None:
+    lake.write("shop", pa.table({"week": [1, 1, 2], "category": ["toys", None, None]}))
+
+    assert lake.judge(unique("week", "category"))[0].success
+
+
+def test_references_may_be_a_little_behind_where_that_is_said(lake: Lake) -> None:
+    lake.write("shop", pa.table({"tier": ["gold"] * 19 + ["lead"]}))
+    lake.write("tiers", pa.table({"tier": ["gold"]}))
+
+    told = lake.judge(
+        refers_to("tier", "tiers", allowed_percent=5),
+        refers_to("tier", "tiers", allowed_percent=4.9),
+        refers_to("tier", "tiers"),
+    )
+
+    assert [line.success for line in told] == [True, False, False]
+
+
+def test_the_version_asked_for_is_judged_not_the_newest(lake: Lake) -> None:
+    lake.write("shop", pa.table({"id": [1]}))
+    lake.write("shop", pa.table({"id": [-1]}), mode="append")
+    lake.tables["shop"] = TableAt(lake.tables["shop"].path, version=0)
+
+    result = lake.check({"shop": [at_least("id", 0)]})
+
+    assert (result.status, result.versions) == ("succeeded", {"shop": 0})
+
+
+def test_braces_and_colons_in_a_query_are_taken_literally(lake: Lake) -> None:
+    lake.write("shop", pa.table({"note": ["{}", ":id", "fine"]}))
+
+    (told,) = lake.judge(no_rows("SELECT note FROM {batch} WHERE note IN ('{{}}', ':id')", "no odd notes"))
+
+    assert {example["note"] for example in told.examples} == {"{}", ":id"}
+
+
+def test_paths_with_spaces_and_equals_signs_are_read(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "a lake" / "region=eu")
+    lake.write("shop", pa.table({"id": [1]}))
+
+    assert lake.judge(not_null("id"))[0].success
+    assert lake.judge(not_null("region"))[0].error
+
+
+# -- severity
+
+
+@pytest.mark.parametrize(
+    ("severities", "status"),
+    [(["warning"], "warned"), (["critical"], "failed"), (["warning", "critical"], "failed")],
+)
+def test_a_critical_promise_fails_the_check_and_a_warning_does_not(
+    shop: Lake, severities: list[Any], status: str
+) -> None:
+    result = shop.check({"shop": [not_null("id", severity=severity) for severity in severities]})
+
+    assert result.status == result.tables[0].status == status
+
+
+def test_the_summary_names_what_is_worst_first(shop: Lake) -> None:
+    result = shop.check({"shop": [not_null("id", severity="warning"), at_least("paid", 0)]})
+
+    assert result.summary() == "silver check failed: shop: paid is at least 0: 1 of 5 rows, and 1 more"
+
+
+# -- when in doubt, shut
+
+
+NO_VERDICT: list[tuple[Expectation, str]] = [
+    (not_null("nothing"), '"nothing"'),
+    (no_rows("SELECT nothing FROM {batch}", "never runs"), '"nothing"'),
+    (no_rows("SELECT FROM WHERE {batch}", "is not SQL"), "syntax error"),
+    (no_rows("SELECT } FROM {batch}", "has a brace too many"), "query cannot be read"),
+    (no_rows("SELECT * FROM {batch} JOIN {nowhere} USING (id)", "names no table"), "nowhere is not among the tables"),
+    (Expectation("ExpectMiracles", {}, "is no kind"), "ExpectMiracles"),
+    (Expectation("ExpectColumnValuesToBeBetween", {"column": "id", "bound": 1}, "has no such argument"), "bound"),
+    (Expectation("ExpectColumnValuesToBeInSet", {"column": "id", "value_set": ["x"]}, "compares apples"), "INT64"),
+]
+
+
+@pytest.mark.parametrize(("expectation", "why"), NO_VERDICT, ids=[expectation.meaning for expectation, _ in NO_VERDICT])
+def test_a_promise_without_a_verdict_fails_even_as_a_warning(shop: Lake, expectation: Expectation, why: str) -> None:
+    doubtful = Expectation(expectation.kind, expectation.arguments, expectation.meaning, "warning")
+
+    result = shop.check({"shop": [doubtful], "tiers": [not_null("tier")]})
+
+    assert result.status == "failed"
+    (told,) = result.tables[0].expectations
+    assert told.observed == "no verdict"
+    assert told.error
+    assert why in told.error
+    assert "\n" not in told.error
+    assert result.tables[1].status == "succeeded"
+
+
+def unreadable(lake: Lake) -> None:
+    lake.tables["shop"] = TableAt(str(lake.root / "nowhere"))
+
+
+def without_its_files(lake: Lake) -> None:
+    for file in (lake.root / "shop").glob("*.parquet"):
+        file.unlink()
+
+
+def with_deletion_vectors(lake: Lake) -> None:
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
+    (lake.root / "shop/_delta_log/00000000000000000001.json").write_text(json.dumps({"protocol": protocol}))
+
+
+def partitioned(lake: Lake) -> None:
+    lake.write("shop", SHOP, mode="overwrite", partition_by=["tier"], schema_mode="overwrite")
+
+
+@pytest.mark.parametrize("spoil", [unreadable, without_its_files, with_deletion_vectors, partitioned])
+def test_a_table_that_cannot_be_read_whole_fails(shop: Lake, spoil: Callable[[Lake], None]) -> None:
+    spoil(shop)
+
+    result = shop.check({"shop": [not_empty(severity="warning")]})
+
+    assert result.status == "failed"
+    assert str(result.tables[0].expectations[0].error).startswith("shop at ")
+    assert result.tables[0].rows is None
+
+
+def test_an_engine_that_breaks_down_fails_the_check_and_leaves_a_report(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from expectations import validation
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no disk left\nat all")
+
+    monkeypatch.setattr(validation, "validate", broken)
+
+    result = shop.check({"shop": [not_null("id"), not_empty(severity="warning")]})
+
+    assert [line.error for line in result.tables[0].expectations] == ["Great Expectations broke down: no disk left"] * 2
+    assert result.status == "failed"
+    assert "no disk left" in (shop.reports / result.page).read_text()
+
+
+def test_data_docs_that_cannot_be_built_change_no_verdict(shop: Lake) -> None:
+    (shop.reports / "gx").mkdir(parents=True)
+    (shop.reports / "gx/site").write_text("a file in the way")
+
+    result = shop.check({"shop": [not_empty()]})
+
+    assert result.status == "succeeded"
+    assert result.docs_error
+
+
+# -- reports
+
+
+def test_a_check_leaves_a_page_its_json_an_index_and_data_docs(shop: Lake) -> None:
+    result = shop.check({"shop": [not_null("id"), not_empty()]}, attempt=2)
+
+    page = shop.reports / result.page
+    assert page.parent.name == "2025-11-30T00"
+    assert page.name.startswith("silver-manual__2025-11-30T00-00-00-00-00-")
+    assert page.name.endswith("-2.html")
+    assert json.loads(page.with_suffix(".json").read_text()) == json.loads(json.dumps(result.to_dict()))
+    for text in (RUN, "attempt 2", "2025-11-30T00", "id is never null", "2 of 5 rows", "shop 0", "failed"):
+        assert text in page.read_text()
+    assert f'href="{result.page}"' in (shop.reports / "index.html").read_text()
+    docs = [str(file.relative_to(shop.reports)) for file in (shop.reports / "gx/site").rglob("*.html")]
+    assert any("shop verdicts" in name and "2025-11-30T00 silver manual__2025" in name for name in docs)
+    assert any("shop details" in name for name in docs)
+
+
+def test_data_stays_data_on_every_page(lake: Lake) -> None:
+    evil = "<script>alert('shop')</script>"
+    lake.write("shop", pa.table({"tier": [evil]}))
+
+    result = lake.check({"shop": [in_set("tier", ("gold",)), no_rows("SELECT * FROM {batch}", "it is empty")]})
+
+    assert result.tables[0].expectations[0].examples == ({"tier": evil},)
+    pages = [file.read_text() for file in lake.reports.rglob("*.html")]
+    assert not [page for page in pages if evil in page]
+    assert [page for page in pages if "&lt;script&gt;alert(" in page]
+
+
+def test_names_and_errors_are_escaped_too() -> None:
+    line = ExpectationResult("<b>", "<b>", "critical", False, "<b>", query="SELECT '<b>'", error="<b>")
+    result = CheckResult(
+        "<b>", "<b>", "<b>", 1, datetime(2025, 11, 30, tzinfo=UTC), 1, 0, {"<b>": 1},
+        (TableResult("<b>", 1, 1, 0, (line,)),), "<b>",
+    ).to_dict()  # fmt: skip
+
+    assert "<b>" not in render(result)
+    assert "<b>" not in render_index([result])
+
+
+def test_examples_are_few_and_short(lake: Lake) -> None:
+    lake.write("shop", pa.table({f"c{n}": ["x" * 500] * 50 for n in range(20)}))
+
+    for told in lake.judge(in_set("c19", ("y",)), no_rows("SELECT * FROM {batch}", "it is empty")):
+        assert len(told.examples) == 5
+        assert len(told.examples[0]) == 8
+        assert {len(str(value)) for value in told.examples[0].values()} == {120}
+
+
+def test_pages_need_nothing_from_the_network(shop: Lake) -> None:
+    result = shop.check({"shop": [not_null("id")]})
+
+    for page in (shop.reports / result.page, shop.reports / "index.html"):
+        assert "//" not in page.read_text().replace("<!doctype", "")
+
+
+def test_different_runs_never_share_a_page() -> None:
+    runs = ["a/b", "a:b", "a-b", slug("a/b"), "..", "a" * 300, "a" * 301, "ü"]
+
+    assert len({slug(run) for run in runs}) == len(runs)
+    assert all(len(slug(run)) <= 91 and set(slug(run)) <= set("ab.-0123456789cdef") for run in runs)
+
+
+def test_the_index_lists_the_newest_checks_and_no_more(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "LISTED", 2)
+    lake.write("shop", pa.table({"id": [1]}))
+
+    pages = [lake.check({}, hour=f"2025-11-30T0{hour}").page for hour in (2, 0, 1)]
+
+    index = (lake.reports / "index.html").read_text()
+    assert index.index(pages[2]) < index.index(pages[1])
+    assert pages[0] not in index
+
+
+def test_data_docs_keep_the_newest_results_and_no_more(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from expectations import data_docs
+
+    monkeypatch.setattr(data_docs, "KEPT", 2)
+    lake.write("shop", pa.table({"id": [1]}))
+
+    for hour in range(4):
+        lake.check({"shop": [not_empty()]}, hour=f"2025-11-30T0{hour}")
+
+    for kind in ("results", "site/validations"):
+        kept = {folder.name.split()[0] for folder in (lake.reports / "gx" / kind).glob("*/*")}
+        assert kept == {"2025-11-30T02", "2025-11-30T03"}
+
+
+def test_a_check_is_silent_on_the_console(shop: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    shop.check({"shop": [not_null("id"), unique("id"), not_null("nothing")]})
+
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_commands_and_dags_import_loads_no_engine() -> None:
+    code = (
+        "import sys, expectations.checkpoint, expectations.suites, expectations.reports;"
+        "print({'great_expectations', 'duckdb', 'deltalake', 'pyarrow', 'sqlalchemy'} & set(sys.modules))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert told.stdout.strip() == "set()"
