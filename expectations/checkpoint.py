@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from expectations.lake_views import TableAt, Views, one_line, open_views
+from expectations.lean import lean_imports
 from expectations.reports import DATA_DOCS, publish
 from expectations.result import CheckResult, ExpectationResult, TableResult, Validation, Verdict, slug
 from expectations.vocabulary import Expectation
@@ -120,7 +121,8 @@ def _validate(
     """The seconds that loading Great Expectations took, and its verdicts."""
     begun = perf_counter()
     try:
-        from expectations import validation  # which takes seconds
+        with lean_imports():
+            from expectations import validation  # which takes seconds
 
         startup_seconds = perf_counter() - begun
         return startup_seconds, validation.validate(database, suites, run_name=run_name, at=at, docs=docs)
@@ -166,6 +168,8 @@ def _observed(expectation: Expectation, verdict: Verdict, rows: int) -> str:
         return "no verdict"
     if expectation.kind == "ExpectTableRowCountToBeBetween":
         return _counted(rows)
+    if verdict.success and "mostly" in expectation.arguments:  # a bare verdict does not say how many
+        return f"few enough of {_counted(rows)}"
     found = 0 if verdict.success else verdict.found
     if found is None:
         return "not counted"

@@ -3,13 +3,10 @@
 Imports Great Expectations: see validation.py.
 """
 
-import os
 from collections.abc import Collection
 from html import escape
 from pathlib import Path
 from typing import Any
-
-os.environ["GX_ANALYTICS_ENABLED"] = "false"  # read on import
 
 import great_expectations as gx
 from great_expectations.data_context.data_context.ephemeral_data_context import EphemeralDataContext
@@ -63,7 +60,9 @@ def context(docs: Path) -> EphemeralDataContext:
             },
         }
     }
-    config = DataContextConfig(store_backend_defaults=stores, progress_bars=ProgressBarsConfig(globally=False))
+    config = DataContextConfig(
+        store_backend_defaults=stores, progress_bars=ProgressBarsConfig(globally=False), analytics_enabled=False
+    )
     return gx.get_context(mode="ephemeral", project_config=config)
 
 

@@ -4,6 +4,27 @@ from collections.abc import Mapping
 
 from expectations.vocabulary import Expectation, no_rows, refers_to
 
+_CUSTOMER_AS_NOW = no_rows(
+    """
+    SELECT checked.*, customer.customer_tier AS tier_now
+    FROM (SELECT DISTINCT user_id, customer_tier FROM {batch}) AS checked
+    LEFT JOIN {silver_customers} AS customer ON customer.customer_id = checked.user_id
+    WHERE customer.customer_id IS NULL OR checked.customer_tier IS DISTINCT FROM customer.customer_tier
+    """,
+    "every user is in silver_customers, with the same tier",
+)
+_SUPPLIER_AS_NOW = no_rows(
+    """
+    SELECT checked.*, supplier.supplier_name AS name_now, supplier.lead_time_days AS lead_time_now
+    FROM (SELECT DISTINCT supplier_id, supplier_name, lead_time_days FROM {batch}) AS checked
+    LEFT JOIN {bronze_suppliers} AS supplier ON supplier.supplier_id = checked.supplier_id
+    WHERE supplier.supplier_id IS NULL
+        OR checked.supplier_name IS DISTINCT FROM supplier.supplier_name
+        OR checked.lead_time_days IS DISTINCT FROM supplier.lead_time_days
+    """,
+    "every supplier is in bronze_suppliers, with the same name and lead time",
+)
+
 SUITE: Mapping[str, tuple[Expectation, ...]] = {
     "silver_customers": (
         refers_to("customer_id", "bronze_customers"),
@@ -50,7 +71,7 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
         ),
     ),
     "silver_orders_enriched": (
-        refers_to("user_id", "silver_customers", "customer_id"),
+        _CUSTOMER_AS_NOW,
         no_rows(
             """
             SELECT
@@ -96,8 +117,9 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
         ),
     ),
     "silver_order_items_enriched": (
+        _CUSTOMER_AS_NOW,
+        _SUPPLIER_AS_NOW,
         refers_to("order_item_id", "bronze_order_items"),
-        refers_to("user_id", "silver_customers", "customer_id"),
         no_rows(
             """
             SELECT checked.order_item_id, checked.order_id, checked.order_status, source.order_status AS bronze_status
@@ -128,6 +150,7 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
         ),
     ),
     "silver_inventory_current": (
+        _SUPPLIER_AS_NOW,
         refers_to("product_id", "silver_products"),
         no_rows(
             """

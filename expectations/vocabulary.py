@@ -1,6 +1,8 @@
 """The words checks are written in: plain values, free of Great Expectations until a checkpoint runs them.
 
-Every word takes ``severity``: ``critical`` stops the next layer, ``warning`` is reported.
+Every word takes ``severity``: ``critical`` stops the next layer, ``warning`` is reported. A word about single values
+takes ``allowed_percent`` too: the share, 0 to 100, of the rows with a value that may break it and is no news, where a
+source is known to be a little off or behind.
 """
 
 from collections.abc import Mapping
@@ -28,9 +30,10 @@ class Expectation:
         object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
 
 
-def not_null(column: str, *, severity: Severity = "critical") -> Expectation:
+def not_null(column: str, *, allowed_percent: float = 0, severity: Severity = "critical") -> Expectation:
     """Every row has a value in ``column``."""
-    return Expectation("ExpectColumnValuesToNotBeNull", {"column": column}, f"{column} is never null", severity)
+    meaning = f"{column} is never null"
+    return _of_values("ExpectColumnValuesToNotBeNull", column, {}, meaning, allowed_percent, severity)
 
 
 def unique(*columns: str, severity: Severity = "critical") -> Expectation:
@@ -46,23 +49,31 @@ def unique(*columns: str, severity: Severity = "critical") -> Expectation:
     return Expectation("UnexpectedRowsExpectation", {"unexpected_rows_query": query}, f"{listed} is unique", severity)
 
 
-def in_set(column: str, values: tuple[str, ...], *, severity: Severity = "critical") -> Expectation:
+def in_set(
+    column: str, values: tuple[str, ...], *, allowed_percent: float = 0, severity: Severity = "critical"
+) -> Expectation:
     """Every non-null value of ``column`` is one of ``values``."""
     meaning = f"{column} is one of {', '.join(values)}"
-    return Expectation("ExpectColumnValuesToBeInSet", {"column": column, "value_set": list(values)}, meaning, severity)
+    arguments = {"value_set": list(values)}
+    return _of_values("ExpectColumnValuesToBeInSet", column, arguments, meaning, allowed_percent, severity)
 
 
-def at_least(column: str, minimum: float, *, severity: Severity = "critical") -> Expectation:
+def at_least(
+    column: str, minimum: float, *, allowed_percent: float = 0, severity: Severity = "critical"
+) -> Expectation:
     """Every non-null value of ``column`` is ``minimum`` or more."""
-    arguments = {"column": column, "min_value": minimum}
-    return Expectation("ExpectColumnValuesToBeBetween", arguments, f"{column} is at least {minimum}", severity)
+    meaning = f"{column} is at least {minimum}"
+    arguments = {"min_value": minimum}
+    return _of_values("ExpectColumnValuesToBeBetween", column, arguments, meaning, allowed_percent, severity)
 
 
-def between(column: str, minimum: float, maximum: float, *, severity: Severity = "critical") -> Expectation:
+def between(
+    column: str, minimum: float, maximum: float, *, allowed_percent: float = 0, severity: Severity = "critical"
+) -> Expectation:
     """Every non-null value of ``column`` lies in [minimum, maximum]."""
-    arguments = {"column": column, "min_value": minimum, "max_value": maximum}
     meaning = f"{column} lies between {minimum} and {maximum}"
-    return Expectation("ExpectColumnValuesToBeBetween", arguments, meaning, severity)
+    arguments = {"min_value": minimum, "max_value": maximum}
+    return _of_values("ExpectColumnValuesToBeBetween", column, arguments, meaning, allowed_percent, severity)
 
 
 def not_empty(*, severity: Severity = "critical") -> Expectation:
@@ -81,27 +92,33 @@ def no_rows(query: str, meaning: str, *, severity: Severity = "critical") -> Exp
 def refers_to(
     column: str, table: str, key: str | None = None, *, allowed_percent: float = 0, severity: Severity = "critical"
 ) -> Expectation:
-    """Every non-null value of ``column`` is a ``key`` (by default of the same name) of ``table``.
-
-    allowed_percent: the share of rows that may break this before the promise counts as broken, where the source
-    is known to be a little behind.
-    """
+    """Every non-null value of ``column`` is a ``key`` (by default of the same name) of ``table``."""
     key = key or column
-    unknown = f"""
+    query = f"""
         SELECT checked.{column}, COUNT(*) AS rows_with_it
         FROM {{batch}} AS checked
         LEFT JOIN {{{table}}} AS known ON known.{key} = checked.{column}
         WHERE known.{key} IS NULL AND checked.{column} IS NOT NULL
         GROUP BY checked.{column}
     """
-    if not allowed_percent:
-        return no_rows(unknown, f"every {column} is in {table}", severity=severity)
-    tolerant = f"""
-        WITH unknown AS ({unknown})
+    if allowed_percent:
+        query = f"""
+        WITH unknown AS ({query})
         SELECT *
         FROM unknown
         WHERE 100 * (SELECT SUM(rows_with_it) FROM unknown)
             > {allowed_percent} * (SELECT COUNT({column}) FROM {{batch}})
         ORDER BY rows_with_it DESC
     """
-    return no_rows(tolerant, f"at most {allowed_percent} % of rows have a {column} not in {table}", severity=severity)
+    return no_rows(query, _but(f"every {column} is in {table}", allowed_percent), severity=severity)
+
+
+def _of_values(
+    kind: str, column: str, arguments: Mapping[str, Any], meaning: str, allowed_percent: float, severity: Severity
+) -> Expectation:
+    mostly = {"mostly": 1 - allowed_percent / 100} if allowed_percent else {}
+    return Expectation(kind, {"column": column, **arguments, **mostly}, _but(meaning, allowed_percent), severity)
+
+
+def _but(meaning: str, allowed_percent: float) -> str:
+    return f"{meaning}, up to {allowed_percent} % of rows aside" if allowed_percent else meaning

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from scripts.local_airflow import DAG_ID, LocalAirflow, where
@@ -33,10 +34,8 @@ def main() -> None:
         medallion(airflow, "load")
     hours = next_hours(settings, lake)
     if not hours:
-        say("the source has no further hour; a day more, then make demo again:")
-        print(
-            f"  .venv/bin/medallion source generate {settings.source} --days 7 --hours {len(listed_hours(settings)) + 24}"
-        )
+        longer = f"medallion source generate {quote(settings.source)} --hours {len(listed_hours(settings)) + 24}"
+        say(f"the source has no further hour; .venv/bin/{longer} adds a day to the demo shop")
         return
     airflow.api.call("PATCH", f"dags/{DAG_ID}?update_mask=is_paused", {"is_paused": False})
     runs = {hour: refresh(airflow, hour) for hour in hours}
@@ -63,15 +62,17 @@ def refresh(airflow: LocalAirflow, hour: str) -> dict[str, Any]:
     run_id = f"demo__{hour}__{datetime.now(UTC):%H%M%S}"
     conf = {"hour": hour, "strategy": "full"}
     airflow.api.call("POST", RUNS, {"dag_run_id": run_id, "logical_date": None, "conf": conf})
-    told: set[str] = set()
+    told: set[tuple[str, int, str]] = set()
     while True:
         airflow.require_running()
         run: dict[str, Any] = airflow.api.call("GET", f"{RUNS}/{run_id}")
         tasks = airflow.api.call("GET", f"{RUNS}/{run_id}/taskInstances?order_by=start_date")["task_instances"]
         for task in tasks:
-            if task["state"] in ("success", "failed", "skipped") and task["task_id"] not in told:
-                told.add(task["task_id"])
-                say(f"  {task['task_id']:<22} {task['state']:<8} {task['duration'] or 0:6.1f} s")
+            name, state = task["task_id"], task["state"]
+            news = (name, task["try_number"], state)
+            if state in ("success", "failed", "up_for_retry", "skipped") and news not in told:
+                told.add(news)
+                say(f"  {name:<22} {state:<12} {task['duration'] or 0:6.1f} s")
         if run["state"] == "success":
             return run
         if run["state"] == "failed":

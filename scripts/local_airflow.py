@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 import urllib.error
 import urllib.request
@@ -101,6 +102,9 @@ class LocalAirflow:
             "AIRFLOW__API__BASE_URL": self.url,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),  # spark-submit is there
             "PYSPARK_PYTHON": sys.executable,
+            "SPARK_HOME": str(
+                Path(sysconfig.get_path("purelib"), "pyspark")
+            ),  # spark-submit's own search splits spaces
             "JAVA_HOME": str(java_home()),
         }
         return defaults | dict(os.environ) | fixed | dict(self.overrides)

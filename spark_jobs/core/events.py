@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.core.errors import HourNotAvailable
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.settings import Settings
 
@@ -87,12 +88,17 @@ class EventLog:
     ) -> Iterator[Event]:
         """Time a step: yields its event to be filled in, records it as failed when the body raises.
 
+        An hour that is not available is no failure but a step skipped.
+
         cpu: a clock of CPU seconds, for steps that have the process to themselves.
         """
         event = Event(self._run_id, self.hour, event_type, self._strategy, self._attempt, layer, table)
         start, cpu_start = time.perf_counter(), cpu() if cpu else 0.0
         try:
             yield event
+        except HourNotAvailable as reason:
+            event.status, event.details["note"] = "skipped", str(reason)
+            raise
         except BaseException as error:
             event.status = "failed"
             event.details["error"] = " ".join(str(error).split())[:2000] or type(error).__name__

@@ -12,7 +12,7 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import bronze, ledger, releases
-from spark_jobs.core.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
+from spark_jobs.core.errors import CheckFailed, MedallionError, UsageError
 from spark_jobs.core.events import Event, EventLog
 from spark_jobs.core.hours import parse_hour
 from spark_jobs.core.lake import Lake
@@ -174,13 +174,7 @@ def _land(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
         files = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
         applied = ledger.applied_hour(driver.lake, driver.tables)
         landed = run.hour is not None and ledger.read_manifest(driver.lake, run.hour) is not None
-        try:
-            hour = ledger.in_line(run.hour, applied, files, landed)
-        except HourNotAvailable as reason:
-            event.status, event.details["note"] = "skipped", str(reason)
-            log.flush()
-            raise
-        log.hour = hour
+        log.hour = hour = ledger.in_line(run.hour, applied, files, landed)
         if applied is not None and hour <= applied:
             event.status = "skipped"
             release = releases.latest(driver.lake)

@@ -18,12 +18,6 @@ TABLE = Table(
         not_null("line_gross_margin", severity="warning"),
     ),
     query="""
-        WITH customer_orders AS (
-            SELECT o.order_id, o.created_at, o.order_status, o.user_id, c.customer_tier
-            FROM {bronze_orders} AS o
-            INNER JOIN {silver_customers} AS c ON c.customer_id = o.user_id
-            WHERE o.order_status IN ('pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned')
-        )
         SELECT
             i.order_item_id, i.order_id, i.product_id, i.quantity, i.unit_price, i.discount_pct,
             i.quantity * i.unit_price AS line_gross_revenue,
@@ -32,12 +26,15 @@ TABLE = Table(
             i.quantity * (i.unit_price - p.cost_price) AS line_gross_margin,
             p.product_name, p.category, p.brand, p.cost_price, p.list_price,
             s.supplier_id, s.supplier_name, s.country AS supplier_country, s.lead_time_days,
-            o.created_at AS order_created_at, o.order_status, o.user_id, o.customer_tier
-        -- the orders first: the one large join then moves narrow rows, the small tables are looked up after it
+            o.created_at AS order_created_at, o.order_status, o.user_id, c.customer_tier
+        -- orders first, and as they are: narrow rows meet in the one large join, the small tables are looked up after
         FROM {bronze_order_items} AS i
-        INNER JOIN customer_orders AS o ON o.order_id = i.order_id
+        INNER JOIN {bronze_orders} AS o ON o.order_id = i.order_id
+        INNER JOIN {silver_customers} AS c ON c.customer_id = o.user_id
         INNER JOIN {bronze_products} AS p ON p.product_id = i.product_id
         INNER JOIN {bronze_suppliers} AS s ON s.supplier_id = p.supplier_id
-        WHERE i.quantity > 0 AND i.unit_price >= 0 AND p.is_active
+        WHERE i.quantity > 0 AND i.unit_price >= 0
+            AND o.order_status IN ('pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned')
+            AND p.is_active
     """,
 )

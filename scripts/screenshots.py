@@ -1,0 +1,73 @@
+"""Pictures of the hourly refresh in Airflow's UI, for the guide: taken from the Airflow that runs, after make demo.
+
+Drives the system's own Chromium; set CHROMIUM when it is not /usr/bin/chromium.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from scripts.local_airflow import DAG_ID, USER, LocalAirflow
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.settings import PROJECT
+
+IMAGES = PROJECT / "docs" / "images"
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+]
+
+
+def main() -> None:
+    airflow = LocalAirflow.of_this_project()
+    runs = airflow.api.call("GET", f"dags/{DAG_ID}/dagRuns?state=success&order_by=-start_date")["dag_runs"]
+    done = [run["dag_run_id"] for run in runs if run["run_type"] == "manual"]
+    if not done:
+        raise MedallionError("no run has been through yet: make demo first")
+    dag, run = f"dags/{DAG_ID}", f"dags/{DAG_ID}/runs/{done[0]}"
+    with browser() as page:
+        page.goto(airflow.url)
+        page.fill("input[name=username]", USER)
+        page.fill("input[name=password]", airflow.password)
+        page.click("button[type=submit]")
+        page.wait_for_url(f"{airflow.url}/")
+        # Each picture: its name, its page, and what is pressed there. Airflow remembers: groups once opened stay open.
+        for name, path, buttons in (
+            ("runs", f"{dag}/runs", ("Show Grid (Press g)", "Expand all task groups")),
+            ("run", run, ("Show Graph (Press g)", "Fit View")),
+            ("log", f"{run}/tasks/gold.refresh", ()),
+            ("lineage", dag, ("Dag Docs",)),
+            ("trigger", dag, ("Trigger Dag",)),
+        ):
+            page.goto(f"{airflow.url}/{path}")
+            for label in buttons:
+                page.get_by_label(label).first.click()
+            page.wait_for_timeout(3000)  # what is drawn is still moving
+            page.screenshot(path=IMAGES / f"{name}.png")
+            print(f"screenshots: docs/images/{name}.png")
+
+
+@contextmanager
+def browser() -> Iterator[Page]:
+    """A page in a Chromium without a window."""
+    if not Path(CHROMIUM).exists():
+        raise MedallionError(f"there is no {CHROMIUM}: apt-get install chromium, or set CHROMIUM")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield chromium.new_page(viewport={"width": 1440, "height": 900})
+        chromium.close()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MedallionError as error:
+        sys.exit(f"screenshots: {error}")
