@@ -18,7 +18,7 @@ from spark_jobs.core.table import Feed
 from spark_jobs.source.root import FolderSource, Source, copy_file, copy_snapshot
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
 
@@ -202,7 +202,7 @@ def _merge(spark: "SparkSession", path: str, feed: Feed, changes: "DataFrame") -
     from delta.tables import DeltaTable
 
     on = " AND ".join(f"t.{key} = s.{key}" for key in feed.keys)
-    own = {c.name: f"s.{c.name}" for c in feed.columns}
+    own: dict[str, str | Column] = {c.name: f"s.{c.name}" for c in feed.columns}
     differs = " OR ".join(f"NOT t.{name} <=> s.{name}" for name in own)
     (
         DeltaTable.forPath(spark, path)

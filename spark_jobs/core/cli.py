@@ -18,7 +18,7 @@ from spark_jobs.core.settings import Settings
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-class Hour(click.ParamType):
+class Hour(click.ParamType[str]):
     """An hour on the command line."""
 
     name = "hour"

@@ -125,7 +125,7 @@ def _line_decoder(feed: Feed) -> Callable[[bytes], tuple[Any, ...]]:
             raise _Unfit(
                 f"unknown column {min(unknown)}: declare it in spark_jobs/bronze/{feed.topic}.py to take it in"
             )
-        values = []
+        values: list[Any] = []
         for column, convert, is_key in columns:
             value = row.get(column.name)
             if value is None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core.bronze import in_parallel
 from spark_jobs.core.errors import MedallionError
@@ -39,7 +39,7 @@ def refresh_full(spark: "SparkSession", lake: Lake, table: Table, *, hour: str |
         if state is None:
             raise MedallionError(f"{table.name} reads {name}, which has not been written: refresh its layer first")
         inputs[name] = state
-    frames = {
+    frames: dict[str, Any] = {
         name: spark.read.format("delta").option("versionAsOf", state.version).load(lake.path(name))
         for name, state in inputs.items()
     }

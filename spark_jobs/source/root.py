@@ -8,14 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, Any, Protocol
 
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import PATTERN
 from spark_jobs.core.settings import Settings
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 _CHANGE_FILE = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json")
 _CHUNK = 1 << 20
@@ -32,7 +29,9 @@ class Landed:
 class Source(Protocol):
     """Where change files and the snapshot come from. Names are relative to the root, with forward slashes."""
 
-    root: str
+    @property
+    def root(self) -> str:
+        """The folder or prefix that names are relative to."""
 
     def names(self, prefix: str) -> Iterator[str]:
         """Every file under ``prefix``."""
@@ -56,7 +55,7 @@ class FolderSource:
     def open(self, name: str) -> tuple[IO[bytes], int]:
         """The file's bytes and its size when it was opened."""
         try:
-            stream = Path(self.root, name).open("rb")
+            stream = Path(self.root, name).open("rb")  # noqa: SIM115 (the caller closes it)
         except OSError as error:
             raise MedallionError(f"{self.root}/{name} cannot be read: {error.strerror}") from None
         return stream, os.fstat(stream.fileno()).st_size
@@ -67,7 +66,7 @@ class S3Source:
     """A source in a bucket, read with the usual AWS credential chain unless ``anonymous``."""
 
     root: str
-    client: "S3Client"
+    client: Any
 
     @property
     def _place(self) -> tuple[str, str]:
@@ -86,7 +85,7 @@ class S3Source:
         """The object's bytes as a stream, and its Content-Length."""
         bucket, base = self._place
         with self._explained(name):
-            answer: Any = self.client.get_object(Bucket=bucket, Key=base + name)
+            answer = self.client.get_object(Bucket=bucket, Key=base + name)
         return answer["Body"], answer["ContentLength"]
 
     @contextmanager
