@@ -3,8 +3,9 @@
 **Trigger** it for one hour, or without an hour for the next in line. **Backfill** a range with *reprocess behavior* set
 to *failed*: hours are applied in order, one at a time, and an hour that is published already is skipped.
 
-A red check stops the run before the next layer, and readers keep the release they had. The hours after it wait until
-its failed task was cleared and went through. An hour that the source does not have ends as skipped, with a note.
+A red check stops the run before the next layer, and readers keep the release they had. Later runs wait until its
+failed task was cleared and went through, or the run was deleted. An hour that the source does not have ends as
+skipped, with a note.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from spark_jobs.core.table import LAYERS
 
 with DAG(
     "hourly_refresh",
-    doc_md=f"{__doc__}\n\n{lineage()}",
+    doc_md=f"{__doc__}{lineage()}",
     tags=["medallion"],
     # The plain "@hourly" has intervals of no width: its runs would not know which hour they are for.
     schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),

@@ -11,16 +11,24 @@ from string import Formatter
 from time import perf_counter
 from typing import Any
 
-from expectations.lake_views import TableAt, Views, one_line, open_views
+from expectations.lake_views import TableAt, Views, open_views
 from expectations.lean import lean_imports
 from expectations.reports import DATA_DOCS, publish
-from expectations.result import CheckResult, ExpectationResult, TableResult, Validation, Verdict, slug
+from expectations.result import (
+    EXAMPLES,
+    CheckResult,
+    ExpectationResult,
+    TableResult,
+    Validation,
+    Verdict,
+    one_line,
+    slug,
+)
 from expectations.vocabulary import Expectation
 
 _QUERY = "unexpected_rows_query"
-_EXAMPLES = 5  # offending rows that are shown,
-_COLUMNS = 8  # columns of each,
-_CELL = 120  # and characters of each value
+_COLUMNS = 8  # of each example that are kept
+_CELL = 120  # characters of each of its values that are kept
 
 
 def run_checkpoint(
@@ -146,9 +154,9 @@ def _results(
 
 def _result(expectation: Expectation, verdict: Verdict, views: Views, rows: int) -> ExpectationResult:
     query = expectation.arguments.get(_QUERY)
-    examples = verdict.rows[:_EXAMPLES]
+    examples = verdict.rows[:EXAMPLES]
     if query and not verdict.success and not verdict.error:
-        examples = views.sample(query, _EXAMPLES)
+        examples = views.sample(query, EXAMPLES)
     return ExpectationResult(
         meaning=expectation.meaning,
         kind=expectation.kind,

@@ -18,7 +18,7 @@ from great_expectations.data_context.types.base import (
 from great_expectations.data_context.types.resource_identifiers import ValidationResultIdentifier
 from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
 
-from expectations.lake_views import one_line
+from expectations.result import one_line
 
 KEPT = 100  # results, at least one per table and check: building the index reads each of them
 

@@ -35,18 +35,26 @@ class ReadOnly(duckdb_engine.Dialect):
 
 
 class _Connection(duckdb_engine.ConnectionWrapper):
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        super().__init__(connection)
+        self._connection = connection
+
     def cursor(self) -> "_Cursor":
-        return _Cursor(self._ConnectionWrapper__c, self)
+        return _Cursor(self._connection, self)
 
 
 class _Cursor(duckdb_engine.CursorWrapper):
-    """Decimals arrive as text: Great Expectations would make them floats, and take 10 ms for each."""
+    """Decimals arrive as text: Great Expectations would make them floats, at some 10 ms each."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, wrapper: _Connection) -> None:
+        super().__init__(connection, wrapper)
+        self._connection = connection
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        return [_exact(row) for row in super().__getattr__("fetchall")()]
+        return [_exact(row) for row in self._connection.fetchall()]
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
-        return [_exact(row) for row in super().fetchmany(size)]
+        return [_exact(row) for row in self._connection.fetchmany(size or 1)]
 
 
 def _exact(row: Sequence[Any]) -> tuple[Any, ...]:

@@ -13,6 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from expectations.result import one_line
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
@@ -105,10 +107,3 @@ def _create_view(connection: "DuckDBPyConnection", name: str, table: TableAt) ->
         empty = pa.schema(delta.schema().to_arrow()).empty_table()  # noqa: F841  DuckDB finds it by its name
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
     return delta.version()
-
-
-def one_line(error: BaseException | str, width: int = 300) -> str:
-    """The first line of ``error`` that says something, at most ``width`` characters."""
-    lines = (line.strip() for line in str(error).splitlines())
-    text = next((line for line in lines if line), type(error).__name__)
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -3,8 +3,9 @@
 Self-contained: no script, nothing from the network. Whatever comes from data is escaped.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from textwrap import dedent
 from typing import Any
 
 _STYLE = """
@@ -122,8 +123,7 @@ def _lead(broken: int, promises: int, tables: int) -> str:
 def _card(table: str, expectation: Mapping[str, Any]) -> str:
     parts = [
         f"<h3>{escape(table)}: {escape(expectation['meaning'])}</h3>",
-        f"<p>{_status(expectation['status'])} {escape(expectation['observed'])}{_percent(expectation)}"
-        f' <span class="soft">({escape(expectation["severity"])})</span></p>',
+        f"<p>{_status(expectation['status'])} {escape(expectation['observed'])}{_percent(expectation)}</p>",
     ]
     if expectation["error"]:
         parts.append(f"<p>{escape(expectation['error'])}</p>")
@@ -131,7 +131,7 @@ def _card(table: str, expectation: Mapping[str, Any]) -> str:
         parts.append(_examples(expectation["examples"]))
     if expectation["query"]:
         parts.append(
-            f"<details><summary>The query</summary><pre>{escape(_dedent(expectation['query']))}</pre></details>"
+            f"<details><summary>The query</summary><pre>{escape(dedent(expectation['query']).strip())}</pre></details>"
         )
     return f'<section class="card {escape(expectation["status"])}">{"".join(parts)}</section>'
 
@@ -182,10 +182,3 @@ def _percent(expectation: Mapping[str, Any]) -> str:
 def _count_broken(result: Mapping[str, Any]) -> str:
     statuses = [line["status"] for table in result["tables"] for line in table["expectations"]]
     return f"{len(statuses) - statuses.count('succeeded')} of {len(statuses)}"
-
-
-def _dedent(query: str) -> str:
-    lines: Iterable[str] = (line.rstrip() for line in query.strip("\n").splitlines())
-    kept = list(lines)
-    indents = [len(line) - len(line.lstrip()) for line in kept if line]
-    return "\n".join(line[min(indents, default=0) :] for line in kept)

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from expectations.vocabulary import Severity
 
+EXAMPLES = 5  # offending rows that are kept of each broken expectation
+
 Status = Literal["succeeded", "warned", "failed"]
 
 
@@ -153,3 +155,10 @@ def slug(run_id: str) -> str:
     if plain == run_id and not re.search(r"-[0-9a-f]{10}$", plain):
         return plain
     return f"{plain}-{hashlib.sha256(run_id.encode()).hexdigest()[:10]}"
+
+
+def one_line(error: BaseException | str, width: int = 300) -> str:
+    """The first line of ``error`` that says something, at most ``width`` characters."""
+    lines = (line.strip() for line in str(error).splitlines())
+    text = next((line for line in lines if line), type(error).__name__)
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,12 +1,12 @@
 """Great Expectations at work: suites in, verdicts out, and its Data Docs.
 
-The only module that imports Great Expectations, which takes seconds: import it where a check runs, never earlier.
+With data_docs.py the only module that imports Great Expectations, which takes seconds: import it where a check runs.
 """
 
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ from time import time
 from typing import Any, ClassVar, Literal
 
 import great_expectations as gx
-from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult
+from great_expectations.core import ExpectationSuiteValidationResult
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.core.run_identifier import RunIdentifier
 from great_expectations.data_context.types.resource_identifiers import ValidationResultIdentifier
@@ -23,11 +23,9 @@ from great_expectations.expectations.expectation import Expectation as GxExpecta
 from great_expectations.expectations.metadata_types import FailureSeverity
 
 from expectations import data_docs, dialect
-from expectations.lake_views import one_line
-from expectations.result import Validation, Verdict
+from expectations.result import EXAMPLES, Validation, Verdict, one_line
 from expectations.vocabulary import Expectation
 
-EXAMPLES = 5  # offending rows that Great Expectations fetches
 _NUMBER = "number"  # in an expectation's meta: its place in our suite, as results come in an order of their own
 
 _Numbered = Mapping[str, Sequence[tuple[int, Expectation]]]  # suites by table, each expectation with its place
@@ -47,9 +45,6 @@ class QueryFindsNoRows(UnexpectedRowsExpectation):
         return {"success": found == 0, "result": {"observed_value": found}}
 
 
-_QUERY_TYPE = QueryFindsNoRows.expectation_type
-
-
 def validate(
     database: str, suites: Mapping[str, Sequence[Expectation]], *, run_name: str, at: datetime, docs: Path
 ) -> Validation:
@@ -58,9 +53,8 @@ def validate(
     One checkpoint asks for bare verdicts, which costs one scan per table and one per query. Only what is broken is
     asked about again, for counts and rows. An expectation that could not be judged is broken and says why.
     """
-    with _quiet():
-        run = _Run(database, RunIdentifier(run_name=run_name, run_time=at), docs)
-        numbered = {table: list(enumerate(suite)) for table, suite in suites.items()}
+    numbered = {table: list(enumerate(suite)) for table, suite in suites.items()}
+    with _quiet(), closing(_Run(database, RunIdentifier(run_name=run_name, run_time=at), docs)) as run:
         verdicts = run.checkpoint("verdicts", numbered, _VERDICTS)
         broken = {
             table: [(number, expectation) for number, expectation in suite if _told_no(verdicts[table, number])]
@@ -112,67 +106,81 @@ class _Run:
         self.seconds: dict[str, float] = {}
         self.results: set[ValidationResultIdentifier] = set()
 
+    def close(self) -> None:
+        """Let go of the database, which goes with its last connection."""
+        self.source.get_execution_engine().close()
+        self.source.get_engine().dispose()
+
     def checkpoint(self, name: str, suites: _Numbered, result_format: _Format) -> _Judged:
         """Run one checkpoint with one suite per table; every expectation of ``suites`` gets its verdict."""
-        verdicts = {
-            (table, number): Verdict(False, error="Great Expectations gave no verdict")
-            for table, suite in suites.items()
-            for number, _ in suite
-        }
+        verdicts: _Judged = {}
         definitions: dict[str, gx.ValidationDefinition] = {}
         for table, expectations in suites.items():
             suite = gx.ExpectationSuite(f"{table} {name}")
             for number, expectation in expectations:
-                try:
-                    suite.add_expectation(build(expectation, number))
-                except Exception as error:
-                    verdicts[table, number] = Verdict(
-                        False, error=one_line(f"it cannot be built: {' '.join(str(error).split())}")
-                    )
+                verdicts[table, number] = _add(expectation, number, suite)
             if suite.expectations:
-                definition = gx.ValidationDefinition(
-                    name=suite.name, data=self._batch(table), suite=self.context.suites.add(suite)
-                )
-                definitions[table] = self.context.validation_definitions.add(definition)
+                definitions[table] = self._define(table, self.context.suites.add(suite))
         if not definitions:
             return verdicts
         checkpoint = self.context.checkpoints.add(
             gx.Checkpoint(name=name, validation_definitions=list(definitions.values()), result_format=result_format)
         )
         run = checkpoint.run(run_id=self.run_id)
-        finished = time()
-        self.results.update(run.run_results)
         results = dict(zip(definitions, run.run_results.values(), strict=True))
-        for table, took in _seconds(results, finished).items():
-            self.seconds[table] = self.seconds.get(table, 0.0) + took
+        self._count_seconds(results, time())
+        self.results.update(run.run_results)
         for table, result in results.items():
-            for judged in result.results:
-                config = judged.expectation_config
-                if config and config.meta:
-                    verdicts[table, config.meta[_NUMBER]] = _verdict(judged, counts=config.type == _QUERY_TYPE)
+            verdicts |= {(table, number): verdict for number, verdict in _verdicts(result)}
         return verdicts
 
-    def _batch(self, table: str) -> BatchDefinition[Any]:
+    def _define(self, table: str, suite: gx.ExpectationSuite) -> gx.ValidationDefinition:
         if table not in self.batches:
             asset = self.source.add_table_asset(table, table_name=table)
             self.batches[table] = asset.add_batch_definition_whole_table("whole")
-        return self.batches[table]
+        definition = gx.ValidationDefinition(name=suite.name, data=self.batches[table], suite=suite)
+        return self.context.validation_definitions.add(definition)
+
+    def _count_seconds(self, results: Mapping[str, ExpectationSuiteValidationResult], finished: float) -> None:
+        """Add what each table took: tables run one after the other, and each notes when its batch was loaded."""
+        loaded = [result.meta["batch_markers"]["ge_load_time"] for result in results.values()]
+        begun = [datetime.strptime(text, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC).timestamp() for text in loaded]
+        for table, start, end in zip(results, begun, [*begun[1:], finished], strict=True):
+            self.seconds[table] = self.seconds.get(table, 0.0) + end - start
+
+
+def _add(expectation: Expectation, number: int, suite: gx.ExpectationSuite) -> Verdict:
+    """Put ``expectation`` into ``suite``; its verdict, should Great Expectations give none."""
+    try:
+        suite.add_expectation(build(expectation, number))
+    except Exception as error:
+        return Verdict(False, error=one_line(f"it cannot be built: {' '.join(str(error).split())}"))
+    return Verdict(False, error="Great Expectations gave no verdict")
 
 
 def _told_no(verdict: Verdict) -> bool:
     return not verdict.success and not verdict.error
 
 
-def _verdict(judged: ExpectationValidationResult, *, counts: bool) -> Verdict:
-    """counts: the observed value is a number of offending rows, not a fact about the table."""
-    if error := _error(judged.exception_info):
-        return Verdict(False, error=error)
-    return Verdict(
-        bool(judged.success),
-        judged.result.get("observed_value" if counts else "unexpected_count"),
-        judged.result.get("unexpected_percent"),
-        judged.result.get("unexpected_rows", ()),
-    )
+def _verdicts(result: ExpectationSuiteValidationResult) -> Iterator[tuple[int, Verdict]]:
+    """The verdicts of one suite, each with its place there."""
+    for judged in result.results:
+        config = judged.expectation_config
+        if config is None or not config.meta:
+            continue  # not ours: whatever is, then misses its verdict
+        # A query's observed value is the number of rows it found; that of others is a fact about the table.
+        found = "observed_value" if config.type == QueryFindsNoRows.expectation_type else "unexpected_count"
+        error = _error(judged.exception_info)
+        yield (
+            config.meta[_NUMBER],
+            Verdict(
+                bool(judged.success) and not error,
+                judged.result.get(found),
+                judged.result.get("unexpected_percent"),
+                judged.result.get("unexpected_rows", ()),
+                error,
+            ),
+        )
 
 
 def _error(info: Mapping[str, Any] | None) -> str | None:
@@ -181,18 +189,6 @@ def _error(info: Mapping[str, Any] | None) -> str | None:
         if isinstance(entry, Mapping) and entry.get("raised_exception"):
             return one_line(entry.get("exception_message") or "no message")
     return None
-
-
-def _seconds(results: Mapping[str, ExpectationSuiteValidationResult], finished: float) -> dict[str, float]:
-    """The seconds each table took: tables run one after the other, and each notes when its batch was loaded."""
-    begun = {
-        table: datetime.strptime(result.meta["batch_markers"]["ge_load_time"], "%Y%m%dT%H%M%S.%fZ")
-        .replace(tzinfo=UTC)
-        .timestamp()
-        for table, result in results.items()
-    }
-    ends = [*list(begun.values())[1:], finished]
-    return {table: end - start for (table, start), end in zip(begun.items(), ends, strict=True)}
 
 
 @contextmanager

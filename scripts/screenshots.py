@@ -39,14 +39,15 @@ def main() -> None:
         page.fill("input[name=password]", airflow.password)
         page.click("button[type=submit]")
         page.wait_for_url(f"{airflow.url}/")
-        # Each picture: its name, its page, and what is pressed there. Airflow remembers: groups once opened stay open.
-        for name, path, buttons in (
-            ("runs", f"{dag}/runs", ("Show Grid (Press g)", "Expand all task groups")),
-            ("run", run, ("Show Graph (Press g)", "Fit View")),
-            ("log", f"{run}/tasks/gold.refresh", ()),
-            ("lineage", dag, ("Dag Docs",)),
-            ("trigger", dag, ("Trigger Dag",)),
+        # Each picture: its name, its page, its height, and what is pressed there. Airflow remembers what was pressed.
+        for name, path, height, buttons in (
+            ("runs", f"{dag}/runs", 560, ("Show Grid (Press g)", "Expand all task groups")),
+            ("log", f"{run}/tasks/gold.refresh", 700, ()),
+            ("trigger", dag, 900, ("Trigger Dag",)),
+            ("lineage", dag, 900, ("Dag Docs",)),
+            ("run", run, 640, ("Show Graph (Press g)", "Collapse Details Panel", "Fit View")),
         ):
+            page.set_viewport_size({"width": 1440, "height": height})
             page.goto(f"{airflow.url}/{path}")
             for label in buttons:
                 page.get_by_label(label).first.click()
@@ -62,7 +63,7 @@ def browser() -> Iterator[Page]:
         raise MedallionError(f"there is no {CHROMIUM}: apt-get install chromium, or set CHROMIUM")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield chromium.new_page(viewport={"width": 1440, "height": 900})
+        yield chromium.new_page()
         chromium.close()
 
 

@@ -23,7 +23,7 @@ from spark_jobs.core.errors import CheckFailed, HourNotAvailable, MedallionError
 from spark_jobs.core.hours import format_hour
 from spark_jobs.core.registry import registry
 from spark_jobs.core.settings import PROJECT, Settings
-from spark_jobs.core.table import Layer
+from spark_jobs.core.table import LAYERS, Layer
 
 LAND = "land_changes"
 HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
@@ -143,11 +143,14 @@ def assets(layer: Layer) -> list[Asset]:
 
 def lineage() -> str:
     """The graph of tables in Markdown: what each holds, and what it is made from."""
-    rows = (
-        f"| {t.layer} | **{t.name}** | {t.doc.splitlines()[0]} | {', '.join(t.inputs) or 'change files'} |"
-        for t in registry()
-    )
-    return "\n".join(["| layer | table | holds | made from |", "|---|---|---|---|", *rows])
+    lines = []
+    for layer in LAYERS:
+        lines += ["", f"### {layer.capitalize()}", ""]
+        for table in registry().layer(layer):
+            lines.append(
+                f"- **{table.name}**: {table.doc.splitlines()[0]} *From {', '.join(table.inputs) or 'change files'}.*"
+            )
+    return "\n".join(lines)
 
 
 @contextmanager

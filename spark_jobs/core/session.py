@@ -49,7 +49,7 @@ def submit_conf(settings: Settings, master: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         # One task per core: an hour's work is small, and each task costs more than it carries.
         "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
         # A driver that lives for hours keeps the log of each table in memory between two of them.
         "spark.databricks.delta.delta.log.cacheRetentionMinutes": "180",
         # Products, customers and suppliers fit in memory at this size: join without a shuffle.

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,16 @@ def test_examples_are_few_and_short(lake: Lake) -> None:
         assert len(told.examples) == 5
         assert len(told.examples[0]) == 8
         assert {len(str(value)) for value in told.examples[0].values()} == {120}
+
+
+def test_money_is_shown_to_the_last_digit(lake: Lake) -> None:
+    lake.write("shop", pa.table({"paid": pa.array([Decimal("-12345678901234567890.10")], pa.decimal128(38, 2))}))
+
+    result = lake.check({"shop": [at_least("paid", 0)]})
+
+    assert result.tables[0].expectations[0].examples == ({"paid": "-12345678901234567890.10"},)
+    (details,) = (lake.reports / "gx/site/validations/shop details").rglob("*.html")
+    assert "-12345678901234567890.10" in details.read_text()
 
 
 def test_pages_need_nothing_from_the_network(shop: Lake) -> None:
