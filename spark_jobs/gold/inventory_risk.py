@@ -10,7 +10,7 @@ TABLE = Table(
         not_null("avg_daily_units"),
         not_null("stock_risk_level"),
         in_set("stock_risk_level", ("CRITICAL", "WARNING", "OK")),
-        at_least("total_stock_all_warehouses", 0, severity="warning"),
+        at_least("total_stock_all_warehouses", 0, allowed_percent=10, severity="warning"),
         at_least("net_revenue", 0, severity="warning"),
     ),
     query="""

@@ -17,7 +17,7 @@ TABLE = Table(
         at_least("view_to_checkout_rate", 0),
         not_null("demand_alert"),
         in_set("demand_alert", ("SURGE_STOCKOUT_RISK", "WARNING", "OK")),
-        not_null("product_name", severity="warning"),
+        not_null("product_name", allowed_percent=5, severity="warning"),
     ),
     query="""
         WITH recent AS (

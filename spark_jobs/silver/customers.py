@@ -1,11 +1,11 @@
 """Customers of the four known tiers. One row per customer_id."""
 
-from expectations.vocabulary import in_set
+from expectations.vocabulary import in_set, not_null
 from spark_jobs.core.table import Table
 
 TABLE = Table(
     keys=("customer_id",),
-    expect=(in_set("customer_tier", ("standard", "silver", "gold", "platinum")),),
+    expect=(not_null("customer_tier"), in_set("customer_tier", ("standard", "silver", "gold", "platinum"))),
     query="""
         SELECT
             customer_id, email, signup_date, customer_tier, geo_country, geo_region, updated_at

@@ -8,9 +8,9 @@ TABLE = Table(
     expect=(
         not_null("supplier_id"),
         not_null("current_stock"),
-        at_least("current_stock", 0, severity="warning"),
+        at_least("current_stock", 0, allowed_percent=10, severity="warning"),
         at_least("total_restocked", 0, severity="warning"),
-        at_least("total_sold", 0, severity="warning"),
+        at_least("total_sold", 0, allowed_percent=5, severity="warning"),
         at_least("total_returned", 0, severity="warning"),
     ),
     query="""

@@ -15,7 +15,7 @@ TABLE = Table(
         at_least("unit_price", 0),
         in_set("order_status", ("pending", "confirmed", "shipped", "delivered", "cancelled", "returned")),
         between("discount_pct", 0, 100, severity="warning"),
-        not_null("line_gross_margin", severity="warning"),
+        not_null("line_gross_margin", allowed_percent=5, severity="warning"),
     ),
     query="""
         SELECT
