@@ -125,13 +125,14 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, strate
         raise UsageError("give --hour, or --from-hour and --to-hour together, or none of them for the next in line")
     hours: list[str | None] = list(hour_range(from_hour, to_hour)) if from_hour and to_hour else [hour]
     settings = Settings.from_environment()
+    runs = [steps.Run(settings, one, _run_id("refresh"), strategy=strategy) for one in hours]
     driver = steps.Driver(settings, report=click.echo)
     try:
         with progress_bar(report_to=driver) as advance:
-            for number, one in enumerate(hours):
-                advance(one or "next hour", number, len(hours))
-                outcome = steps.refresh_hour(steps.Run(settings, one, _run_id("refresh"), strategy=strategy), driver)
-                advance(outcome.hour or "", number + 1, len(hours))
+            for number, run in enumerate(runs):
+                advance(run.hour or "next hour", number, len(runs))
+                outcome = steps.refresh_hour(run, driver)
+                advance(outcome.hour or "", number + 1, len(runs))
     finally:
         driver.stop()
 

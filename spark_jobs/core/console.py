@@ -48,7 +48,7 @@ def _tenths() -> Advance:
     def advance(what: str, done: int, total: int) -> None:
         nonlocal told
         tenth = 10 * done // max(total, 1)
-        if done < total and (tenth > told or total <= 48):
+        if 1 < total > done and (tenth > told or total <= 48):
             told = tenth
             print(f"{what} ({done + 1} of {total})", file=sys.stderr, flush=True)
 

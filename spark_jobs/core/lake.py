@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import hour_from_number, hour_number
 
 if TYPE_CHECKING:
@@ -61,6 +62,16 @@ class Lake:
     def reports(self) -> Path:
         """Where validation reports are left."""
         return Path(self.root) / "reports" / "validation"
+
+    def require_writable(self) -> None:
+        """Make the root if it is not there. Raises UsageError when nothing can be written to it."""
+        root = Path(self.root).absolute()
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=root):
+                pass
+        except OSError as error:
+            raise UsageError(f"lake {root} cannot be written: {error.strerror}; set MEDALLION_LAKE elsewhere") from None
 
     def open(self, path: str, version: int | None = None) -> "DeltaTable | None":
         """The Delta table at ``path``, or None where there is none (yet)."""

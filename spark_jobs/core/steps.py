@@ -116,6 +116,7 @@ def run_step(name: str, run: Run, layer: str | None = None, driver: Driver | Non
     if layers and layer not in layers:
         raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
     driver = driver or Driver(run.settings)
+    driver.lake.require_writable()
     log = EventLog(driver.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
     with _flushed(log):
         return work(driver, run, log, layer)
@@ -147,6 +148,7 @@ def load(run: Run, driver: Driver) -> Outcome:
     Raises UsageError when the lake has been loaded already, MedallionError when the snapshot cannot be used.
     """
     lake = driver.lake
+    lake.require_writable()
     if releases.latest(lake) is not None:
         raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
     log = EventLog(lake, run_id=run.run_id, hour=None, strategy=run.strategy, attempt=run.attempt)

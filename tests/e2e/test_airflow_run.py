@@ -130,8 +130,12 @@ def test_a_killed_driver_is_in_the_event_log_and_its_task_is_tried_again(airflow
     driver = eventually(lambda: driver_of("killed"))
     os.kill(driver, signal.SIGKILL)
     eventually(lambda: states(airflow, run)["bronze.apply_changes"] == "up_for_retry")
-    rows = events.read(lake, run_id="killed", event_type="apply", layer="bronze")
-    (row,) = [row for row in rows if row["table_name"] is None]
+
+    def closed() -> list[dict[str, Any]]:  # by a callback, which runs after the task has changed its state
+        rows = events.read(lake, run_id="killed", event_type="apply", layer="bronze")
+        return [row for row in rows if row["table_name"] is None]
+
+    (row,) = eventually(closed, seconds=120)
     assert (row["status"], row["hour"], row["attempt"]) == ("failed", H1, 1)
     assert row["details"]["error"]
 

@@ -67,16 +67,6 @@ def test_a_snapshot_without_tables_names_the_first_that_is_missing(tmp_path: Pat
     assert "has no snapshot/bronze_clickstream_events" in done.stderr
 
 
-def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
-    script = (
-        "import shutil, pathlib; shutil.which = lambda *_: None; pathlib.Path.glob = lambda *_: iter(());"
-        "from spark_jobs.core.java import java_home; java_home()"
-    )
-    clean = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    done = subprocess.run([sys.executable, "-c", script], env=clean, capture_output=True, text=True)
-    assert "Java is missing: install 17 or newer" in done.stderr
-
-
 def test_help_shows_the_way_from_nothing_to_a_first_hour(tmp_path: Path) -> None:
     done = medallion("--help", cwd=tmp_path)
     assert done.returncode == 0
