@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.databricks.delta.snapshotPartitions": "4",
-    "spark.sql.autoBroadcastJoinThreshold": "10m",
-    "spark.sql.join.preferSortMergeJoin": "true",
-    "spark.sql.adaptive.enabled": "true",
 }
 
 

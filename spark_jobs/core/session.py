@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,17 +26,41 @@ TABLE_PROPERTIES = {
     "delta.checkpointInterval": "50",
 }
 
+# What makes a small lake fast; docs/performance.md has the measurements.
+TUNING = {
+    # One task per core: an hour's work is small, and each task costs more than it carries.
+    "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # A driver that lives for hours keeps the log of each table in memory between two of them, and the code that was
+    # generated for each query: an hour needs some 300 classes, and one that was evicted is compiled from its source
+    # again, and by the JIT again.
+    "spark.databricks.delta.delta.log.cacheRetentionMinutes": "180",
+    "spark.sql.codegen.cache.maxEntries": "5000",
+    # Products, customers and suppliers fit in memory at this size: join without a shuffle.
+    "spark.sql.autoBroadcastJoinThreshold": "64m",
+    "spark.sql.join.preferSortMergeJoin": "false",
+}
+JAVA_TUNING = "-XX:+UseParallelGC"
+
 
 def submit_conf(settings: Settings, master: str) -> dict[str, str]:
     """The Spark settings of a driver on ``master``, for spark-submit's ``--conf`` as for a session of our own.
 
     Raises MedallionError when Delta's JARs have not been fetched.
     """
+    needed = needed_conf(settings, master)
+    options = "spark.driver.extraJavaOptions"
+    return {**needed, **TUNING, options: f"{needed[options]} {JAVA_TUNING}"}
+
+
+def needed_conf(settings: Settings, master: str) -> dict[str, str]:
+    """What any session on this lake has to be given, and nothing that is there for speed.
+
+    Raises MedallionError when Delta's JARs have not been fetched.
+    """
     jars = sorted(Path(settings.jars).glob("*.jar"))
     if not jars:
         raise MedallionError(f"no JARs in {settings.jars}: fetch them with make setup, or set MEDALLION_JARS")
-    # In UTC alone does Delta keep its state between commits; any other zone rebuilds it each time.
-    java = f"-Duser.timezone=UTC -XX:+UseParallelGC -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     loopback = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     return {
         **(loopback if master.startswith("local") else {}),
@@ -43,23 +68,18 @@ def submit_conf(settings: Settings, master: str) -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": java,
+        # In UTC alone does Delta keep its state between commits; any other zone rebuilds it each time.
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        # One task per core: an hour's work is small, and each task costs more than it carries.
-        "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-        "spark.databricks.delta.snapshotPartitions": "1",
-        # A driver that lives for hours keeps the log of each table in memory between two of them.
-        "spark.databricks.delta.delta.log.cacheRetentionMinutes": "180",
-        # Products, customers and suppliers fit in memory at this size: join without a shuffle.
-        "spark.sql.autoBroadcastJoinThreshold": "64m",
-        "spark.sql.join.preferSortMergeJoin": "false",
     }
 
 
-def spark_session(settings: Settings, name: str = "medallion") -> "SparkSession":
+def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str, str] | None = None) -> "SparkSession":
     """The session of this process: the one that spark-submit configured, or a new one on ``spark_master``.
+
+    conf: what a new one is given, where that is not ``submit_conf``.
 
     Raises MedallionError when there is no Java, or Spark cannot start.
     """
@@ -73,7 +93,7 @@ def spark_session(settings: Settings, name: str = "medallion") -> "SparkSession"
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it for the driver it configured
         builder = builder.master(settings.spark_master)
-        for key, value in submit_conf(settings, settings.spark_master).items():
+        for key, value in (conf or submit_conf(settings, settings.spark_master)).items():
             builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
