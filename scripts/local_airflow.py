@@ -204,14 +204,14 @@ class LocalAirflow:
             if any(part["status"] != "healthy" for part in health.values()):
                 return False
             self.api.call("GET", f"dags/{DAG_ID}")
-        except (MedallionError, OSError):
+        except MedallionError:
             return False
         return True
 
     def _import_errors(self) -> Iterator[str]:
         try:
             errors = self.api.call("GET", "importErrors")["import_errors"]
-        except (MedallionError, OSError):
+        except MedallionError:
             return
         yield from (error["stack_trace"] for error in errors)
 
@@ -342,6 +342,8 @@ class Api:
         except urllib.error.HTTPError as refusal:
             words = refusal.read().decode()[:500]
             raise Refused(f"Airflow refuses {method} {path}: {refusal.code} {words}") from None
+        except OSError as error:
+            raise MedallionError(f"Airflow does not answer at {self._url} ({error}): make up starts it") from None
 
 
 def main() -> None:
