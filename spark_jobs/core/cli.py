@@ -55,6 +55,7 @@ def cli() -> None:
       MEDALLION_SPARK_MASTER    where Spark runs                             (local[*])
       MEDALLION_DRIVER_MEMORY   heap of the driver                           (4g)
       MEDALLION_MAX_BAD_LINES   share of a file's lines that may be bad      (0.01)
+      MEDALLION_LOCK_WAIT       seconds to wait for another writer           (600)
       MEDALLION_S3_ENDPOINT, MEDALLION_S3_REGION, MEDALLION_S3_ANONYMOUS     for an s3:// source
 
     Hours are written YYYY-MM-DDTHH and are UTC.

@@ -3,9 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.lake import Lake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
 
 
 @dataclass(frozen=True)
@@ -20,20 +25,82 @@ class Release:
     versions: Mapping[str, int]
 
 
+def published(lake: Lake) -> list[Release]:
+    """Every release that is kept, oldest first."""
+    return _read(lake)[1]
+
+
 def latest(lake: Lake) -> Release | None:
     """The newest release; None when nothing has been published."""
+    kept = published(lake)
+    return kept[-1] if kept else None
+
+
+def find(lake: Lake, release_id: int | None) -> Release:
+    """The release of that number, the newest for None. Raises UsageError, naming those that are, when there is none."""
+    kept = published(lake)
+    if not kept:
+        raise UsageError(f"lake {lake.root} has no release yet: run medallion load")
+    if release_id is None:
+        return kept[-1]
+    for release in kept:
+        if release.release_id == release_id:
+            return release
+    raise UsageError(f"there is no release {release_id}: choose {kept[0].release_id} to {kept[-1].release_id}")
+
+
+def publish(
+    lake: Lake,
+    *,
+    after: Release | None,
+    hour: str | None,
+    run_id: str,
+    strategy: str,
+    versions: Mapping[str, int],
+) -> Release:
+    """Make ``versions`` the newest release, in one commit that must follow on ``after``.
+
+    after: the newest release as it was before ``versions`` were read. Raises MedallionError when another has been
+    published since, by however slow a margin: the commit is a compare-and-swap on the table's Delta log.
+    """
+    from deltalake import CommitProperties, write_deltalake
+    from deltalake.exceptions import DeltaError
+
+    delta, kept = _read(lake)
+    newest = kept[-1] if kept else None
+    number = 1 if newest is None else newest.release_id + 1
+    release = Release(number, hour, run_id, strategy, datetime.now(UTC), dict(sorted(versions.items())))
+    row = vars(release) | {"versions": list(release.versions.items())}
+    overtaken = MedallionError(
+        f"another run published while hour {hour or 'of the snapshot'} was on its way: nothing of run {run_id} is"
+        " published; run medallion status to see what is"
+    )
+    if (newest.release_id if newest else None) != (after.release_id if after else None):
+        raise overtaken
+    path = lake.ops("releases")
+    try:
+        if delta is None:
+            write_deltalake(path, _arrow([row]), mode="error", name="releases")
+        else:
+            once = CommitProperties(max_commit_retries=0)
+            write_deltalake(delta, _arrow([row]), mode="append", commit_properties=once)
+    except DeltaError as error:
+        if len(published(lake)) > len(kept):
+            raise overtaken from None
+        raise MedallionError(f"release {number} could not be written to {path}: {error}") from error
+    return release
+
+
+def _read(lake: Lake) -> "tuple[DeltaTable | None, list[Release]]":
     delta = lake.open(lake.ops("releases"))
     if delta is None:
-        return None
+        return None, []
     rows: list[dict[str, Any]] = delta.to_pyarrow_table().sort_by("release_id").to_pylist()
-    newest = rows[-1]
-    return Release(**(newest | {"versions": dict(newest["versions"])}))
+    return delta, [Release(**(row | {"versions": dict(row["versions"])})) for row in rows]
 
 
-def publish(lake: Lake, *, hour: str | None, run_id: str, strategy: str, versions: Mapping[str, int]) -> Release:
-    """Make ``versions`` the newest release, in one commit."""
+def _arrow(rows: list[dict[str, Any]]) -> "pa.Table":
     import pyarrow as pa
-    from deltalake import write_deltalake
 
     schema = pa.schema(
         [
@@ -45,9 +112,4 @@ def publish(lake: Lake, *, hour: str | None, run_id: str, strategy: str, version
             ("versions", pa.map_(pa.string(), pa.int64())),
         ]
     )
-    last = latest(lake)
-    number = 1 if last is None else last.release_id + 1
-    release = Release(number, hour, run_id, strategy, datetime.now(UTC), dict(sorted(versions.items())))
-    row = vars(release) | {"versions": list(release.versions.items())}
-    write_deltalake(lake.ops("releases"), pa.Table.from_pylist([row], schema=schema), mode="append", name="releases")
-    return release
+    return pa.Table.from_pylist(rows, schema=schema)

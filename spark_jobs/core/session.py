@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,9 +138,11 @@ class CpuClock:
     def __init__(self) -> None:
         self._jvm: int | None = None
 
-    def watch(self, spark: "SparkSession") -> None:
-        """Count the JVM behind ``spark`` from now on."""
+    def watch(self, spark: "SparkSession", tell: Callable[[int], None] | None = None) -> None:
+        """Count the JVM behind ``spark`` from now on, and ``tell`` its process id."""
         self._jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+        if tell is not None:
+            tell(self._jvm)
 
     def __call__(self) -> float:
         seconds = time.process_time()

@@ -17,8 +17,8 @@ class Settings:
     """Where the lake and the source are, and how this installation runs.
 
     lake: a path or ``s3a://`` URI. source: a path or ``s3://`` URI. max_bad_lines: the share of a file's lines
-    that may be rejected before the apply step refuses the hour. Each field is the environment variable
-    ``MEDALLION_<FIELD>``.
+    that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer. Each
+    field is the environment variable ``MEDALLION_<FIELD>``.
     """
 
     lake: str = "lake"
@@ -30,6 +30,7 @@ class Settings:
     s3_region: str | None = None
     s3_anonymous: bool = False
     max_bad_lines: float = 0.01
+    lock_wait: float = 600.0
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -61,6 +62,7 @@ class Settings:
             s3_region=read("s3_region", optional, cls.s3_region),
             s3_anonymous=read("s3_anonymous", _flag, cls.s3_anonymous),
             max_bad_lines=read("max_bad_lines", _share, cls.max_bad_lines),
+            lock_wait=read("lock_wait", _seconds, cls.lock_wait),
         )
 
 
@@ -86,3 +88,10 @@ def _share(text: str) -> float:
     if not 0 <= share <= 1:
         raise ValueError("give a share between 0 and 1")
     return share
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError("give seconds, 0 or more")
+    return seconds

@@ -3,6 +3,7 @@
 A DAG task runs one step in a process of its own; ``medallion refresh`` runs all of them in one Spark session.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from spark_jobs.core.errors import CheckFailed, MedallionError, UsageError
 from spark_jobs.core.events import Event, EventLog
 from spark_jobs.core.hours import parse_hour
 from spark_jobs.core.lake import Lake
+from spark_jobs.core.lock import WriterLock, writer_lock
 from spark_jobs.core.refresh import refresh_full, side_by_side
 from spark_jobs.core.registry import Registry, registry
 from spark_jobs.core.session import CpuClock, session_began, spark_session
@@ -72,11 +74,31 @@ class Driver:
         self.tables: Registry = registry()
         self.report = report
         self.cpu = CpuClock()
+        self._lock: WriterLock | None = None
+
+    @contextmanager
+    def writing(self, run: "Run", doing: str) -> Iterator[None]:
+        """Be the lake's one writer for the length of the block; inside such a block, do nothing more.
+
+        Raises MedallionError, naming the other writer, when it is still at work after MEDALLION_LOCK_WAIT seconds.
+        """
+        if self._lock is not None:
+            yield
+            return
+        self.lake.require_writable()
+        wait = self.settings.lock_wait
+        with writer_lock(self.lake, run.run_id, run.attempt, doing, wait=wait, report=self.report) as self._lock:
+            try:
+                if "_session" in vars(self):
+                    self.cpu.watch(self._session, self._lock.watch)
+                yield
+            finally:
+                self._lock = None
 
     @cached_property
     def _session(self) -> "SparkSession":
         spark = spark_session(self.settings)
-        self.cpu.watch(spark)
+        self.cpu.watch(spark, self._lock.watch if self._lock else None)
         return spark
 
     def spark(self, log: EventLog) -> "SparkSession":
@@ -116,10 +138,10 @@ def run_step(name: str, run: Run, layer: str | None = None, driver: Driver | Non
     if layers and layer not in layers:
         raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
     driver = driver or Driver(run.settings)
-    driver.lake.require_writable()
-    log = EventLog(driver.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
-    with _flushed(log):
-        return work(driver, run, log, layer)
+    with driver.writing(run, f"{name} {layer or ''}".strip()):
+        log = EventLog(driver.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
+        with _flushed(log):
+            return work(driver, run, log, layer)
 
 
 def refresh_hour(run: Run, driver: Driver) -> Outcome:
@@ -127,6 +149,11 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
 
     Errors as for run_step. An hour that is published already is skipped.
     """
+    with driver.writing(run, "refresh"):
+        return _refresh_hour(run, driver)
+
+
+def _refresh_hour(run: Run, driver: Driver) -> Outcome:
     outcome = run_step("land", run, driver=driver)
     if outcome.status == "skipped":
         return outcome
@@ -147,8 +174,12 @@ def load(run: Run, driver: Driver) -> Outcome:
 
     Raises UsageError when the lake has been loaded already, MedallionError when the snapshot cannot be used.
     """
+    with driver.writing(run, "load"):
+        return _load(run, driver)
+
+
+def _load(run: Run, driver: Driver) -> Outcome:
     lake = driver.lake
-    lake.require_writable()
     if releases.latest(lake) is not None:
         raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
     log = EventLog(lake, run_id=run.run_id, hour=None, strategy=run.strategy, attempt=run.attempt)
@@ -226,6 +257,7 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
 
 def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
     chosen: Layer = "gold" if layer == "gold" else "silver"
+    _require_bronze_at(driver, run.hour)
     spark = driver.spark(log)
     tables = driver.tables.queries(chosen)
     with _layer_event(driver, log, "refresh", chosen) as event:
@@ -284,22 +316,47 @@ def _check(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcom
 
 def _publish(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     with log.timed("publish", cpu=driver.cpu) as event:
-        versions = {}
-        for table in driver.tables:
-            version = driver.lake.version(table.name)
-            if version is None:
-                raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
-            versions[table.name] = version
         last = releases.latest(driver.lake)
+        _require_bronze_at(driver, run.hour)
+        versions = _audited_versions(driver)
         if last is not None and last.hour == run.hour and dict(last.versions) == versions:
             event.status, event.details["note"] = "skipped", f"release {last.release_id} names these versions already"
             return _told(driver, Outcome("skipped", event.details["note"], run.hour))
         release = releases.publish(
-            driver.lake, hour=run.hour, run_id=run.run_id, strategy=run.strategy, versions=versions
+            driver.lake, after=last, hour=run.hour, run_id=run.run_id, strategy=run.strategy, versions=versions
         )
         event.details = {"release_id": release.release_id, "versions": versions}
     what = f"hour {run.hour}" if run.hour else "the snapshot"
     return _told(driver, Outcome("succeeded", f"published {what} as release {release.release_id}", run.hour))
+
+
+def _require_bronze_at(driver: Driver, hour: str | None) -> None:
+    """Nothing may be computed or published as of ``hour`` once another run has taken Bronze further."""
+    applied = ledger.applied_hour(driver.lake, driver.tables)
+    if applied != hour:
+        raise MedallionError(
+            f"Bronze is at {applied or 'the snapshot'}, not at {hour or 'the snapshot'}: another run went on, or this"
+            " hour was not applied; run medallion refresh to go on from there"
+        )
+
+
+def _audited_versions(driver: Driver) -> dict[str, int]:
+    """The current version of every table, each known to have been computed from those of its inputs."""
+    versions: dict[str, int] = {}
+    for table in driver.tables:  # in dependency order
+        commit = driver.lake.last_commit(table.name)
+        if not commit:
+            raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
+        versions[table.name] = int(commit["version"])
+        if isinstance(table, Table):
+            consumed = json.loads(commit.get("userMetadata") or "{}").get("inputs", {})
+            for name in table.inputs:
+                if consumed.get(name) != versions[name]:
+                    raise MedallionError(
+                        f"{table.name} was computed from version {consumed.get(name)} of {name}, which is at"
+                        f" {versions[name]} now: nothing is published; refresh the {table.layer} layer"
+                    )
+    return versions
 
 
 _Work = Callable[[Driver, Run, EventLog, str | None], Outcome]

@@ -1,0 +1,118 @@
+"""One writer at a time: who waits, who is named, and what the dead leave behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.lock import writer_lock
+
+HOLD = """
+import subprocess, sys, time
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.lock import writer_lock
+with writer_lock(Lake(sys.argv[1]), sys.argv[2], int(sys.argv[3]), "refresh silver", wait=0) as lock:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    lock.watch(child.pid)
+    print(child.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+@contextmanager
+def holder(lake: Lake, run_id: str = "first", attempt: int = 1) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Another process that holds the lock, and the process that writes for it."""
+    command = [sys.executable, "-c", HOLD, lake.root, run_id, str(attempt)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        try:
+            yield process, child
+        finally:
+            for pid in (process.pid, child):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path))
+
+
+def test_a_second_writer_stops_and_names_the_first(lake: Lake) -> None:
+    told: list[str] = []
+    with holder(lake) as (process, _):
+        with (
+            pytest.raises(MedallionError, match=rf"refresh silver of run first \(process {process.pid} on .*since 20"),
+            writer_lock(lake, "second", 1, "apply", wait=0.5, report=told.append),
+        ):
+            pytest.fail("two writers at once")
+        assert process.poll() is None
+    assert told and told[0].startswith("waiting for refresh silver of run first")
+
+
+def test_a_second_writer_goes_on_when_the_first_is_done(lake: Lake) -> None:
+    with holder(lake) as (process, _):
+        start = time.monotonic()
+        os.kill(process.pid, signal.SIGTERM)
+        with writer_lock(lake, "second", 1, "apply", wait=30):
+            assert time.monotonic() - start < 30
+
+
+def test_what_a_dead_writer_left_running_is_ended_before_another_begins(lake: Lake) -> None:
+    with holder(lake) as (process, child):
+        process.kill()
+        process.wait()
+        assert not gone(child)
+        with writer_lock(lake, "second", 1, "apply", wait=5):
+            assert gone(child)
+
+
+def test_a_later_try_of_the_same_work_ends_the_one_that_was_given_up(lake: Lake) -> None:
+    with holder(lake, "run", attempt=1) as (process, child), writer_lock(lake, "run", 2, "refresh silver", wait=0):
+        assert gone(process.pid)
+        assert gone(child)
+
+
+def test_an_earlier_try_does_not_end_a_later_one(lake: Lake) -> None:
+    with holder(lake, "run", attempt=2) as (process, _):
+        with (
+            pytest.raises(MedallionError, match="another writer"),
+            writer_lock(lake, "run", 1, "refresh silver", wait=0),
+        ):
+            pytest.fail("two writers at once")
+        assert process.poll() is None
+
+
+def test_a_lock_given_back_leaves_nobody_to_be_ended(lake: Lake) -> None:
+    with pytest.raises(ZeroDivisionError), writer_lock(lake, "first", 1, "apply", wait=0):
+        raise ZeroDivisionError
+    assert Path(lake.root, "ops", "writer.lock").read_text() == ""
+
+
+def test_a_process_id_that_is_used_again_is_left_alone(lake: Lake) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as stranger:
+        path = Path(lake.root, "ops", "writer.lock")
+        path.parent.mkdir()
+        with writer_lock(lake, "first", 1, "apply", wait=0):
+            content = json.loads(path.read_text())
+        path.write_text(json.dumps(content | {"processes": {stranger.pid: time.time() - 86_400}}))
+        with writer_lock(lake, "second", 1, "apply", wait=0):
+            assert stranger.poll() is None
+        stranger.kill()

@@ -1,0 +1,64 @@
+"""Releases: one row each, in order, and none over the head of another."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.core import releases
+from spark_jobs.core.errors import MedallionError, UsageError
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.releases import Release
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path))
+
+
+def publish(lake: Lake, after: Release | None, hour: str | None = None, **versions: int) -> Release:
+    return releases.publish(lake, after=after, hour=hour, run_id="r", strategy="full", versions=versions)
+
+
+def test_releases_are_numbered_in_order_and_the_last_is_the_latest(lake: Lake) -> None:
+    assert releases.latest(lake) is None
+    first = publish(lake, None, silver_customers=1)
+    second = publish(lake, first, "2025-11-30T00", silver_customers=2)
+    assert [r.release_id for r in releases.published(lake)] == [1, 2]
+    assert releases.latest(lake) == second
+    assert releases.find(lake, 1) == first
+    assert releases.find(lake, None) == second
+
+
+def test_a_release_that_is_not_there_names_those_that_are(lake: Lake) -> None:
+    with pytest.raises(UsageError, match="has no release yet: run medallion load"):
+        releases.find(lake, None)
+    publish(lake, None)
+    with pytest.raises(UsageError, match="there is no release 7: choose 1 to 1"):
+        releases.find(lake, 7)
+
+
+def test_a_writer_that_was_overtaken_cannot_publish(lake: Lake) -> None:
+    first = publish(lake, None)
+    publish(lake, first, "2025-11-30T01")
+    with pytest.raises(MedallionError, match="another run published while hour 2025-11-30T00"):
+        publish(lake, first, "2025-11-30T00")
+    assert [r.hour for r in releases.published(lake)] == [None, "2025-11-30T01"]
+
+
+def test_a_writer_that_is_overtaken_between_its_last_look_and_its_commit_cannot_publish(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = publish(lake, None)
+    real, quick = releases._read, []
+
+    def read_and_be_slow(lake: Lake) -> object:
+        found = real(lake)
+        if not quick:
+            quick.append(True)
+            quick.append(publish(lake, first, "2025-11-30T01"))
+        return found
+
+    monkeypatch.setattr(releases, "_read", read_and_be_slow)
+    with pytest.raises(MedallionError, match="another run published"):
+        publish(lake, first, "2025-11-30T00")
+    assert [r.hour for r in releases.published(lake)] == [None, "2025-11-30T01"]
