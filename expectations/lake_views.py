@@ -98,12 +98,16 @@ def _create_view(connection: "DuckDBPyConnection", name: str, table: TableAt) ->
         raise ValueError("its files alone do not tell its rows, it is partitioned")
     # The URIs are percent-encoded, and DuckDB expands wildcards.
     files = [glob.escape(unquote(uri)) for uri in delta.file_uris()]
+    # The declared columns, by name: a file may be older than a column, and a merge leaves one of its own in its files.
+    declared = pa.schema(delta.schema().to_arrow())
+    empty = declared.empty_table()  # noqa: F841  DuckDB finds it by its name
+    connection.execute(f"CREATE TABLE {name}__declared AS SELECT * FROM empty")
+    rows = f"SELECT * FROM {name}__declared"
     if files:
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
         # Without hive_partitioning, a folder called x=1 on the way would become a column.
-        select = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"
-        connection.execute(f"CREATE VIEW {name} AS {select}")
-    else:
-        empty = pa.schema(delta.schema().to_arrow()).empty_table()  # noqa: F841  DuckDB finds it by its name
-        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM empty")
+        found = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
+        columns = ", ".join(f'"{column}"' for column in declared.names)
+        rows = f"SELECT {columns} FROM ({rows} UNION ALL BY NAME {found})"
+    connection.execute(f"CREATE VIEW {name} AS {rows}")
     return delta.version()

@@ -12,10 +12,10 @@ from spark_jobs.core.decode import DELETED, LINE, Decoded, arrow_type, decode_fi
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.hours import hour_number
 from spark_jobs.core.lake import LEDGER, Lake, state_of
-from spark_jobs.core.ledger import Manifest, read_manifest, write_manifest
+from spark_jobs.core.ledger import Manifest, known_manifest, write_manifest
 from spark_jobs.core.session import TABLE_PROPERTIES
 from spark_jobs.core.table import Feed
-from spark_jobs.source.root import FolderSource, Source, copy_file, copy_snapshot
+from spark_jobs.source.root import FolderSource, Source, copy_file, copy_snapshot, fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -97,15 +97,19 @@ def land_hour(source: Source, lake: Lake, hour: str, files: Mapping[str, str]) -
     return manifest
 
 
+def changed_files(source: Source, files: Mapping[str, str], landed: Manifest | None) -> list[str]:
+    """The topics whose file at the source (topic -> name) is not what landed."""
+    known = landed.files if landed else {}
+    return [topic for topic, name in files.items() if topic in known and fingerprint(source, name) != known[topic]]
+
+
 def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: float) -> dict[str, Decoded]:
     """Decode the landed files of ``hour`` into typed changes; by table, those that have a file.
 
     Raises MedallionError when a file is missing, cut off, or has more bad lines than the limit allows: before
     anything is written to the lake's tables.
     """
-    manifest = read_manifest(lake, hour)
-    if manifest is None:
-        raise MedallionError(f"hour {hour} has not landed: run medallion step land --hour {hour}")
+    manifest = known_manifest(lake, hour)
     decoded: dict[str, Decoded] = {}
     for feed in feeds:
         if feed.topic not in manifest.files:

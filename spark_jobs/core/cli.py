@@ -3,7 +3,7 @@
 import csv
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import click
 
+from spark_jobs.core import releases
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import hour_range, parse_hour
 from spark_jobs.core.settings import Settings
@@ -107,8 +108,9 @@ def load() -> None:
 @click.option("--hour", type=HOUR, help="The hour to refresh. Without it: the next in line.")
 @click.option("--from-hour", type=HOUR, help="With --to-hour: refresh a range, in order, both ends included.")
 @click.option("--to-hour", type=HOUR, help="The last hour of the range.")
+@click.option("--restate", type=HOUR, help="Go back to before this hour and apply it and all later ones anew.")
 @click.option("--strategy", default="full", show_default=True, help="How Silver and Gold are refreshed: full.")
-def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, strategy: str) -> None:
+def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restate: str | None, strategy: str) -> None:
     """Land, apply, refresh, check and publish an hour of changes, in one Spark session and without Airflow.
 
     \b
@@ -118,10 +120,18 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, strate
     \b
       medallion refresh --hour 2025-11-30T00
       medallion refresh --from-hour 2025-11-30T00 --to-hour 2025-11-30T23
+
+    Where the source has corrected or late files of an hour that was passed already, --restate takes
+    them in, and says which rows changed.
+
+    \b
+      medallion refresh --restate 2025-11-30T05
     """
     from spark_jobs.core import steps
     from spark_jobs.core.console import progress_bar
 
+    if restate and (hour or from_hour or to_hour):
+        raise UsageError("give --restate alone: it goes on to the last hour that was applied")
     if (from_hour is None) != (to_hour is None) or (hour and from_hour):
         raise UsageError("give --hour, or --from-hour and --to-hour together, or none of them for the next in line")
     hours: list[str | None] = list(hour_range(from_hour, to_hour)) if from_hour and to_hour else [hour]
@@ -129,6 +139,9 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, strate
     runs = [steps.Run(settings, one, _run_id("refresh"), strategy=strategy) for one in hours]
     driver = steps.Driver(settings, report=click.echo)
     try:
+        if restate:
+            steps.restate(steps.Run(settings, restate, _run_id("restate"), strategy=strategy), driver)
+            return
         with progress_bar(report_to=driver) as advance:
             for number, run in enumerate(runs):
                 advance(run.hour or "next hour", number, len(runs))
@@ -206,6 +219,93 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
         click.echo("no events: nothing has run, or nothing matches")
 
 
+@cli.command()
+@click.argument("sql", metavar="SELECT")
+@click.option("--release", "number", type=int, help="Read this release.  [default: the newest]")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+def query(sql: str, number: int | None, form: str) -> None:
+    """Run one SELECT over a published release, whole and without a JVM, in the SQL of DuckDB.
+
+    \b
+      medallion query "SELECT * FROM gold_order_status_summary"
+      medallion query --format csv "SELECT * FROM gold_weekly_revenue_trend" > weeks.csv
+    """
+    from spark_jobs.core.lake import Lake
+    from spark_jobs.core.query import open_release, select
+
+    lake = Lake(Settings.from_environment().lake)
+    with open_release(lake, releases.find(lake, number)) as connection:
+        cursor = select(connection, sql)
+        names = [name for name, *_ in cursor.description or ()]
+        rows = iter(cursor.fetchone, None)
+        _show(names, rows, form)
+
+
+@cli.group()
+def release() -> None:
+    """What readers see: list, compare and roll back published releases."""
+
+
+@release.command("list")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+def list_releases(form: str) -> None:
+    """The releases that are kept, newest last."""
+    from spark_jobs.core.lake import Lake
+
+    names = ["release", "hour", "published_at", "strategy", "run_id"]
+    kept = releases.published(Lake(Settings.from_environment().lake))
+    _show(names, ((r.release_id, r.hour, r.published_at, r.strategy, r.run_id) for r in kept), form)
+
+
+@release.command("show")
+@click.argument("number", metavar="[RELEASE]", type=int, required=False)
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+def show_release(number: int | None, form: str) -> None:
+    """The tables of a release, the newest by default: version, rows and files of each."""
+    from spark_jobs.core.lake import Lake
+
+    lake = Lake(Settings.from_environment().lake)
+    found = releases.find(lake, number)
+    states = ((table, lake.state(table, version)) for table, version in found.versions.items())
+    rows = ((table, s.version, s.rows, s.files, s.bytes, lake.path(table)) for table, s in states if s)
+    _show(["table", "version", "rows", "files", "bytes", "path"], rows, form)
+
+
+@release.command("diff")
+@click.argument("old", metavar="A", type=int)
+@click.argument("new", metavar="B", type=int)
+@click.option("--table", help="Show the differing rows of this table, - as in A and + as in B.")
+@click.option("--limit", default=20, show_default=True, help="With --table: at most so many rows.")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) -> None:
+    """Rows that were added, removed and changed from release A to release B, per table."""
+    from spark_jobs.core.lake import Lake
+    from spark_jobs.core.query import diff, diff_rows
+    from spark_jobs.core.registry import registry
+
+    lake = Lake(Settings.from_environment().lake)
+    a, b = releases.find(lake, old), releases.find(lake, new)
+    if table is not None:
+        _show(*diff_rows(lake, a, b, registry()[table], limit), form)
+    else:
+        found = diff(lake, a, b, registry())
+        _show(["table", "added", "removed", "changed"], ((d.table, d.added, d.removed, d.changed) for d in found), form)
+
+
+@release.command("rollback")
+@click.argument("number", metavar="[RELEASE]", type=int, required=False)
+def rollback_release(number: int | None) -> None:
+    """Let readers see an earlier release again; without a number, the one before the newest.
+
+    Nothing is recomputed and Bronze keeps its hours: this publishes the old versions once more, as a
+    release of its own. The next refresh publishes what is new again.
+    """
+    from spark_jobs.core import steps
+
+    settings = Settings.from_environment()
+    steps.rollback(steps.Run(settings, None, _run_id("rollback")), steps.Driver(settings, report=click.echo), number)
+
+
 def main() -> None:
     """Run the command; errors meant for people become one line on standard error."""
     sys.exit(run(cli))
@@ -233,6 +333,20 @@ def _fail(message: str, code: int) -> int:
 
 def _run_id(command: str) -> str:
     return f"{command}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}_{uuid4().hex[:6]}"
+
+
+def _show(names: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
+    """Rows as a table for people, as CSV (streamed) or as JSON."""
+    if form == "json":
+        click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1, default=str))
+    elif form == "csv":
+        writer = csv.writer(sys.stdout)
+        writer.writerow(names)
+        writer.writerows(rows)
+    else:
+        from spark_jobs.core.status import rows_table
+
+        _print(rows_table(names, rows))
 
 
 def _print(renderable: Any) -> None:

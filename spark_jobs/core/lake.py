@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import hour_from_number, hour_number
@@ -32,6 +33,11 @@ def state_of(delta: "DeltaTable") -> TableState:
     files = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
     rows = sum(count or 0 for count in files.get("num_records", ()))
     return TableState(delta.version(), rows, len(files["path"]), sum(files["size_bytes"]))
+
+
+def _hour_in(delta: "DeltaTable") -> str | None:
+    number = delta.transaction_version(LEDGER)
+    return hour_from_number(number) if number else None
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,16 @@ class Lake:
             return None
         return state_of(delta)
 
+    def is_whole(self, table: str, version: int) -> bool:
+        """Whether ``table`` can still be read at ``version``: the log tells it, and every data file is there."""
+        from deltalake.exceptions import DeltaError
+
+        try:
+            delta = self.open(self.path(table), version)
+        except DeltaError:
+            return False
+        return delta is not None and all(Path(unquote(uri)).exists() for uri in delta.file_uris())
+
     def last_commit(self, table: str) -> dict[str, Any]:
         """What the newest commit of ``table`` says of itself: operation, metrics, user metadata."""
         delta = self.open(self.path(table))
@@ -106,8 +122,41 @@ class Lake:
     def applied_hour(self, table: str) -> str | None:
         """The last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
         delta = self.open(self.path(table))
-        number = None if delta is None else delta.transaction_version(LEDGER)
-        return None if number is None else hour_from_number(number)
+        return None if delta is None else _hour_in(delta)
+
+    def version_before(self, table: str, hour: str) -> int:
+        """The newest version of a Bronze table without ``hour`` and later ones.
+
+        Raises MedallionError when it is no longer kept.
+        """
+        from deltalake.exceptions import DeltaError
+
+        delta = self.open(self.path(table))
+        while delta is not None:
+            if (_hour_in(delta) or "") < hour and self.is_whole(table, delta.version()):
+                return delta.version()
+            try:
+                delta = self.open(self.path(table), delta.version() - 1) if delta.version() else None
+            except DeltaError:
+                break
+        raise MedallionError(f"{table} is not kept as it was before {hour}: medallion maintain removes old versions")
+
+    def rewind(self, table: str, hour: str) -> int:
+        """Make a Bronze table what it was before ``hour``, its ledger with it, in one commit; the version it went to.
+
+        Raises MedallionError when that version is no longer kept.
+        """
+        from deltalake import CommitProperties, Transaction
+
+        target = self.version_before(table, hour)
+        former = self.open(self.path(table), target)
+        delta = self.open(self.path(table))
+        assert delta is not None, f"{table} has a version {target}"
+        assert former is not None, f"{table} has a version {target}"
+        # A restore leaves the ledger as it is, and a number cannot be taken out of it: 0 stands for the snapshot alone.
+        number = former.transaction_version(LEDGER) or 0
+        delta.restore(target, commit_properties=CommitProperties(app_transactions=[Transaction(LEDGER, number)]))
+        return target
 
     def advance(self, table: str, hour: str) -> None:
         """Record ``hour`` as applied to a table that had no change in it: a commit without data files."""

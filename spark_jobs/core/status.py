@@ -1,8 +1,9 @@
 """What the lake holds now, read from its logs alone: no Spark session, about a second."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import events, releases
@@ -94,6 +95,30 @@ def events_table(rows: Sequence[Mapping[str, Any]]) -> "RichTable":
             escape((details.get("error") or details.get("note") or "")[:60]),
         )
     return grid
+
+
+def rows_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> "RichTable":
+    """Rows of any query for a person to read: numbers to the right, a null as a dash."""
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table as RichTable
+
+    kept = [*rows]
+    grid = RichTable(
+        box=SIMPLE_HEAD, pad_edge=False, caption=f"{len(kept):,} row{'s'[: len(kept) != 1]}", caption_justify="left"
+    )
+    for position, name in enumerate(names):
+        is_number = any(isinstance(row[position], int | float | Decimal) for row in kept)
+        grid.add_column(escape(name), justify="right" if is_number else "left")
+    for row in kept:
+        grid.add_row(*("-" if value is None else escape(_text(value)) for value in row))
+    return grid
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _grid(title: str | None, names: Sequence[str], first_number: int, last_number: int) -> "RichTable":

@@ -201,26 +201,124 @@ def _load(run: Run, driver: Driver) -> Outcome:
         return _publish(driver, run, log, None)
 
 
+def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
+    """Publish the versions of an earlier release once more: of release ``number``, else of the one before the newest.
+
+    Raises UsageError when there is no such release, MedallionError when files of it are gone.
+    """
+    lake = driver.lake
+    with driver.writing(run, "rollback"):
+        log = EventLog(lake, run_id=run.run_id, hour=None, strategy=run.strategy, attempt=run.attempt)
+        with _flushed(log), log.timed("publish", cpu=driver.cpu) as event:
+            newest = releases.find(lake, None)
+            target = releases.find(lake, newest.release_id - 1 if number is None else number)
+            if target.release_id == newest.release_id:
+                raise UsageError(f"release {target.release_id} is the newest already: nothing to roll back")
+            if gone := [table for table, version in target.versions.items() if not lake.is_whole(table, version)]:
+                raise MedallionError(
+                    f"release {target.release_id} cannot come back: files of {', '.join(gone)} are gone"
+                )
+            log.hour = target.hour
+            done = releases.publish(
+                lake,
+                after=newest,
+                hour=target.hour,
+                run_id=run.run_id,
+                strategy=target.strategy,
+                versions=target.versions,
+            )
+            event.details = {"release_id": done.release_id, "rolled_back_to": target.release_id}
+    what = f"hour {target.hour}" if target.hour else "the snapshot"
+    message = f"release {done.release_id} is release {target.release_id} again, of {what}"
+    return _told(driver, Outcome("succeeded", message, target.hour))
+
+
+def restate(run: Run, driver: Driver) -> Outcome:
+    """Take Bronze back to before ``run.hour`` and forward again from the source as it is now; publish the last hour.
+
+    Hours that the source no longer lists are applied as they landed. A restatement that was cut short goes on with
+    the next refresh, and nothing is published before it has caught up.
+    Raises UsageError for an hour after the last applied one, MedallionError when Bronze of before is no longer kept.
+    """
+    lake, hour = driver.lake, run.required_hour
+    with driver.writing(run, "restate"):
+        applied = ledger.applied_hour(lake, driver.tables)
+        former = ledger.read_restatement(lake)
+        until = max(applied or "", former.until if former else "")
+        if hour > until:
+            raise UsageError(f"hour {hour} is after {until or 'the snapshot'}, the last one: run medallion refresh")
+        for feed in driver.tables.feeds:
+            lake.version_before(feed.name, hour)  # all of them or none
+        ledger.write_restatement(lake, ledger.Restatement(hour, until))
+        before = releases.latest(lake)
+        while True:
+            landed = run_step("land", replace(run, hour=None), driver=driver)
+            run_step("apply", replace(run, hour=landed.hour), driver=driver)
+            if str(landed.hour) >= until:
+                break
+        run = replace(run, hour=until)
+        run_step("check", run, "bronze", driver)
+        for layer in LAYERS[1:]:
+            run_step("refresh", run, layer, driver)
+            run_step("check", run, layer, driver)
+        outcome = run_step("publish", run, driver=driver)
+    after = releases.latest(lake)
+    if before is not None and after is not None:
+        from spark_jobs.core.query import diff
+
+        for table in filter(None, diff(lake, before, after, driver.tables)):
+            driver.report(f"{table.table}: {table.added:,} added, {table.removed:,} removed, {table.changed:,} changed")
+        driver.report(f"row by row: medallion release diff {before.release_id} {after.release_id} --table NAME")
+    return outcome
+
+
 def _land(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+    lake, notes = driver.lake, []
     with log.timed("land", "bronze", cpu=driver.cpu) as event:
         source = open_source(run.settings)
+        restated = _rewound(driver)
         files = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
-        applied = ledger.applied_hour(driver.lake, driver.tables)
-        landed = run.hour is not None and ledger.read_manifest(driver.lake, run.hour) is not None
+        applied = ledger.applied_hour(lake, driver.tables)
+        landed = ledger.landed_hours(lake)
         log.hour = hour = ledger.in_line(run.hour, applied, files, landed)
         if applied is not None and hour <= applied:
             event.status = "skipped"
-            release = releases.latest(driver.lake)
-            if release is not None and release.hour is not None and release.hour >= hour:
-                event.details["note"] = note = f"hour {hour} is published already: nothing to do"
+            release = releases.latest(lake)
+            if release and release.hour and release.hour >= hour and restated is None:
+                note = f"hour {hour} is published already: nothing to do"
+                if changed := bronze.changed_files(source, files.get(hour, {}), ledger.read_manifest(lake, hour)):
+                    note += f"; its files have changed since ({', '.join(changed)}): medallion refresh --restate {hour}"
+                event.details["note"] = note
                 return _told(driver, Outcome("skipped", note, hour))
             event.details["note"] = note = f"hour {hour} is in Bronze already, but not published: going on from there"
             return _told(driver, Outcome("succeeded", note, hour))
-        manifest = bronze.land_hour(source, driver.lake, hour, files[hour])
+        if hour in files:
+            manifest = bronze.land_hour(source, lake, hour, files[hour])
+        else:
+            manifest = ledger.known_manifest(lake, hour)
+            notes.append(f"the source no longer lists {hour}: it is applied as it landed")
         event.bytes_out = sum(file.bytes for file in manifest.files.values())
         event.details["files"] = {topic: vars(file) for topic, file in manifest.files.items()}
+        if twin := ledger.same_content(lake, manifest, applied):
+            notes.append(f"the same content came under {twin} already: see whether the source delivered it twice")
+        if notes:
+            event.status, event.details["note"] = "warned", "; ".join(notes)
     size = event.bytes_out / 1e6
-    return _told(driver, Outcome("succeeded", f"landed {len(manifest.files)} files, {size:.1f} MB of {hour}", hour))
+    message = "; ".join([f"landed {len(manifest.files)} files, {size:.1f} MB of {hour}", *notes])
+    return _told(driver, Outcome(event.status, message, hour))
+
+
+def _rewound(driver: Driver) -> ledger.Restatement | None:
+    """The restatement under way, if there is one, with every Bronze table taken back."""
+    restatement = ledger.read_restatement(driver.lake)
+    if restatement is not None and not restatement.rewound:
+        for feed in driver.tables.feeds:
+            if (driver.lake.applied_hour(feed.name) or "") >= restatement.hour:
+                driver.lake.rewind(feed.name, restatement.hour)
+        driver.report(f"Bronze is as it was before {restatement.hour}")
+        restatement = replace(restatement, rewound=True)
+        ledger.write_restatement(driver.lake, restatement)
+    return restatement
 
 
 def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
@@ -317,15 +415,24 @@ def _check(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcom
 def _publish(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     with log.timed("publish", cpu=driver.cpu) as event:
         last = releases.latest(driver.lake)
+        restated = ledger.read_restatement(driver.lake)
+        if restated is not None and (run.hour or "") < restated.until:
+            event.status = "skipped"
+            event.details["note"] = note = (
+                f"hours are restated up to {restated.until}: nothing is published before that"
+            )
+            return _told(driver, Outcome("skipped", note, run.hour))
         _require_bronze_at(driver, run.hour)
         versions = _audited_versions(driver)
         if last is not None and last.hour == run.hour and dict(last.versions) == versions:
+            ledger.end_restatement(driver.lake)
             event.status, event.details["note"] = "skipped", f"release {last.release_id} names these versions already"
             return _told(driver, Outcome("skipped", event.details["note"], run.hour))
         release = releases.publish(
             driver.lake, after=last, hour=run.hour, run_id=run.run_id, strategy=run.strategy, versions=versions
         )
         event.details = {"release_id": release.release_id, "versions": versions}
+        ledger.end_restatement(driver.lake)
     what = f"hour {run.hour}" if run.hour else "the snapshot"
     return _told(driver, Outcome("succeeded", f"published {what} as release {release.release_id}", run.hour))
 

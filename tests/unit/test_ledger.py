@@ -9,39 +9,39 @@ LISTED = ["2025-11-30T00", "2025-11-30T01", "2025-11-30T03", "2025-11-30T04"]
 
 
 def test_the_next_in_line_is_the_earliest_hour_that_bronze_does_not_have() -> None:
-    assert in_line(None, None, LISTED, landed=False) == "2025-11-30T00"
-    assert in_line(None, "2025-11-30T00", LISTED, landed=False) == "2025-11-30T01"
+    assert in_line(None, None, LISTED) == "2025-11-30T00"
+    assert in_line(None, "2025-11-30T00", LISTED) == "2025-11-30T01"
 
 
 def test_an_hour_that_the_source_never_lists_leaves_no_gap() -> None:
-    assert in_line("2025-11-30T03", "2025-11-30T01", LISTED, landed=False) == "2025-11-30T03"
+    assert in_line("2025-11-30T03", "2025-11-30T01", LISTED) == "2025-11-30T03"
 
 
 def test_a_gap_is_an_error_that_names_the_hours_and_the_command() -> None:
     with pytest.raises(MedallionError, match="2025-11-30T01, 2025-11-30T03 must come first") as error:
-        in_line("2025-11-30T04", "2025-11-30T00", LISTED, landed=False)
+        in_line("2025-11-30T04", "2025-11-30T00", LISTED)
     assert "medallion refresh --from-hour 2025-11-30T01 --to-hour 2025-11-30T04" in str(error.value)
 
 
 def test_an_applied_hour_is_itself_again() -> None:
-    assert in_line("2025-11-30T00", "2025-11-30T01", LISTED, landed=True) == "2025-11-30T00"
+    assert in_line("2025-11-30T00", "2025-11-30T01", LISTED, landed=LISTED) == "2025-11-30T00"
 
 
 def test_an_hour_that_turns_up_after_a_later_one_is_never_dropped_in_silence() -> None:
     with pytest.raises(MedallionError, match="2025-11-30T00 turned up after 2025-11-30T01"):
-        in_line("2025-11-30T00", "2025-11-30T01", LISTED, landed=False)
+        in_line("2025-11-30T00", "2025-11-30T01", LISTED)
 
 
 def test_an_hour_without_files_is_not_available() -> None:
     with pytest.raises(HourNotAvailable, match="it lists 2025-11-30T00 to 2025-11-30T04"):
-        in_line("2025-12-01T00", None, LISTED, landed=False)
+        in_line("2025-12-01T00", None, LISTED)
 
 
 def test_an_hour_in_the_future_says_so() -> None:
     with pytest.raises(HourNotAvailable, match="has not ended yet"):
-        in_line("2999-01-01T00", None, LISTED, landed=False)
+        in_line("2999-01-01T00", None, LISTED)
 
 
 def test_an_exhausted_source_says_so() -> None:
     with pytest.raises(HourNotAvailable, match="no hour after 2025-11-30T04"):
-        in_line(None, "2025-11-30T04", LISTED, landed=False)
+        in_line(None, "2025-11-30T04", LISTED)

@@ -1,0 +1,216 @@
+"""A small shop with a few hours of changes, what an undisturbed refresh makes of them, and ways to disturb one."""
+
+import random
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from spark_jobs.core import ledger, releases, steps
+from spark_jobs.core.hours import hour_range
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.query import open_release
+from spark_jobs.core.registry import registry
+from spark_jobs.core.settings import Settings
+from spark_jobs.source.generate import generate
+
+HOURS = list(hour_range("2025-11-30T00", "2025-11-30T02"))
+Rows = dict[str, tuple[int, int]]  # by table: how many rows, and a hash of all of them that no order changes
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: no handler of an Exception sees it, and nothing durable happens after it."""
+
+
+@dataclass
+class World:
+    """A source, a lake loaded from it, and the rows of every hour as an undisturbed run published them."""
+
+    root: Path
+    spark: Any
+    expected: dict[str | None, Rows] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> Settings:
+        """Where they are; nobody waits for a lock here."""
+        return Settings(lake=str(self.root / "lake"), source=str(self.root / "source"), lock_wait=0)
+
+    @property
+    def lake(self) -> Lake:
+        """The lake."""
+        return Lake(self.settings.lake)
+
+    def driver(self) -> steps.Driver:
+        """A new driver, as a new process would have, but for the session, which is at hand."""
+        made = steps.Driver(self.settings, report=lambda _: None)
+        if self.spark is not None:
+            made.use(self.spark)
+        return made
+
+    def refresh(self, hour: str | None, run_id: str = "plain", attempt: int = 1) -> steps.Outcome:
+        """Refresh one hour."""
+        return steps.refresh_hour(steps.Run(self.settings, hour, run_id, attempt), self.driver())
+
+    def catch_up(self, until: str) -> None:
+        """What a plain re-run does: refresh the next hour in line, until there is none before ``until``."""
+        for hour in HOURS:
+            if hour <= until:
+                self.refresh(hour)
+
+    def published(self) -> tuple[str | None, Rows]:
+        """The newest release: its hour, and its rows."""
+        release = releases.find(self.lake, None)
+        return release.hour, rows_of(self.lake, release)
+
+    def copy(self, root: Path) -> "World":
+        """Another one like it, to be spoiled."""
+        shutil.copytree(self.root, root, dirs_exist_ok=True)
+        return replace(self, root=root)
+
+
+def make_world(root: Path, spark: Any, seed: int = 1) -> World:
+    """Generate, load, and run all hours on a copy to learn what is expected. The lake itself is just loaded."""
+    generate(root / "source", days=2, hours=len(HOURS), scale=0.02, seed=seed)
+    world = World(root, spark)
+    steps.load(steps.Run(world.settings, None, "load"), world.driver())
+    world.expected[None] = world.published()[1]
+    undisturbed = world.copy(root.with_name(root.name + "-undisturbed"))
+    for hour in HOURS:
+        undisturbed.refresh(hour)
+        published, rows = undisturbed.published()
+        assert published == hour
+        world.expected[hour] = rows
+    shutil.rmtree(undisturbed.root)
+    return world
+
+
+def rows_of(lake: Lake, release: releases.Release) -> Rows:
+    """Count and hash of every table of a release."""
+    with open_release(lake, release) as connection:
+        query = "SELECT COUNT(*), COALESCE(SUM(HASH(t)), 0)::HUGEINT FROM {} AS t"
+        return {table: connection.execute(query.format(table)).fetchall()[0] for table in release.versions}
+
+
+# --- what is durable, and dying at it -------------------------------------------------------------------------------
+
+_EFFECTS = (
+    ("deltalake", "write_deltalake"),
+    ("deltalake.DeltaTable", "restore"),
+    ("deltalake.DeltaTable", "vacuum"),
+    ("deltalake.DeltaTable", "delete"),
+    ("deltalake.DeltaTable", "create_checkpoint"),
+    ("deltalake.table.TableOptimizer", "compact"),
+    ("delta.tables.DeltaMergeBuilder", "execute"),
+    ("pyspark.sql.readwriter.DataFrameWriter", "save"),
+    ("pathlib.Path", "replace"),
+)
+
+
+class Effects:
+    """Counts what a run makes durable, and dies before or after the one it is told to."""
+
+    def __init__(self, die_at: int | None = None, *, after: bool = False) -> None:
+        self.seen: list[str] = []
+        self._die_at, self._after, self._dead = die_at, after, False
+        self._lock = threading.Lock()
+
+    def _around(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(work)
+        def effect(*args: Any, **kwargs: Any) -> Any:
+            with self._lock:
+                if self._dead:
+                    raise Killed
+                self.seen.append(name)
+                mine = len(self.seen) - 1 == self._die_at
+                if mine and not self._after:
+                    self._dead = True
+                    raise Killed
+            done = work(*args, **kwargs)
+            if mine:
+                self._dead = True
+            if self._dead:
+                raise Killed
+            return done
+
+        return effect
+
+    @contextmanager
+    def watched(self) -> Iterator["Effects"]:
+        """Count, and die, for the length of the block."""
+        from importlib import import_module
+
+        with ExitStack() as stack:
+            for owner, name in _EFFECTS:
+                module, _, cls = owner.rpartition(".") if owner.split(".")[-1][0].isupper() else (owner, "", "")
+                target = import_module(module)
+                target = getattr(target, cls) if cls else target
+                stack.enter_context(patch.object(target, name, self._around(name, getattr(target, name))))
+            yield self
+
+
+def dies(work: Callable[[], Any], die_at: int, *, after: bool) -> str:
+    """Run ``work`` until its ``die_at``-th effect; what that was."""
+    effects = Effects(die_at, after=after)
+    try:
+        with effects.watched():
+            work()
+    except Killed:
+        pass
+    return effects.seen[die_at] if len(effects.seen) > die_at else "none"
+
+
+# --- a reader all along ---------------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Polls the newest release in a thread and compares what it reads with what its hour must hold."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._stop = world, threading.Event()
+        self.reads, self.torn = 0, list[str]()
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+
+    def _poll(self) -> None:
+        while not self._stop.is_set():
+            try:
+                hour, rows = self._world.published()
+                wrong = [table for table, found in rows.items() if self._world.expected[hour][table] != found]
+                if wrong:
+                    self.torn.append(f"release of {hour}: {', '.join(wrong)}")
+            except Exception as error:  # whatever a reader gets to see counts
+                self.torn.append(f"{type(error).__name__}: {error}")
+            self.reads += 1
+            time.sleep(0.05)
+
+    def __enter__(self) -> "Reader":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def differing(world: World, hour: str | None) -> list[str]:
+    """What is not as after an undisturbed run of ``hour``: tables by rows, ledgers, what is left over."""
+    published, rows = world.published()
+    wrong = [] if published == hour else [f"hour {published} is published, not {hour}"]
+    wrong += [table for table, found in rows.items() if world.expected[hour][table] != found]
+    for feed in registry().feeds:
+        if world.lake.applied_hour(feed.name) != hour:
+            wrong.append(f"{feed.name} is at {world.lake.applied_hour(feed.name)}")
+    if ledger.read_restatement(world.lake) is not None:
+        wrong.append("a restatement is still under way")
+    return wrong
+
+
+def shuffled(seed: int, choices: list[Any], limit: int) -> list[Any]:
+    """``limit`` of ``choices``, chosen by ``seed``, in their order."""
+    picked = random.Random(seed).sample(range(len(choices)), min(limit, len(choices)))
+    return [choices[i] for i in sorted(picked)]
