@@ -106,8 +106,8 @@ def _create_view(connection: "DuckDBPyConnection", name: str, table: TableAt) ->
     if files:
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
         # Without hive_partitioning, a folder called x=1 on the way would become a column.
-        found = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
+        parquet = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
         columns = ", ".join(f'"{column}"' for column in declared.names)
-        rows = f"SELECT {columns} FROM ({rows} UNION ALL BY NAME {found})"
+        rows = f"SELECT {columns} FROM ({rows} UNION ALL BY NAME {parquet})"
     connection.execute(f"CREATE VIEW {name} AS {rows}")
     return delta.version()

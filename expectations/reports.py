@@ -33,6 +33,19 @@ def newest(folder: Path, limit: int) -> list[dict[str, Any]]:
     return sorted(results, key=lambda result: str(result["started_at"]), reverse=True)
 
 
+def prune(folder: Path, before: float) -> int:
+    """Remove the pages and results of checks that ended before that moment (epoch seconds); how many checks."""
+    stale = [file for file in folder.glob("*/*.json") if file.stat().st_mtime < before]
+    for file in stale:
+        file.with_suffix(".html").unlink(missing_ok=True)
+        file.unlink()
+        if not any(file.parent.iterdir()):
+            file.parent.rmdir()
+    if stale:
+        _write(folder / "index.html", render_index(newest(folder, LISTED)))
+    return len(stale)
+
+
 def _candidates(folder: Path, limit: int) -> Iterator[Path]:
     """Result files, the last ``limit`` among them, without visiting years of folders: each check touches its own."""
     hours = [entry for entry in os.scandir(folder) if entry.is_dir() and entry.name != DATA_DOCS]

@@ -31,6 +31,5 @@ class Declared(Protocol):
 
 def suites(layer: str, tables: Iterable[Declared]) -> dict[str, tuple[Expectation, ...]]:
     """The expectations of every table of ``layer``, by table name, in the order of ``tables``."""
-    own = {table.name: table.expectations for table in tables if table.layer == layer}
     across = _ACROSS[layer]
-    return {name: (*own.get(name, ()), *across.get(name, ())) for name in {**own, **across}}
+    return {t.name: (*t.expectations, *across.get(t.name, ())) for t in tables if t.layer == layer}

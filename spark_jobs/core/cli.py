@@ -177,6 +177,26 @@ def step(name: str, hour: str | None, layer: str | None, strategy: str, run_id: 
 
 
 @cli.command()
+@click.option("--keep-hours", default=24, show_default=True, type=click.IntRange(0), help="Versions and releases.")
+@click.option(
+    "--keep-days", default=90, show_default=True, type=click.IntRange(1), help="Events, reports, landed files."
+)
+def maintain(keep_hours: int, keep_days: int) -> None:
+    """Merge small files, and remove old versions, events, reports and what crashes left behind.
+
+    Whatever a kept release names stays readable, and the newest two releases are always kept. An hour
+    can be restated, and a release rolled back to, as far back as releases are kept.
+    """
+    from spark_jobs.core import steps
+    from spark_jobs.core.maintain import Retention
+    from spark_jobs.core.maintain import maintain as work
+
+    settings = Settings.from_environment()
+    driver = steps.Driver(settings, report=click.echo)
+    work(steps.Run(settings, None, _run_id("maintain")), driver, Retention(keep_hours, keep_days))
+
+
+@cli.command()
 @click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def status(form: str) -> None:
     """Show each table's rows, version, last hour, freshness and last check, and the newest release."""

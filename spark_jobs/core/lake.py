@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
+_UPKEEP = {"OPTIMIZE", "VACUUM START", "VACUUM END"}
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,14 @@ class Lake:
         delta = self.open(self.path(table))
         history = delta.history(1) if delta is not None else []
         return dict(history[0]) if history else {}
+
+    def same_rows(self, table: str, version: int | None, newest: int) -> bool:
+        """Whether every commit after ``version`` up to the ``newest`` only moved rows or removed old files."""
+        if version is None or version > newest:
+            return False
+        delta = self.open(self.path(table))
+        since = delta.history(newest - version) if delta is not None and version < newest else []
+        return all(commit["operation"] in _UPKEEP for commit in since)
 
     def applied_hour(self, table: str) -> str | None:
         """The last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""

@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class Holder:
-    """Who writes to the lake: one try of one run. processes: process ids with their start times (epoch seconds)."""
+    """Who writes to the lake: one try of one run.
+
+    inode: of the lock's file, for the copy of a lake says nothing of who writes to the copy. processes: process ids
+    with their start times (epoch seconds).
+    """
 
     run_id: str
     attempt: int
     doing: str
+    inode: int
     host: str = field(default_factory=socket.gethostname)
     since: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
     processes: dict[int, float] = field(default_factory=dict)
@@ -71,12 +76,12 @@ def writer_lock(
     """
     path = Path(lake.root) / "ops" / "writer.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    me = Holder(run_id, attempt, doing)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        me = Holder(run_id, attempt, doing, inode=os.fstat(descriptor).st_ino)
         _acquire(descriptor, me, wait, report)
         left = _read(descriptor)
-        if left is not None and left.host == me.host:
+        if left is not None and (left.host, left.inode) == (me.host, me.inode):
             _end(left)
         try:
             yield WriterLock(descriptor, me)

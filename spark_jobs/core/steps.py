@@ -140,7 +140,7 @@ def run_step(name: str, run: Run, layer: str | None = None, driver: Driver | Non
     driver = driver or Driver(run.settings)
     with driver.writing(run, f"{name} {layer or ''}".strip()):
         log = EventLog(driver.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
-        with _flushed(log):
+        with flushed(log):
             return work(driver, run, log, layer)
 
 
@@ -183,7 +183,7 @@ def _load(run: Run, driver: Driver) -> Outcome:
     if releases.latest(lake) is not None:
         raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
     log = EventLog(lake, run_id=run.run_id, hour=None, strategy=run.strategy, attempt=run.attempt)
-    with _flushed(log):
+    with flushed(log):
         source = open_source(run.settings)
         snapshots = {feed.name: bronze.snapshot_folder(source, feed, lake) for feed in driver.tables.feeds}
         spark = driver.spark(log)
@@ -209,7 +209,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     lake = driver.lake
     with driver.writing(run, "rollback"):
         log = EventLog(lake, run_id=run.run_id, hour=None, strategy=run.strategy, attempt=run.attempt)
-        with _flushed(log), log.timed("publish", cpu=driver.cpu) as event:
+        with flushed(log), log.timed("publish", cpu=driver.cpu) as event:
             newest = releases.find(lake, None)
             target = releases.find(lake, newest.release_id - 1 if number is None else number)
             if target.release_id == newest.release_id:
@@ -458,7 +458,7 @@ def _audited_versions(driver: Driver) -> dict[str, int]:
         if isinstance(table, Table):
             consumed = json.loads(commit.get("userMetadata") or "{}").get("inputs", {})
             for name in table.inputs:
-                if consumed.get(name) != versions[name]:
+                if not driver.lake.same_rows(name, consumed.get(name), versions[name]):
                     raise MedallionError(
                         f"{table.name} was computed from version {consumed.get(name)} of {name}, which is at"
                         f" {versions[name]} now: nothing is published; refresh the {table.layer} layer"
@@ -477,7 +477,7 @@ _STEPS: dict[str, tuple[_Work, tuple[str, ...]]] = {
 
 
 @contextmanager
-def _flushed(log: EventLog) -> Iterator[None]:
+def flushed(log: EventLog) -> Iterator[None]:
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from spark_jobs.core import ledger, releases, steps
 from spark_jobs.core.hours import hour_range
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.query import open_release
-from spark_jobs.core.registry import registry
+from spark_jobs.core.registry import Registry, registry
 from spark_jobs.core.settings import Settings
 from spark_jobs.source.generate import generate
 
@@ -34,6 +34,7 @@ class World:
 
     root: Path
     spark: Any
+    tables: Registry
     expected: dict[str | None, Rows] = field(default_factory=dict)
 
     @property
@@ -49,6 +50,7 @@ class World:
     def driver(self) -> steps.Driver:
         """A new driver, as a new process would have, but for the session, which is at hand."""
         made = steps.Driver(self.settings, report=lambda _: None)
+        made.tables = self.tables
         if self.spark is not None:
             made.use(self.spark)
         return made
@@ -74,10 +76,19 @@ class World:
         return replace(self, root=root)
 
 
-def make_world(root: Path, spark: Any, seed: int = 1) -> World:
+def some_tables(*wanted: str) -> Registry:
+    """These tables and everything they are made from."""
+    every, needed = registry(), set(wanted)
+    for table in reversed([*every]):
+        if table.name in needed:
+            needed |= set(table.inputs)
+    return Registry({table.name: table for table in every if table.name in needed})
+
+
+def make_world(root: Path, spark: Any, tables: Registry, seed: int = 1) -> World:
     """Generate, load, and run all hours on a copy to learn what is expected. The lake itself is just loaded."""
     generate(root / "source", days=2, hours=len(HOURS), scale=0.02, seed=seed)
-    world = World(root, spark)
+    world = World(root, spark, tables)
     steps.load(steps.Run(world.settings, None, "load"), world.driver())
     world.expected[None] = world.published()[1]
     undisturbed = world.copy(root.with_name(root.name + "-undisturbed"))
@@ -202,7 +213,7 @@ def differing(world: World, hour: str | None) -> list[str]:
     published, rows = world.published()
     wrong = [] if published == hour else [f"hour {published} is published, not {hour}"]
     wrong += [table for table, found in rows.items() if world.expected[hour][table] != found]
-    for feed in registry().feeds:
+    for feed in world.tables.feeds:
         if world.lake.applied_hour(feed.name) != hour:
             wrong.append(f"{feed.name} is at {world.lake.applied_hour(feed.name)}")
     if ledger.read_restatement(world.lake) is not None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -116,3 +117,10 @@ def test_a_process_id_that_is_used_again_is_left_alone(lake: Lake) -> None:
         with writer_lock(lake, "second", 1, "apply", wait=0):
             assert stranger.poll() is None
         stranger.kill()
+
+
+def test_the_copy_of_a_lake_says_nothing_of_who_writes_to_the_copy(lake: Lake, tmp_path: Path) -> None:
+    with holder(lake) as (process, child):
+        copy = Path(shutil.copytree(Path(lake.root, "ops"), tmp_path / "copy" / "ops")).parent
+        with writer_lock(Lake(str(copy)), "second", 1, "apply", wait=0):
+            assert process.poll() is None and not gone(child)
