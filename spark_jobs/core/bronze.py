@@ -2,12 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.core import quarantine
 from spark_jobs.core.decode import DELETED, LINE, Decoded, arrow_type, decode_file
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.hours import hour_number
@@ -117,7 +118,8 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
         path = _landed(lake, feed.topic, hour)
         if not path.exists() or path.stat().st_size != manifest.files[feed.topic].bytes:
             raise MedallionError(f"{path} is not as it landed: run medallion step land --hour {hour} again")
-        result = decode_file(path, feed, _decoded(lake, feed, hour))
+        lines = quarantine.mended(lake, feed, hour, manifest.files[feed.topic].sha256)
+        result = decode_file(path, feed, _decoded(lake, feed, hour), lines)
         if len(result.rejected) > max_bad_lines * result.lines:
             line, reason, _ = result.rejected[0]
             raise MedallionError(
@@ -128,31 +130,18 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
     return decoded
 
 
-def quarantine(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> None:
-    """Keep the rejected lines of one hour, replacing what an earlier attempt kept of it."""
-    path = lake.quarantine(feed.topic)
-    if not decoded.rejected and lake.open(path) is None:
-        return
-    import pyarrow as pa
-    from deltalake import write_deltalake
-
-    schema = pa.schema(
-        [
-            ("hour", pa.string()),
-            ("file", pa.string()),
-            ("line_number", pa.int64()),
-            ("reason", pa.string()),
-            ("raw", pa.string()),
-            ("run_id", pa.string()),
+def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
+    """What the files of an hour have in other columns than declared, a line per column."""
+    told = []
+    for feed in feeds:
+        found = decoded.get(feed.name, Decoded())
+        told += [
+            f"{feed.topic} has a column {name} in {count:,} lines, which is kept out: declare it in"
+            f" spark_jobs/bronze/{feed.topic}.py and restate the hour to take it in"
+            for name, count in sorted(found.unknown.items())
         ]
-    )
-    file = f"{feed.topic}/{hour}.json"
-    rows = [(hour, file, line, reason, raw, run_id) for line, reason, raw in decoded.rejected]
-    table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
-    if lake.open(path) is None:
-        write_deltalake(path, table, name=feed.topic)
-    else:
-        write_deltalake(path, table, mode="overwrite", predicate=f"hour = '{hour}'")
+        told += [f"{feed.topic} has no column {name} any more: it is null in these rows" for name in found.absent]
+    return told
 
 
 def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded: Decoded | None) -> Applied | None:
@@ -164,6 +153,7 @@ def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded
     applied = lake.applied_hour(feed.name)
     if applied is not None and applied >= hour:
         return None
+    _evolve(spark, lake, feed)
     if decoded is None or not decoded.changes:
         lake.advance(feed.name, hour)
         return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
@@ -182,6 +172,54 @@ def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded
         rejected=len(decoded.rejected),
         bytes=_count(metrics, "numTargetBytesAdded"),
     )
+
+
+def _evolve(spark: "SparkSession", lake: Lake, feed: Feed) -> None:
+    """Bring the table to the declared columns: add those that are new, rewrite it where a type has been widened.
+
+    Raises MedallionError for any other change of a type, and for a new column that must have a value.
+    """
+    import pyarrow as pa
+    from deltalake import Schema
+
+    delta = lake.open(lake.path(feed.name))
+    assert delta is not None, f"{feed.name} has been loaded"
+    found = {f.name: f.type for f in pa.schema(delta.schema().to_arrow())}
+    new = [column for column in feed.columns if column.name not in found]
+    if new:
+        if required := [column.name for column in new if column.required]:
+            raise MedallionError(
+                f"{feed.name} cannot take in {required[0]} as NOT NULL: rows of before have no value in it"
+            )
+        delta.alter.add_columns(Schema.from_arrow(pa.schema([(c.name, arrow_type(c)) for c in new])).fields)
+    other = [c for c in feed.columns if c.name in found and not _same_type(found[c.name], arrow_type(c))]
+    if narrowed := [c for c in other if not _is_wider(found[c.name], arrow_type(c))]:
+        column = narrowed[0]
+        raise MedallionError(
+            f"{feed.name} has {column.name} as {found[column.name]}, which does not fit into {column.type}:"
+            " declare a wider type, or load the lake anew"
+        )
+    if other:
+        _rewrite(spark, lake.path(feed.name), feed)
+
+
+def _rewrite(spark: "SparkSession", path: str, feed: Feed) -> None:
+    """Write the whole table with the declared types, in one commit; its ledger stays."""
+    from pyspark.sql.types import StructType
+
+    declared = StructType.fromDDL(feed.schema)
+    assert isinstance(declared, StructType)
+    rows = spark.read.format("delta").load(path).to(declared)
+    rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+
+
+def _is_wider(found: Any, wanted: Any) -> bool:
+    import pyarrow as pa
+
+    if pa.types.is_decimal(found) and pa.types.is_decimal(wanted):
+        whole = found.precision - found.scale
+        return bool(wanted.scale >= found.scale and wanted.precision - wanted.scale >= whole)
+    return bool((found, wanted) == (pa.int32(), pa.int64()))
 
 
 def forget_decoded(lake: Lake, hour: str) -> None:

@@ -326,6 +326,66 @@ def rollback_release(number: int | None) -> None:
     steps.rollback(steps.Run(settings, None, _run_id("rollback")), steps.Driver(settings, report=click.echo), number)
 
 
+@cli.group()
+def quarantine() -> None:
+    """Change lines that could not be applied: list, show, and replay them once they fit."""
+
+
+@quarantine.command("list")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+def list_quarantine(form: str) -> None:
+    """How many lines of which feed and hour are kept back, and why."""
+    from collections import Counter
+
+    from spark_jobs.core.lake import Lake
+    from spark_jobs.core.quarantine import rejected
+    from spark_jobs.core.registry import registry
+
+    lake = Lake(Settings.from_environment().lake)
+    found = Counter((feed.topic, row.hour, row.reason) for feed in registry().feeds for row in rejected(lake, feed))
+    _show(["feed", "hour", "reason", "lines"], [(*key, count) for key, count in sorted(found.items())], form)
+
+
+@quarantine.command("show")
+@click.argument("feed")
+@click.option("--hour", type=HOUR, help="Only this hour.")
+@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+def show_quarantine(feed: str, hour: str | None, form: str) -> None:
+    """The lines of FEED as they came, with file, line number and reason."""
+    from spark_jobs.core.lake import Lake
+    from spark_jobs.core.quarantine import feed_of, rejected
+    from spark_jobs.core.registry import registry
+
+    rows = rejected(Lake(Settings.from_environment().lake), feed_of(registry().feeds, feed), hour)
+    _show(["hour", "file", "line_number", "reason", "raw"], [tuple(vars(row).values())[:5] for row in rows], form)
+
+
+@quarantine.command("replay")
+@click.argument("feed")
+@click.option("--hour", type=HOUR, required=True, help="The hour whose lines are replayed.")
+@click.option("--file", type=click.Path(path_type=Path), help="Mended lines; without it, lines that fit as they came.")
+def replay_quarantine(feed: str, hour: str, file: Path | None) -> None:
+    """Apply lines of FEED in their old place, so that a later change of a key still wins.
+
+    This restates the hour and all later ones. Where a column or type was mended in spark_jobs/bronze/,
+    nothing more is needed; to mend the lines themselves, edit them in what show prints:
+
+    \b
+      medallion quarantine show orders --hour 2025-11-30T05 --format json > lines.json
+      medallion quarantine replay orders --hour 2025-11-30T05 --file lines.json
+    """
+    from spark_jobs.core import steps
+    from spark_jobs.core.quarantine import read_mended
+
+    settings = Settings.from_environment()
+    driver = steps.Driver(settings, report=click.echo)
+    try:
+        lines = read_mended(file) if file else None
+        steps.replay(steps.Run(settings, hour, _run_id("replay")), driver, feed, lines)
+    finally:
+        driver.stop()
+
+
 def main() -> None:
     """Run the command; errors meant for people become one line on standard error."""
     sys.exit(run(cli))

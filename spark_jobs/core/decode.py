@@ -6,7 +6,8 @@ fit is rejected whole. Streams in batches, so memory does not grow with the file
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -22,6 +23,7 @@ from spark_jobs.core.table import Column, Feed
 LINE, DELETED = "_line", "_deleted"  # beside a change's own columns: its line in the file, and whether it deletes
 _BATCH = 50_000
 _MAX_LINE = 1 << 20
+_TELLING = 100  # of so many lines, one at least should have each column
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})?"
 )
@@ -30,14 +32,17 @@ Decoder = Callable[[Any], Any]
 
 @dataclass
 class Decoded:
-    """What one change file held: counts of its lines, and the lines that were rejected.
+    """What one change file held: counts of its lines, the lines that were rejected, and how its columns drifted.
 
-    rejected: (line number, reason, the line as it came).
+    rejected: (line number, reason, the line as it came). unknown: columns that are not declared, which are left out,
+    with the number of lines that have them. absent: declared columns that no line has.
     """
 
     lines: int = 0
     changes: int = 0
     rejected: list[tuple[int, str, str]] = field(default_factory=list)
+    unknown: Counter[str] = field(default_factory=Counter)
+    absent: list[str] = field(default_factory=list)
 
 
 class _Unfit(ValueError):
@@ -64,17 +69,23 @@ def change_schema(feed: Feed) -> pa.Schema:
     return pa.schema([pa.field(LINE, pa.int64(), False), pa.field(DELETED, pa.bool_(), False), *own])
 
 
-def decode_file(path: Path, feed: Feed, target: Path) -> Decoded:
+def decode_file(path: Path, feed: Feed, target: Path, mended: Mapping[int, str] | None = None) -> Decoded:
     """Decode the NDJSON file at ``path`` into typed changes in the Parquet file ``target``, in the order of lines.
 
-    Raises MedallionError when the file was cut off in the middle of a line: nothing of it can be trusted then.
+    mended: line number -> what is read in its place. Raises MedallionError when the file was cut off in the middle of
+    a line: nothing of it can be trusted then.
     """
-    result, schema, decode = Decoded(), change_schema(feed), _line_decoder(feed)
+    result, schema = Decoded(), change_schema(feed)
+    known = {column.name for column in feed.columns}
+    seen: Counter[str] = Counter()
+    decode = _line_decoder(feed, seen)
     target.parent.mkdir(parents=True, exist_ok=True)
     with pq.ParquetWriter(target, schema) as writer:
         batch: list[tuple[Any, ...]] = []
         for number, raw, complete in _lines(path):
             result.lines += 1
+            if mended and number in mended:
+                raw, complete = mended[number].encode(), True
             try:
                 batch.append((number, *decode(raw)))
                 result.changes += 1
@@ -89,7 +100,18 @@ def decode_file(path: Path, feed: Feed, target: Path) -> Decoded:
                 writer.write_batch(_record_batch(batch, schema))
                 batch = []
         writer.write_batch(_record_batch(batch, schema))
+    result.unknown = Counter({name: count for name, count in seen.items() if name not in known})
+    result.absent = sorted(known - set(seen)) if result.changes >= _TELLING else []
     return result
+
+
+def why_unfit(feed: Feed, raw: str) -> str | None:
+    """The reason why a line cannot be taken; None when it can."""
+    try:
+        _line_decoder(feed, Counter())(raw.encode("utf-8", "surrogatepass"))
+    except _Unfit as unfit:
+        return str(unfit)
+    return None
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
@@ -115,16 +137,13 @@ def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _line_decoder(feed: Feed) -> Callable[[bytes], tuple[Any, ...]]:
+def _line_decoder(feed: Feed, seen: Counter[str]) -> Callable[[bytes], tuple[Any, ...]]:
+    """What turns a line into a change; ``seen`` counts the columns of lines."""
     columns = [(c, _decoder(c), c.name in feed.keys) for c in feed.columns]
-    declared = {c.name for c in feed.columns}
 
     def decode(raw: bytes) -> tuple[Any, ...]:
         deleted, row = _operation(raw)
-        if unknown := row.keys() - declared:
-            raise _Unfit(
-                f"unknown column {min(unknown)}: declare it in spark_jobs/bronze/{feed.topic}.py to take it in"
-            )
+        seen.update(row.keys())
         values: list[Any] = []
         for column, convert, is_key in columns:
             value = row.get(column.name)

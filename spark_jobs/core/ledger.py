@@ -37,12 +37,12 @@ class Restatement:
 
 def write_manifest(lake: Lake, manifest: Manifest) -> None:
     """Record ``manifest`` whole or not at all."""
-    _write_json(lake.landing / "_hours" / f"{manifest.hour}.json", asdict(manifest))
+    write_json(lake.landing / "_hours" / f"{manifest.hour}.json", asdict(manifest))
 
 
 def write_restatement(lake: Lake, restatement: Restatement) -> None:
     """Record what is under way, whole or not at all: whoever comes next after a crash goes on with it."""
-    _write_json(_restatement(lake), asdict(restatement))
+    write_json(_restatement(lake), asdict(restatement))
 
 
 def read_restatement(lake: Lake) -> Restatement | None:
@@ -136,7 +136,8 @@ def _restatement(lake: Lake) -> Path:
     return Path(lake.root) / "ops" / "restatement.json"
 
 
-def _write_json(path: Path, content: Mapping[str, object]) -> None:
+def write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Write ``content`` to ``path``, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     partial.write_text(json.dumps(content, indent=1) + "\n")

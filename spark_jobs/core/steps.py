@@ -4,7 +4,7 @@ A DAG task runs one step in a process of its own; ``medallion refresh`` runs all
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from functools import cached_property
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core import bronze, ledger, releases
+from spark_jobs.core import bronze, ledger, quarantine, releases
 from spark_jobs.core.errors import CheckFailed, MedallionError, UsageError
 from spark_jobs.core.events import Event, EventLog
 from spark_jobs.core.hours import parse_hour
@@ -233,6 +233,18 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     return _told(driver, Outcome("succeeded", message, target.hour))
 
 
+def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None) -> Outcome:
+    """Apply lines in quarantine in their old place, mended or because the schema was: restates their hour.
+
+    Raises UsageError, and changes nothing, when there is nothing to replay.
+    """
+    with driver.writing(run, "replay"):
+        feed = quarantine.feed_of(driver.tables.feeds, topic)
+        fitting = quarantine.mend(driver.lake, feed, run.required_hour, lines)
+        driver.report(f"{fitting:,} lines of {topic} in {run.hour} fit now")
+        return restate(run, driver)
+
+
 def restate(run: Run, driver: Driver) -> Outcome:
     """Take Bronze back to before ``run.hour`` and forward again from the source as it is now; publish the last hour.
 
@@ -328,7 +340,7 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
         decoded = bronze.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
         for feed in feeds:
             if feed.name in decoded:
-                bronze.quarantine(driver.lake, feed, hour, run.run_id, decoded[feed.name])
+                quarantine.keep(driver.lake, feed, hour, run.run_id, decoded[feed.name])
 
         def work(feed: Feed) -> bronze.Applied | None:
             with log.timed("apply", "bronze", feed.name) as one:
@@ -346,10 +358,12 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
         event.details["rejected"] = rejected
         if not results:
             event.status = "skipped"
-    message = f"applied {event.rows_in:,} lines of {hour}, {event.rows_out:,} rows changed"
-    if rejected:
-        event.status = "warned"
-        message += f"; {rejected} bad lines are in {driver.lake.root}/quarantine"
+        drift = bronze.drift(feeds, decoded)
+        if rejected:
+            drift.append(f"{rejected} bad lines are kept back: medallion quarantine list")
+        if drift:
+            event.status, event.details["note"] = "warned", "; ".join(drift)
+    message = "; ".join([f"applied {event.rows_in:,} lines of {hour}, {event.rows_out:,} rows changed", *drift])
     return _told(driver, Outcome(event.status, message, hour))
 
 

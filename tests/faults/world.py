@@ -30,12 +30,16 @@ class Killed(BaseException):
 
 @dataclass
 class World:
-    """A source, a lake loaded from it, and the rows of every hour as an undisturbed run published them."""
+    """A source, a lake loaded from it, and the rows of every hour as an undisturbed run published them.
+
+    ahead: where another such world is, as it was after that hour.
+    """
 
     root: Path
     spark: Any
     tables: Registry
     expected: dict[str | None, Rows] = field(default_factory=dict)
+    ahead: dict[str | None, Path] = field(default_factory=dict)
 
     @property
     def settings(self) -> Settings:
@@ -46,6 +50,14 @@ class World:
     def lake(self) -> Lake:
         """The lake."""
         return Lake(self.settings.lake)
+
+    def change_file(self, topic: str, hour: str) -> Path:
+        """The change file of a feed and hour at the source."""
+        return self.root / "source" / "cdc" / topic / f"{hour}.json"
+
+    def change_files(self, hour: str) -> list[Path]:
+        """All change files of an hour at the source."""
+        return sorted(self.root.glob(f"source/cdc/*/{hour}.json"))
 
     def driver(self) -> steps.Driver:
         """A new driver, as a new process would have, but for the session, which is at hand."""
@@ -70,9 +82,9 @@ class World:
         release = releases.find(self.lake, None)
         return release.hour, rows_of(self.lake, release)
 
-    def copy(self, root: Path) -> "World":
-        """Another one like it, to be spoiled."""
-        shutil.copytree(self.root, root, dirs_exist_ok=True)
+    def copy(self, root: Path, at: str | None = None) -> "World":
+        """Another one like it, to be spoiled: just loaded, or as it was after an hour."""
+        shutil.copytree(self.ahead[at], root)
         return replace(self, root=root)
 
 
@@ -86,18 +98,18 @@ def some_tables(*wanted: str) -> Registry:
 
 
 def make_world(root: Path, spark: Any, tables: Registry, seed: int = 1) -> World:
-    """Generate, load, and run all hours on a copy to learn what is expected. The lake itself is just loaded."""
+    """Generate, load, and run all hours on copies to learn what is expected. The lake itself is just loaded."""
     generate(root / "source", days=2, hours=len(HOURS), scale=0.02, seed=seed)
     world = World(root, spark, tables)
     steps.load(steps.Run(world.settings, None, "load"), world.driver())
-    world.expected[None] = world.published()[1]
-    undisturbed = world.copy(root.with_name(root.name + "-undisturbed"))
+    world.expected[None], world.ahead[None] = world.published()[1], root
+    former: str | None = None
     for hour in HOURS:
-        undisturbed.refresh(hour)
-        published, rows = undisturbed.published()
+        then = world.copy(root.with_name(f"{root.name}-{hour}"), former)
+        then.refresh(hour)
+        published, world.expected[hour] = then.published()
         assert published == hour
-        world.expected[hour] = rows
-    shutil.rmtree(undisturbed.root)
+        world.ahead[hour], former = then.root, hour
     return world
 
 

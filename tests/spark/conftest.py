@@ -1,9 +1,7 @@
 """One table over literal rows: a test states the columns that matter, and gets the rows the query makes of them."""
 
-import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
@@ -14,8 +12,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from spark_jobs.core.registry import registry
-from spark_jobs.core.session import spark_session
-from spark_jobs.core.settings import Settings
 from spark_jobs.core.table import Feed
 
 # What a row has in the columns its test does not state, null elsewhere: it passes every filter and meets every join.
@@ -52,18 +48,6 @@ class Found:
 Given = Mapping[str, Any]
 Run = Callable[..., Found]
 Schema = Callable[[str], StructType]
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The project's own session on two cores, in UTC on both sides, without what a handful of rows does not need."""
-    os.environ["TZ"] = "UTC"
-    time.tzset()
-    session = spark_session(replace(Settings.from_environment(), spark_master="local[2]", driver_memory="2g"), "tests")
-    session.conf.set("spark.sql.adaptive.enabled", False)
-    session.conf.set("spark.sql.shuffle.partitions", 2)
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,29 @@
+"""Worlds to be spoiled: learned once, copied for each test."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.core.registry import registry
+from tests.faults.world import World, make_world, some_tables
+
+
+@pytest.fixture(scope="session")
+def few(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """All of Bronze, two tables of Silver and one of Gold: the way of every table, in half the time."""
+    tables = some_tables("gold_order_status_summary", *(feed.name for feed in registry().feeds))
+    return make_world(tmp_path_factory.mktemp("few") / "world", spark, tables)
+
+
+@pytest.fixture
+def world(few: World, tmp_path: Path) -> World:
+    """A loaded lake of those, with every hour still to come."""
+    return few.copy(tmp_path / "world")
+
+
+@pytest.fixture
+def at(few: World, tmp_path: Path) -> Callable[[str], World]:
+    """One that has been refreshed up to an hour."""
+    return lambda hour: few.copy(tmp_path / "world", hour)

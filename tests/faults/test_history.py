@@ -1,0 +1,216 @@
+"""Hours restated, releases compared and rolled back, lines mended, old versions removed: what came out is exact."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.core import ledger, quarantine, releases, steps
+from spark_jobs.core.errors import MedallionError, UsageError
+from spark_jobs.core.maintain import Retention, maintain
+from spark_jobs.core.query import diff, diff_rows, open_release, select
+from tests.faults.world import HOURS, Reader, World, dies, differing
+
+H0, H1, H2 = HOURS
+After = Callable[[str], World]
+
+
+def restate(world: World, hour: str) -> steps.Outcome:
+    return steps.restate(steps.Run(world.settings, hour, "restate"), world.driver())
+
+
+def tidy(world: World, hours: int = 0) -> None:
+    maintain(steps.Run(world.settings, None, "tidy"), world.driver(), Retention(hours=hours))
+
+
+def statuses(world: World, number: int | None = None) -> dict[str, int]:
+    with open_release(world.lake, releases.find(world.lake, number)) as connection:
+        return dict(select(connection, "SELECT order_status, order_count FROM gold_order_status_summary").fetchall())
+
+
+def test_an_hour_restated_from_the_same_files_gives_the_same_rows(at: After) -> None:
+    world = at(H2)
+    restate(world, H1)
+    assert differing(world, H2) == []
+
+
+def test_a_late_hour_is_refused_and_then_taken_in_its_turn(world: World, tmp_path: Path) -> None:
+    late = {path: tmp_path / path.parent.name for path in world.change_files(H1)}
+    for path, aside in late.items():
+        shutil.move(path, aside)
+    for hour in (H0, H2):
+        world.refresh(hour)
+    for path, aside in late.items():
+        shutil.move(aside, path)
+    with pytest.raises(MedallionError, match=f"run medallion refresh --restate {H1}"):
+        world.refresh(H1)
+    restate(world, H1)
+    assert differing(world, H2) == []
+
+
+def test_corrected_files_are_reported_and_then_taken_in(at: After) -> None:
+    world = at(H2)
+    file = world.change_file("orders", H1)
+    right = file.read_text()
+    world.refresh(H1)  # as it was: nothing to say
+    file.write_text("\n".join(line for line in right.splitlines() if '"delivered"' not in line) + "\n")
+    assert f"(orders): medallion refresh --restate {H1}" in world.refresh(H1).message
+    restate(world, H1)
+    before, after = releases.published(world.lake)[-2:]
+    changed = {d.table: d for d in diff(world.lake, before, after, world.tables) if d}
+    assert "bronze_orders" in changed and "gold_order_status_summary" in changed
+    names, rows = diff_rows(world.lake, before, after, world.tables["gold_order_status_summary"], limit=100)
+    assert names[:2] == ["side", "order_status"]
+    assert [row[0] for row in rows] == ["-", "+"] * (len(rows) // 2)
+    file.write_text(right)
+    restate(world, H1)
+    assert differing(world, H2) == []
+
+
+def test_an_hour_that_the_source_dropped_is_replayed_as_it_landed(at: After) -> None:
+    world = at(H2)
+    for path in world.change_files(H1):
+        path.unlink()
+    restate(world, H0)
+    assert differing(world, H2) == []
+
+
+@pytest.mark.parametrize(("cut", "landed"), [(2, False), (4, True), (9, True), (25, False)])
+def test_a_restatement_cut_short_goes_on_with_a_plain_re_run(at: After, cut: int, landed: bool) -> None:
+    world = at(H2)
+    with Reader(world) as reader:
+        assert dies(lambda: restate(world, H1), cut, after=landed) != "none"
+        assert world.published()[0] == H2, "nothing is published on the way"
+        world.catch_up(H2)
+    assert (differing(world, H2), reader.torn) == ([], [])
+    assert ledger.read_restatement(world.lake) is None
+
+
+def test_an_hour_after_the_last_one_cannot_be_restated(at: After) -> None:
+    world = at(H0)
+    with pytest.raises(UsageError, match=f"after {H0}, the last one: run medallion refresh"):
+        restate(world, H1)
+
+
+def test_a_release_rolls_back_and_the_next_refresh_goes_forward(at: After) -> None:
+    world = at(H1)
+    steps.rollback(steps.Run(world.settings, None, "back"), world.driver(), None)
+    assert world.published() == (H0, world.expected[H0])
+    assert [r.hour for r in releases.published(world.lake)] == [None, H0, H1, H0]
+    world.refresh(H2)
+    assert differing(world, H2) == []
+
+
+def test_after_a_roll_back_the_same_hour_can_be_published_again(at: After) -> None:
+    world = at(H1)
+    steps.rollback(steps.Run(world.settings, None, "back"), world.driver(), 1)
+    assert world.published()[0] is None
+    world.refresh(H1)
+    assert differing(world, H1) == []
+
+
+def test_maintenance_keeps_what_a_kept_release_names_and_nothing_else(at: After) -> None:
+    world = at(H2)
+    stray = Path(world.lake.path("silver_customers"), "part-00000-of-a-crash.snappy.parquet")
+    shutil.copy(next(stray.parent.glob("*.parquet")), stray)
+    os.utime(stray, (0, 0))
+    with Reader(world) as reader:
+        tidy(world)
+    assert reader.torn == []
+    assert [r.hour for r in releases.published(world.lake)] == [H1, H2]
+    for release in releases.published(world.lake):
+        assert all(world.lake.is_whole(table, version) for table, version in release.versions.items())
+    assert not world.lake.is_whole("silver_customers", 0)
+    assert not stray.exists()
+    steps.rollback(steps.Run(world.settings, None, "back"), world.driver(), None)
+    assert world.published() == (H1, world.expected[H1])
+
+
+def test_maintenance_twice_has_nothing_to_do_the_second_time(at: After) -> None:
+    world = at(H1)
+    tidy(world)
+    before = {table.name: world.lake.version(table.name) for table in world.tables}
+    tidy(world)
+    assert {table.name: world.lake.version(table.name) for table in world.tables} == before
+
+
+def test_maintenance_between_refresh_and_publish_does_not_stop_the_publish(world: World) -> None:
+    run = steps.Run(world.settings, H0, "by-step")
+    driver = world.driver()
+    for name, layer in (("land", None), ("apply", "bronze"), ("refresh", "silver"), ("refresh", "gold")):
+        steps.run_step(name, run, layer, driver)
+    tidy(world)
+    steps.run_step("publish", run, driver=driver)
+    assert differing(world, H0) == []
+
+
+def test_an_hour_can_be_restated_as_far_back_as_releases_are_kept(at: After) -> None:
+    world = at(H2)
+    tidy(world)
+    with pytest.raises(MedallionError, match=f"not kept as it was before {H1}"):
+        restate(world, H1)
+    assert differing(world, H2) == [], "a refused restatement changes nothing"
+    restate(world, H2)
+    assert differing(world, H2) == []
+
+
+def bad_line(world: World, topic: str = "orders", hour: str = H0) -> tuple[int, str]:
+    """Spoil one line of a file, as a source would; its number, and what it should have been."""
+    lines = world.change_file(topic, hour).read_text().splitlines()
+    number = next(n for n, line in enumerate(lines) if '"insert"' in line)
+    right, row = lines[number], json.loads(lines[number])
+    row["insert"]["order_total"] = "a lot"
+    lines[number] = json.dumps(row)
+    world.change_file(topic, hour).write_text("\n".join(lines) + "\n")
+    return number + 1, right
+
+
+def test_a_mended_line_takes_its_old_place(world: World) -> None:
+    number, right = bad_line(world)
+    world.catch_up(H2)
+    orders = quarantine.feed_of(world.tables.feeds, "orders")
+    (kept,) = quarantine.rejected(world.lake, orders)
+    assert (kept.hour, kept.line_number) == (H0, number)
+    assert differing(world, H2) != []
+    replay = steps.Run(world.settings, H0, "replay")
+    with pytest.raises(UsageError, match="none of 1 lines fits"):
+        steps.replay(replay, world.driver(), "orders", None)
+    with pytest.raises(UsageError, match="still does not fit: order_total"):
+        steps.replay(replay, world.driver(), "orders", {number: kept.raw})
+    with pytest.raises(UsageError, match="line 999 of orders/.* is not in quarantine"):
+        steps.replay(replay, world.driver(), "orders", {999: right})
+    steps.replay(replay, world.driver(), "orders", {number: right})
+    assert differing(world, H2) == []
+    assert quarantine.rejected(world.lake, orders) == []
+
+
+def test_a_query_reads_one_release_and_nothing_else(world: World) -> None:
+    world.refresh(H0)
+    assert statuses(world, 1) != statuses(world)
+    with open_release(world.lake, releases.find(world.lake, None)) as connection:
+        for forbidden in (
+            "SELECT * FROM read_text('/etc/passwd')",
+            f"COPY (SELECT 1) TO '{world.root}/lake/x.csv'",
+            "SET enable_external_access = true",
+            "SELECT 1; SELECT 2",
+            "SELECT nonsense",
+            "",
+        ):
+            with pytest.raises(UsageError):
+                select(connection, forbidden)
+
+
+def test_a_release_with_a_missing_file_is_an_error_and_no_roll_back(at: After) -> None:
+    world = at(H1)
+    old = releases.published(world.lake)[-2]
+    delta: Any = world.lake.open(
+        world.lake.path("gold_order_status_summary"), old.versions["gold_order_status_summary"]
+    )
+    Path(delta.file_uris()[0]).unlink()
+    with pytest.raises(MedallionError, match="gold_order_status_summary lost files of it"):
+        steps.rollback(steps.Run(world.settings, None, "back"), world.driver(), None)
+    assert differing(world, H1) == []
