@@ -54,6 +54,18 @@ def run_here(
     return str(outcome.hour)
 
 
+@task(task_id="maintain")
+def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
+    """Do the lake's upkeep in this process; a lake that has not been loaded has none."""
+    from spark_jobs.core.maintain import Retention, maintain
+    from spark_jobs.core.steps import Driver, Run
+
+    with as_airflow_errors():
+        settings = Settings.from_environment()
+        run = Run(settings, None, dag_run.run_id, ti.try_number)
+        maintain(run, Driver(settings), Retention(params["keep_hours"], params["keep_days"]))
+
+
 class RunOnSpark(SparkSubmitOperator):
     """Run ``step`` in a driver of its own, on the connection ``spark_default``."""
 

@@ -163,7 +163,13 @@ def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded
     session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
     changes = session.read.parquet(str(_decoded(lake, feed, hour)))
     _merge(session, lake.path(feed.name), feed, _last_per_key(changes, feed))
+    return applied_before(lake, feed, decoded)
+
+
+def applied_before(lake: Lake, feed: Feed, decoded: Decoded | None) -> Applied:
+    """What the newest commit of a table did, by its own metrics."""
     metrics = lake.last_commit(feed.name).get("operationMetrics", {})
+    decoded = decoded or Decoded()
     return Applied(
         lines=decoded.lines,
         inserted=_count(metrics, "numTargetRowsInserted"),

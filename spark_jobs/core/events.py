@@ -1,12 +1,14 @@
 """The event log: one row per step and table, failed ones too, written and read without a JVM."""
 
 import json
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core.errors import HourNotAvailable
@@ -118,10 +120,32 @@ class EventLog:
         self._pending.append(event)
 
     def flush(self) -> None:
-        """Append what was recorded since the last flush: one commit, nothing when there is nothing."""
-        if self._pending:
-            append(self._path, self._pending)
-            self._pending = []
+        """Append what was recorded since the last flush: one commit, nothing when there is nothing.
+
+        An event log that cannot be written loses no refresh: the rows wait beside it, and go in with the next flush.
+        """
+        if not self._pending:
+            return
+        waiting = sorted(Path(self._path).parent.glob("event_log.*.waiting"))
+        try:
+            late = [Event(**json.loads(line, object_hook=_moments)) for file in waiting for line in file.open()]
+            append(self._path, [*late, *self._pending])
+        except Exception as error:
+            aside = Path(f"{self._path}.{time.time_ns()}.waiting")
+            aside.write_text("".join(f"{json.dumps(asdict(event), default=_moment)}\n" for event in self._pending))
+            print(f"medallion: the event log cannot be written, its rows wait in {aside}: {error}", file=sys.stderr)
+        else:
+            for file in waiting:
+                file.unlink()
+        self._pending = []
+
+
+def _moment(value: Any) -> Any:
+    return {"moment": value.isoformat()} if isinstance(value, datetime) else str(value)
+
+
+def _moments(value: dict[str, Any]) -> Any:
+    return datetime.fromisoformat(value["moment"]) if set(value) == {"moment"} else value
 
 
 def append(path: str, events: Sequence[Event]) -> None:
@@ -137,7 +161,8 @@ def append(path: str, events: Sequence[Event]) -> None:
 def read(lake: Lake, **equal: str | None) -> list[dict[str, Any]]:
     """The event rows in order of time, with details as an object.
 
-    equal: column = value filters, None for no filter. An empty list when nothing has been written.
+    equal: column = value filters, None for no filter. An empty list when nothing has been written. A row that a crash
+    let in twice is given once.
     """
     delta = lake.open(lake.ops("event_log"))
     if delta is None:
@@ -150,7 +175,8 @@ def read(lake: Lake, **equal: str | None) -> list[dict[str, Any]]:
         if value is not None:
             test = pc.field(name) == value
             condition = test if condition is None else condition & test
-    rows: list[dict[str, Any]] = data.to_table(filter=condition).sort_by("event_timestamp").to_pylist()
+    found = data.to_table(filter=condition).sort_by("event_timestamp").to_pylist()
+    rows: list[dict[str, Any]] = [*{row["event_id"]: row for row in found}.values()]
     for row in rows:
         row["details"] = json.loads(row["details"] or "{}")
     return rows

@@ -12,7 +12,7 @@ from functools import cached_property
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core import bronze, ledger, quarantine, releases
+from spark_jobs.core import bronze, events, ledger, quarantine, releases
 from spark_jobs.core.errors import CheckFailed, MedallionError, UsageError
 from spark_jobs.core.events import Event, EventLog
 from spark_jobs.core.hours import parse_hour
@@ -296,11 +296,14 @@ def _land(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
         if applied is not None and hour <= applied:
             event.status = "skipped"
             release = releases.latest(lake)
-            if release and release.hour and release.hour >= hour and restated is None:
-                note = f"hour {hour} is published already: nothing to do"
+            if hour < applied or (release and release.hour == hour and restated is None):
+                published = release is not None and release.hour is not None and release.hour >= hour
+                note = f"hour {hour} is {'published' if published else 'in Bronze'} already: nothing to do"
                 if changed := bronze.changed_files(source, files.get(hour, {}), ledger.read_manifest(lake, hour)):
                     note += f"; its files have changed since ({', '.join(changed)}): medallion refresh --restate {hour}"
                 event.details["note"] = note
+                if release is not None:
+                    _recover_publish_row(lake, log, release)
                 return _told(driver, Outcome("skipped", note, hour))
             event.details["note"] = note = f"hour {hour} is in Bronze already, but not published: going on from there"
             return _told(driver, Outcome("succeeded", note, hour))
@@ -318,6 +321,17 @@ def _land(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     size = event.bytes_out / 1e6
     message = "; ".join([f"landed {len(manifest.files)} files, {size:.1f} MB of {hour}", *notes])
     return _told(driver, Outcome(event.status, message, hour))
+
+
+def _recover_publish_row(lake: Lake, log: EventLog, release: releases.Release) -> None:
+    """Add the event of a release whose process ended between the two."""
+    if any(row["status"] == "succeeded" for row in events.read(lake, run_id=release.run_id, event_type="publish")):
+        return
+    details = {"release_id": release.release_id, "versions": dict(release.versions), "note": _RECOVERED}
+    log.add("publish", None, None, started_at=release.published_at, run_id=release.run_id, details=details)
+
+
+_RECOVERED = "the run ended before it could write this row: it is made from the commit"
 
 
 def _rewound(driver: Driver) -> ledger.Restatement | None:
@@ -342,9 +356,15 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
             if feed.name in decoded:
                 quarantine.keep(driver.lake, feed, hour, run.run_id, decoded[feed.name])
 
+        rows = events.read(driver.lake, hour=hour, event_type="apply")
+        reported = {row["table_name"] for row in rows if row["status"] in {"succeeded", "warned"}}
+
         def work(feed: Feed) -> bronze.Applied | None:
             with log.timed("apply", "bronze", feed.name) as one:
                 done = bronze.apply_feed(spark, driver.lake, feed, hour, decoded.get(feed.name))
+                if done is None and feed.name not in reported:
+                    done = bronze.applied_before(driver.lake, feed, decoded.get(feed.name))
+                    one.details["note"] = _RECOVERED
                 _fill_applied(one, done)
                 return done
 
@@ -380,6 +400,7 @@ def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outc
                 written = refresh_full(spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
                 one.rows_in, one.rows_out, one.bytes_out = written.rows_in, written.rows_out, written.bytes_out
                 one.details = {"version": written.version, "inputs": dict(written.inputs)}
+            event.rows_in = (event.rows_in or 0) + written.rows_in
             event.rows_out = (event.rows_out or 0) + written.rows_out
             event.bytes_out = (event.bytes_out or 0) + written.bytes_out
             driver.report(f"{chosen}  {table.name}  {written.rows_out:,} rows  {one.seconds:.1f} s")
@@ -522,6 +543,6 @@ def _fill_applied(event: Event, done: bronze.Applied | None) -> None:
         return
     event.rows_in, event.rows_out, event.bytes_out = done.lines, done.changed, done.bytes
     counts: dict[str, Any] = {"inserted": done.inserted, "updated": done.updated, "deleted": done.deleted}
-    event.details = counts | {"rejected": done.rejected}
+    event.details |= counts | {"rejected": done.rejected}
     if done.rejected:
         event.status = "warned"

@@ -9,11 +9,13 @@ import pytest
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
+from dags.daily_maintenance import dag as upkeep
 from dags.hourly_refresh import dag
 from spark_jobs.core.registry import registry
 from spark_jobs.core.steps import STRATEGIES
 
-ALL_TASKS = pytest.mark.parametrize("task", dag.tasks, ids=lambda task: task.task_id)
+ALL_TASKS = pytest.mark.parametrize("task", [*dag.tasks, *upkeep.tasks], ids=lambda task: task.task_id)
+HOURLY_TASKS = pytest.mark.parametrize("task", dag.tasks, ids=lambda task: task.task_id)
 
 
 def test_a_layer_starts_when_the_layer_below_has_been_checked() -> None:
@@ -66,7 +68,7 @@ def test_a_task_that_fails_is_tried_again_and_one_that_hangs_is_ended(task) -> N
     assert timedelta() < task.execution_timeout <= timedelta(hours=1)
 
 
-@ALL_TASKS
+@HOURLY_TASKS
 def test_every_failure_reaches_the_event_log(task) -> None:
     assert task.on_failure_callback
     assert task.on_retry_callback
@@ -146,3 +148,16 @@ assert not {"pyspark", "great_expectations"} & set(sys.modules)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) <= {"dags", "spark_jobs", "expectations"}
+
+
+def test_upkeep_runs_once_a_day_and_is_not_caught_up() -> None:
+    assert (upkeep.max_active_runs, upkeep.catchup) == (1, False)
+    as_scheduled = DagSerialization.from_dict(DagSerialization.to_dict(upkeep))
+    interval = as_scheduled.timetable.infer_manual_data_interval(run_after=pendulum.datetime(2025, 11, 30, 5))
+    assert interval.end - interval.start == timedelta(days=1)
+
+
+@pytest.mark.parametrize(("name", "value"), [("keep_hours", -1), ("keep_days", 0), ("keep_hours", "1; DROP")])
+def test_upkeep_refuses_a_retention_that_is_none(name: str, value: object) -> None:
+    with pytest.raises(ParamValidationError):
+        upkeep.params.get_param(name).resolve(value)

@@ -3,7 +3,6 @@
 import random
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ class Killed(BaseException):
 class World:
     """A source, a lake loaded from it, and the rows of every hour as an undisturbed run published them.
 
-    ahead: where another such world is, as it was after that hour.
+    ahead: where another such world is, as it was after that hour. in_part: what was published of spoiled files.
     """
 
     root: Path
@@ -40,6 +39,7 @@ class World:
     tables: Registry
     expected: dict[str | None, Rows] = field(default_factory=dict)
     ahead: dict[str | None, Path] = field(default_factory=dict)
+    in_part: list[Rows] = field(default_factory=list)
 
     @property
     def settings(self) -> Settings:
@@ -85,7 +85,7 @@ class World:
     def copy(self, root: Path, at: str | None = None) -> "World":
         """Another one like it, to be spoiled: just loaded, or as it was after an hour."""
         shutil.copytree(self.ahead[at], root)
-        return replace(self, root=root)
+        return replace(self, root=root, in_part=[])
 
 
 def some_tables(*wanted: str) -> Registry:
@@ -136,10 +136,14 @@ _EFFECTS = (
 
 
 class Effects:
-    """Counts what a run makes durable, and dies before or after the one it is told to."""
+    """Counts what a run makes durable, and dies before or after the one it is told to.
 
-    def __init__(self, die_at: int | None = None, *, after: bool = False) -> None:
+    error: what is raised at that one and all later ones, where it is not death.
+    """
+
+    def __init__(self, die_at: int | None = None, *, after: bool = False, error: BaseException | None = None) -> None:
         self.seen: list[str] = []
+        self._error = error or Killed()
         self._die_at, self._after, self._dead = die_at, after, False
         self._lock = threading.Lock()
 
@@ -148,17 +152,17 @@ class Effects:
         def effect(*args: Any, **kwargs: Any) -> Any:
             with self._lock:
                 if self._dead:
-                    raise Killed
+                    raise self._error
                 self.seen.append(name)
                 mine = len(self.seen) - 1 == self._die_at
                 if mine and not self._after:
                     self._dead = True
-                    raise Killed
+                    raise self._error
             done = work(*args, **kwargs)
             if mine:
                 self._dead = True
             if self._dead:
-                raise Killed
+                raise self._error
             return done
 
         return effect
@@ -192,24 +196,33 @@ def dies(work: Callable[[], Any], die_at: int, *, after: bool) -> str:
 
 
 class Reader:
-    """Polls the newest release in a thread and compares what it reads with what its hour must hold."""
+    """Polls the newest release in a thread; what it read is compared in the end with what each hour must hold."""
 
     def __init__(self, world: World) -> None:
         self._world, self._stop = world, threading.Event()
-        self.reads, self.torn = 0, list[str]()
+        self._seen: dict[tuple[str | None, str], Rows] = {}
+        self.reads, self._failed = 0, list[str]()
         self._thread = threading.Thread(target=self._poll, daemon=True)
 
     def _poll(self) -> None:
         while not self._stop.is_set():
             try:
                 hour, rows = self._world.published()
-                wrong = [table for table, found in rows.items() if self._world.expected[hour][table] != found]
-                if wrong:
-                    self.torn.append(f"release of {hour}: {', '.join(wrong)}")
+                self._seen[hour, repr(rows)] = rows
             except Exception as error:  # whatever a reader gets to see counts
-                self.torn.append(f"{type(error).__name__}: {error}")
+                self._failed.append(f"{type(error).__name__}: {error}")
             self.reads += 1
-            time.sleep(0.05)
+            self._stop.wait(0.2)
+
+    @property
+    def torn(self) -> list[str]:
+        """Reads that failed, or gave what is neither the rows of their hour nor known to be published in part."""
+        wrong = [*self._failed]
+        for (hour, _), rows in self._seen.items():
+            expected = self._world.expected[hour]
+            if rows != expected and rows not in self._world.in_part:
+                wrong.append(f"release of {hour}: {', '.join(t for t in rows if rows[t] != expected[t])}")
+        return wrong
 
     def __enter__(self) -> "Reader":
         self._thread.start()

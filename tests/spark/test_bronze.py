@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from spark_jobs.core import events, steps
 from spark_jobs.core.decode import arrow_type
 from spark_jobs.core.errors import HourNotAvailable, MedallionError
 from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
+from spark_jobs.core.registry import Registry, registry
 from spark_jobs.core.settings import Settings
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
@@ -250,3 +251,67 @@ def test_a_snapshot_that_cannot_be_used_is_refused(shop: Shop, spoil: Callable[[
     spoil(shop.source)
     with pytest.raises(MedallionError, match=message):
         bronze.snapshot_folder(open_source(shop.settings), registry().feeds[-1], shop.lake)
+
+
+def declared(shop: Shop, schema: str) -> None:
+    """From now on the suppliers' feed is declared like this."""
+    tables = registry().tables
+    shop.driver.tables = Registry({**tables, SUPPLIERS: replace(tables[SUPPLIERS], schema=schema)})
+
+
+NEW = "supplier_id BIGINT NOT NULL, supplier_name STRING NOT NULL, country STRING, lead_time_days {}, updated_at {}"
+AS_IT_WAS = NEW.format("INT", "TIMESTAMP NOT NULL")
+
+
+def test_a_new_column_of_a_feed_is_kept_out_with_a_warning(shop: Shop) -> None:
+    shop.change(H0, insert(supplier(4, 9, colour="red")))
+    outcome = shop.apply()
+    assert (outcome.status, shop.lead_times()[4]) == ("warned", 9)
+    assert "suppliers has a column colour in 1 lines, which is kept out: declare it" in outcome.message
+
+
+def test_a_new_column_that_is_declared_is_taken_in_and_null_in_older_rows(shop: Shop) -> None:
+    declared(shop, f"{AS_IT_WAS}, colour STRING")
+    shop.change(H0, insert(supplier(4, 9, colour="red")))
+    assert shop.apply().status == "succeeded"
+    delta: Any = shop.lake.open(shop.lake.path(SUPPLIERS))
+    assert dict(zip(*(delta.to_pyarrow_table()[c].to_pylist() for c in ("supplier_id", "colour")), strict=True)) == {
+        **{1: None, 2: None, 3: None},
+        4: "red",
+    }
+
+
+def test_a_new_column_can_be_declared_before_it_comes(shop: Shop) -> None:
+    declared(shop, f"{AS_IT_WAS}, colour STRING")
+    shop.change(H0, feed="products")
+    shop.apply()
+    delta: Any = shop.lake.open(shop.lake.path(SUPPLIERS))
+    assert "colour" in [f.name for f in delta.schema().fields]
+
+
+def test_a_widened_type_rewrites_the_table_and_keeps_rows_and_ledger(shop: Shop) -> None:
+    shop.change(H0, insert(supplier(4, 9)))
+    shop.apply()
+    declared(shop, NEW.format("BIGINT", "TIMESTAMP NOT NULL"))
+    shop.change(H1, insert(supplier(5, 1 << 40)))
+    shop.apply()
+    assert shop.lead_times() == {1: 7, 2: 7, 3: 7, 4: 9, 5: 1 << 40}
+    assert shop.lake.applied_hour(SUPPLIERS) == H1
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        (NEW.format("BOOLEAN", "TIMESTAMP NOT NULL"), "has lead_time_days as int32, which does not fit into BOOLEAN"),
+        (f"{AS_IT_WAS}, colour STRING NOT NULL", "cannot take in colour as NOT NULL"),
+    ],
+)
+def test_any_other_change_of_a_declaration_is_refused_before_anything_is_written(
+    shop: Shop, schema: str, reason: str
+) -> None:
+    declared(shop, schema)
+    shop.change(H0, feed="products")
+    with pytest.raises(MedallionError, match=reason):
+        shop.apply()
+    assert shop.lead_times() == {1: 7, 2: 7, 3: 7}
+    assert shop.lake.applied_hour(SUPPLIERS) is None

@@ -100,7 +100,6 @@ def test_a_timestamp_is_utc_unless_it_says_otherwise(decode: Any, text: str, mom
         (insert(day="2025-02-29"), "day: '2025-02-29' is not a DATE"),
         (insert(seen_at="yesterday"), "seen_at: 'yesterday' is not a TIMESTAMP"),
         (insert(seen_at="2025-11-30T25:00:00"), "seen_at: '2025-11-30T25:00:00' is not a TIMESTAMP"),
-        (insert(colour="red"), "unknown column colour: declare it in spark_jobs/bronze/things.py to take it in"),
         (insert(name="x" * (1 << 20)), "longer than 1048576 bytes"),
     ],
 )
@@ -138,3 +137,25 @@ def test_an_empty_file_is_an_hour_without_changes(decode: Any, content: str) -> 
 
 def test_a_byte_order_mark_is_not_part_of_the_first_line(decode: Any) -> None:
     assert decode(b"\xef\xbb\xbf" + insert().encode())[0].changes == 1
+
+
+def test_a_column_that_is_not_declared_is_left_out_and_counted(decode: Any) -> None:
+    result, changes = decode(insert(colour="red") + insert(id=2) + insert(id=3, colour="blue"))
+    assert (result.rejected, [change["id"] for change in changes]) == ([], [1, 2, 3])
+    assert result.unknown == {"colour": 2}
+    assert "colour" not in changes[0]
+
+
+def test_a_column_that_no_line_has_is_named_once_there_are_lines_enough_to_tell(decode: Any) -> None:
+    line = insert(price=1, sold=True, day=None, seen_at=None)
+    assert decode(line * 99)[0].absent == []
+    assert decode(line * 100)[0].absent == ["name"]
+    assert decode(line * 99 + insert(name=None))[0].absent == []
+
+
+def test_a_mended_line_is_read_in_the_place_of_the_one_that_came(tmp_path: Path) -> None:
+    path = tmp_path / "changes.json"
+    path.write_text(insert(id=1) + "not json\n" + insert(id=3))
+    result = decode_file(path, FEED, tmp_path / "changes.parquet", {2: insert(id=2).rstrip()})
+    assert (result.rejected, result.changes) == ([], 3)
+    assert pq.read_table(tmp_path / "changes.parquet")["id"].to_pylist() == [1, 2, 3]

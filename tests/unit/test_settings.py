@@ -19,11 +19,12 @@ def test_each_variable_is_read() -> None:
             "MEDALLION_S3_ENDPOINT": "http://localhost:9000",
             "MEDALLION_S3_ANONYMOUS": "true",
             "MEDALLION_MAX_BAD_LINES": "0.5",
+            "MEDALLION_LOCK_WAIT": "5",
         }
     )
     assert (found.lake, found.source) == ("/data/lake", "s3://bucket/prefix")
     assert (found.spark_master, found.s3_endpoint) == ("local[2]", "http://localhost:9000")
-    assert (found.s3_anonymous, found.max_bad_lines) == (True, 0.5)
+    assert (found.s3_anonymous, found.max_bad_lines, found.lock_wait) == (True, 0.5, 5)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,8 @@ def test_each_variable_is_read() -> None:
         ("MEDALLION_S3_ANONYMOUS", "perhaps"),
         ("MEDALLION_MAX_BAD_LINES", "2"),
         ("MEDALLION_MAX_BAD_LINES", "few"),
+        ("MEDALLION_LOCK_WAIT", "-1"),
+        ("MEDALLION_LOCK_WAIT", "inf"),
     ],
 )
 def test_a_value_that_cannot_be_used_names_its_variable(variable: str, value: str) -> None:

@@ -1,0 +1,45 @@
+"""Upkeep of the lake, once a day: small files merged; old versions, releases, events and reports removed.
+
+Nothing that a kept release names is removed. It takes its turn with the hourly runs, between two of their tasks at
+the latest, and no hour waits for it longer than it takes: seconds.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param
+
+from spark_jobs.airflow_tasks import upkeep
+
+with DAG(
+    "daily_maintenance",
+    doc_md=__doc__,
+    tags=["medallion"],
+    schedule=CronDataIntervalTimetable("30 3 * * *", timezone="UTC"),
+    start_date=datetime(2020, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    default_args={
+        "owner": "data-platform",
+        "pool": "lake_writer",
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+        "execution_timeout": timedelta(minutes=30),
+    },
+    params={
+        "keep_hours": Param(
+            24,
+            type="integer",
+            minimum=0,
+            title="Hours of history",
+            description="Releases, and the versions of tables that they name. The newest two releases always stay.",
+        ),
+        "keep_days": Param(
+            90,
+            type="integer",
+            minimum=1,
+            title="Days of records",
+            description="Events, validation reports and landed change files.",
+        ),
+    },
+) as dag:
+    upkeep()

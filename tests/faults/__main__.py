@@ -1,0 +1,94 @@
+"""Many faults in one run: ``python -m tests.faults [--seed N] [--faults N] [--report FILE]``.
+
+Each strikes a lake that is its own, is followed by a plain re-run, and then every table is compared with an
+undisturbed run, row by row, while a reader polls the published release. Exit code 1 when anything differs.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+from spark_jobs.core.console import progress_bar
+from spark_jobs.core.registry import registry
+from spark_jobs.core.session import spark_session
+from spark_jobs.core.settings import Settings
+from tests.faults.faults import Result, every_fault, suffer
+from tests.faults.world import World, make_world, some_tables
+
+
+def main() -> int:
+    """Run them and report."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=(__doc__ or "").split("\n\n")[1])
+    parser.add_argument("--seed", type=int, default=0, help="chooses the random ones, and which when not all")
+    parser.add_argument("--faults", type=int, default=0, help="at most so many  [all]")
+    parser.add_argument("--all-tables", action="store_true", help="the 22 tables, not the 10 that go every way")
+    parser.add_argument("--report", type=Path, help="the results as JSON, one object per fault")
+    given = parser.parse_args()
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    spark = spark_session(replace(Settings.from_environment(), spark_master="local[2]", driver_memory="2g"), "faults")
+    tables = registry()
+    if not given.all_tables:
+        tables = some_tables("gold_order_status_summary", *(feed.name for feed in tables.feeds))
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder, progress_bar() as advance:
+        world = make_world(Path(folder, "world"), spark, tables)
+        scratch = Path(folder, "scratch")
+
+        def fresh(since: str | None) -> World:
+            shutil.rmtree(scratch, ignore_errors=True)
+            return world.copy(scratch, since)
+
+        faults = every_fault(fresh, given.seed)
+        if given.faults:
+            faults = random.Random(given.seed).sample(faults, min(given.faults, len(faults)))
+        results = []
+        for number, fault in enumerate(faults):
+            advance(fault.name, number, len(faults))
+            results.append(suffer(fault, fresh(fault.since)))
+            if bad := [*results[-1].differing, *results[-1].torn]:
+                print(f"seed {given.seed}: {fault.name} ({results[-1].struck}): {'; '.join(bad)}", file=sys.stderr)
+            if given.report:
+                given.report.write_text(json.dumps([told(result) for result in results], indent=1))
+    print(summary(results))
+    return int(any(result.differing or result.torn for result in results))
+
+
+def told(result: Result) -> dict[str, object]:
+    """One result as plain values."""
+    values = {name: value for name, value in vars(result).items() if name != "fault"}
+    return {"fault": result.fault.name, "ids": result.fault.ids, **values}
+
+
+def summary(results: list[Result]) -> str:
+    """A Markdown table: by kind of fault how many, differing tables, torn reads, and seconds to recover."""
+    kinds: dict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        kinds[result.fault.ids].append(result)
+    lines = ["| ids | faults | tables that differ | torn reads | of reads | seconds to recover, median and most |"]
+    lines += ["|---|---|---|---|---|---|"]
+    for ids, group in [*kinds.items(), ("all", results)]:
+        seconds = sorted(result.seconds_to_recover for result in group)
+        figures = (
+            len(group),
+            *(sum(len(part) for part in parts) for parts in _wrong(group)),
+            sum(r.reads for r in group),
+        )
+        told = " | ".join(f"{figure:,}" for figure in figures)
+        lines.append(f"| {ids} | {told} | {seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.1f} |")
+    return "\n".join(lines)
+
+
+def _wrong(group: list[Result]) -> tuple[list[list[str]], list[list[str]]]:
+    return [result.differing for result in group], [result.torn for result in group]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,310 @@
+"""Every kind of fault there is, as a list: what is done to a world, and what is to hold after a plain re-run."""
+
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from spark_jobs.core import events, releases, steps
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.maintain import Retention, maintain
+from tests.faults.world import HOURS, Effects, Reader, World, dies, differing
+
+H0, H1, H2 = HOURS
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault. ids: the cases of docs/reliability.md it stands for. since: the hour the world is at before it.
+    until: the hour a plain re-run brings it to. strike: does the harm, and returns what it was in words."""
+
+    name: str
+    ids: str
+    since: str | None
+    until: str
+    strike: Callable[[World], str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a fault: differing tables (none, if all is well), torn reads of a reader, reads, seconds."""
+
+    fault: Fault
+    struck: str
+    differing: list[str]
+    torn: list[str]
+    reads: int
+    seconds_to_recover: float
+
+
+def suffer(fault: Fault, world: World) -> Result:
+    """Strike, re-run, compare; a reader polls the published release all along."""
+    with Reader(world) as reader:
+        struck = fault.strike(world)
+        start = time.monotonic()
+        world.catch_up(fault.until)
+        seconds = time.monotonic() - start
+    wrong = differing(world, fault.until) + _event_log(world, fault)
+    return Result(fault, struck, wrong, reader.torn, reader.reads, seconds)
+
+
+def _event_log(world: World, fault: Fault) -> list[str]:
+    """Of each table and hour that was refreshed on the way, the log has a success, and none twice of one try."""
+    wrong = []
+    rows = [row for row in events.read(world.lake, hour=fault.until) if row["status"] in {"succeeded", "warned"}]
+    for table in world.tables:
+        step = "apply" if table.layer == "bronze" else "refresh"
+        mine = [row for row in rows if (row["event_type"], row["table_name"]) == (step, table.name)]
+        if not mine:
+            wrong.append(f"no event of {table.name} in {fault.until}")
+    if not any(row["event_type"] == "publish" for row in rows):
+        wrong.append(f"no event of the release of {fault.until}")
+    return wrong
+
+
+# --- dying at a durable effect, in this process ----------------------------------------------------------------------
+
+
+def refresh(hour: str) -> Callable[[World], object]:
+    """Refresh one hour."""
+    return lambda world: world.refresh(hour, "struck")
+
+
+def restate(hour: str) -> Callable[[World], object]:
+    """Restate from one hour on."""
+    return lambda world: steps.restate(steps.Run(world.settings, hour, "struck"), world.driver())
+
+
+def tidy(world: World) -> None:
+    """Remove all that may be removed."""
+    maintain(steps.Run(world.settings, None, "struck"), world.driver(), Retention(hours=0))
+
+
+def back(world: World) -> None:
+    """Roll back to the release before."""
+    steps.rollback(steps.Run(world.settings, None, "struck"), world.driver(), None)
+
+
+def deaths(
+    what: str, ids: str, work: Callable[[World], object], since: str, until: str, effects: int
+) -> Iterator[Fault]:
+    """Dying before and after each durable effect of ``work``."""
+    for number in range(effects):
+        for after in (False, True):
+
+            def strike(world: World, number: int = number, after: bool = after) -> str:
+                return dies(lambda: work(world), number, after=after)
+
+            yield Fault(f"{what} dies {'after' if after else 'before'} effect {number}", ids, since, until, strike)
+
+
+def count_effects(world: World, work: Callable[[World], object]) -> int:
+    """How many durable effects ``work`` has on this world, which it changes."""
+    with Effects().watched() as effects:
+        work(world)
+    return len(effects.seen)
+
+
+def full_disk(number: int) -> Fault:
+    """No space is left on the device from the n-th durable effect on; then there is."""
+
+    def strike(world: World) -> str:
+        effects = Effects(number, error=OSError(errno.ENOSPC, "No space left on device"))
+        with effects.watched(), suppress(MedallionError, OSError):
+            world.refresh(H1, "struck")
+        return effects.seen[-1]
+
+    return Fault(f"no space from effect {number} on", "F16", H0, H1, strike)
+
+
+# --- processes, killed ----------------------------------------------------------------------------------------------
+
+
+def start(world: World, *arguments: str, wait: float = 0) -> subprocess.Popen[str]:
+    """A medallion command in a process of its own, over all tables that the world has."""
+    environment = os.environ | {
+        "MEDALLION_LAKE": world.settings.lake,
+        "MEDALLION_SOURCE": world.settings.source,
+        "MEDALLION_LOCK_WAIT": str(wait),
+        "MEDALLION_DRIVER_MEMORY": "1g",
+    }
+    script = "import sys; from tests.faults.few import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *world.tables.tables, "--", *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        start_new_session=True,
+    )
+
+
+def kill(process: subprocess.Popen[str], *, jvm: bool) -> None:
+    """kill -9 the Python process, and with it the JVM or not."""
+    family = psutil.Process(process.pid).children(recursive=True) if jvm else []
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL)
+    for child in family:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()
+    process.wait()
+
+
+def killed_at_commit(number: int, *, jvm: bool, landed: bool) -> Fault:
+    """kill -9 when the n-th file of a commit log turns up: the draft of a commit, or the commit itself."""
+
+    def strike(world: World) -> str:
+        before = set(_commits(world, drafts=not landed))
+        process = start(world, "refresh", "--hour", H1)
+        seen: set[Path] = set()
+        while process.poll() is None and len(seen) < number:
+            seen |= set(_commits(world, drafts=not landed)) - before
+            time.sleep(0.002)
+        kill(process, jvm=jvm)
+        return f"{len(seen)} of {number} commits seen"
+
+    whom = "Python and JVM" if jvm else "Python alone, the JVM goes on"
+    what = "commit" if landed else "draft of a commit"
+    return Fault(f"kill -9 of {whom} at {what} {number}", "F1 K1 K2 K3 F4", H0, H1, strike)
+
+
+def killed_after(seconds: float, *, jvm: bool) -> Fault:
+    """kill -9 at some moment."""
+
+    def strike(world: World) -> str:
+        process = start(world, "refresh", "--hour", H1)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        kill(process, jvm=jvm)
+        return f"after {seconds:.1f} s"
+
+    whom = "Python and JVM" if jvm else "Python alone, the JVM goes on"
+    return Fault(f"kill -9 of {whom} after {seconds:.1f} s", "F1 F4", H0, H1, strike)
+
+
+def two_at_once(apart: float) -> Fault:
+    """Two processes refresh the same hour."""
+
+    def strike(world: World) -> str:
+        one = start(world, "refresh", "--hour", H1, wait=300)
+        time.sleep(apart)
+        two = start(world, "refresh", "--hour", H1, wait=300)
+        codes = [process.wait(timeout=300) for process in (one, two)]
+        numbers = [release.release_id for release in releases.published(world.lake)]
+        if codes != [0, 0] or numbers != sorted(set(numbers)):
+            raise AssertionError(f"exit codes {codes}, releases {numbers}: {one.stdout and one.stdout.read()}")
+        return f"exit codes {codes}"
+
+    return Fault(f"two refreshes of an hour, {apart:.1f} s apart", "F3", H0, H1, strike)
+
+
+def _commits(world: World, *, drafts: bool) -> list[Path]:
+    pattern = ".*.json.*.tmp" if drafts else "[0-9]*.json"
+    return list(Path(world.settings.lake).glob(f"*/*/_delta_log/{pattern}"))
+
+
+# --- files as sources should not deliver them ------------------------------------------------------------------------
+
+
+def delivered(name: str, ids: str, spoil: Callable[[bytes], bytes]) -> Fault:
+    """A change file arrives spoiled, and is refused or applied in part; then as it should, and the hour is restated."""
+
+    def strike(world: World) -> str:
+        path = world.change_file("orders", H1)
+        right = path.read_bytes()
+        path.write_bytes(spoil(right))
+        try:
+            outcome = world.refresh(H1, "struck").status
+        except MedallionError as refused:
+            outcome = f"refused: {refused}"
+        path.write_bytes(right)
+        if not outcome.startswith("refused"):  # what fits was applied: a restatement takes in the rest
+            world.in_part.append(world.published()[1])
+            steps.restate(steps.Run(world.settings, H1, "restate"), world.driver())
+        return outcome[:100]
+
+    return Fault(name, ids, H0, H1, strike)
+
+
+def out_of_order(hour: str) -> Fault:
+    """An hour that is not next in line, or was applied already."""
+
+    def strike(world: World) -> str:
+        before = {table.name: world.lake.version(table.name) for table in world.tables}
+        try:
+            outcome = world.refresh(hour, "struck").status
+        except MedallionError as refused:
+            outcome = f"refused: {refused}"
+        if {table.name: world.lake.version(table.name) for table in world.tables} != before:
+            raise AssertionError(f"hour {hour} out of order was written: {outcome}")
+        return outcome[:100]
+
+    return Fault(f"hour {hour} comes out of order", "F2 F5", H0, H1, strike)
+
+
+def missing_feed() -> Fault:
+    """The event log cannot be written while an hour is refreshed."""
+
+    def strike(world: World) -> str:
+        path = Path(world.lake.ops("event_log"))
+        path.rename(path.with_name("aside"))
+        path.write_text("no folder")
+        world.refresh(H1, "struck")
+        path.unlink()
+        path.with_name("aside").rename(path)
+        world.refresh(H2, "next")
+        waiting = list(path.parent.glob("*.waiting"))
+        return f"{len(waiting)} rows still wait"
+
+    return Fault("the event log cannot be written", "F23", H0, H2, strike)
+
+
+def every_fault(worlds: Callable[[str | None], World], seed: int) -> list[Fault]:
+    """All of them, random ones by ``seed``. worlds: gives a world to count in, as it was after an hour."""
+    chance = random.Random(seed)
+    refreshed = count_effects(worlds(H0), refresh(H1))
+    restated = count_effects(worlds(H2), restate(H1))
+    tidied = count_effects(worlds(H2), tidy)
+    rolled = count_effects(worlds(H1), back)
+    spoiled: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+        "cut off in the middle of a line": ("F7", lambda right: right[:-20]),
+        "cut off in the middle of a character": ("F7", lambda right: right[: len(right) // 2] + b'"\xc3'),
+        "empty": ("F6", lambda right: b""),
+        "blank lines alone": ("F6", lambda right: b"\n \n\n"),
+        "with a byte order mark": ("F8", lambda right: b"\xef\xbb\xbf" + right),
+        "with every line twice": ("F9", lambda right: right + right),
+        "full of what is no JSON": ("F8", lambda right: b"NaN\n{]\n\0\n" * 100 + right),
+        "with one line that is no JSON": ("F8", lambda right: right + b"{]\n"),
+        "with a line of 20 MB": ("F8", lambda right: right + b'{"insert": "' + b"x" * 20_000_000 + b'"}\n'),
+        "with neither insert nor delete": ("F8", lambda right: right + b'{"upsert": {}}\n'),
+        "with a new column": ("F11", lambda right: right.replace(b'"order_id"', b'"colour": "red", "order_id"', 1)),
+        "with a delete of a row that is not there": ("F9", lambda right: right + b'{"delete": {"order_id": -1}}\n'),
+    }
+    return [
+        *deaths("refresh", "F1 K0 K1 K3 K4 K5 K6 K7 K8 K9", refresh(H1), H0, H1, refreshed),
+        *deaths("restatement", "F1 K3", restate(H1), H2, H2, restated),
+        *deaths("maintenance", "F1 K10 K11", tidy, H2, H2, tidied),
+        *deaths("roll back", "F1 K12", back, H1, H1, rolled),
+        *(full_disk(number) for number in range(0, refreshed, 4)),
+        *(
+            killed_at_commit(n, jvm=jvm, landed=landed)
+            for n in (1, 4, 9, 12)
+            for jvm in (True, False)
+            for landed in (True, False)
+        ),
+        *(killed_after(chance.uniform(6, 30), jvm=chance.random() < 0.5) for _ in range(8)),
+        *(two_at_once(chance.uniform(0, 10)) for _ in range(2)),
+        *(delivered(f"a file {name}", ids, spoil) for name, (ids, spoil) in spoiled.items()),
+        *(out_of_order(hour) for hour in (H0, H2, "2025-11-29T00", "2026-01-01T00")),
+        missing_feed(),
+    ]

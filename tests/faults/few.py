@@ -1,0 +1,17 @@
+"""The medallion command over some of the tables: ``main`` reads their names up to ``--``, then the command."""
+
+import sys
+from unittest.mock import patch
+
+
+def main() -> None:
+    """Run it."""
+    from spark_jobs.core import cli, registry, steps
+
+    split = sys.argv.index("--")
+    names = set(sys.argv[1:split])
+    every = registry.registry()
+    some = registry.Registry({table.name: table for table in every if table.name in names})
+    sys.argv[1:] = sys.argv[split + 1 :]
+    with patch.object(steps, "registry", lambda: some):
+        cli.main()
