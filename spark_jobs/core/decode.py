@@ -23,6 +23,7 @@ from spark_jobs.core.table import Column, Feed
 LINE, DELETED = "_line", "_deleted"  # beside a change's own columns: its line in the file, and whether it deletes
 _BATCH = 50_000
 _MAX_LINE = 1 << 20
+_MAX_KEPT_BACK = 64 << 20  # they are held in memory
 _TELLING = 100  # of so many lines, one at least should have each column
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})?"
@@ -82,6 +83,7 @@ def decode_file(path: Path, feed: Feed, target: Path, mended: Mapping[int, str] 
     target.parent.mkdir(parents=True, exist_ok=True)
     with pq.ParquetWriter(target, schema) as writer:
         batch: list[tuple[Any, ...]] = []
+        kept_back = 0
         for number, raw, complete in _lines(path):
             result.lines += 1
             if mended and number in mended:
@@ -96,6 +98,12 @@ def decode_file(path: Path, feed: Feed, target: Path, mended: Mapping[int, str] 
                         " have it delivered again, then run the hour again"
                     ) from None
                 result.rejected.append((number, str(unfit), raw.decode("utf-8", "backslashreplace")[:_MAX_LINE]))
+                kept_back += len(raw)
+                if kept_back > _MAX_KEPT_BACK:
+                    raise MedallionError(
+                        f"{path}: more than {_MAX_KEPT_BACK >> 20} MB of bad lines up to line {number}: nothing of it"
+                        f" was applied; the first is line {result.rejected[0][0]}: {result.rejected[0][1]}"
+                    ) from None
             if len(batch) >= _BATCH:
                 writer.write_batch(_record_batch(batch, schema))
                 batch = []

@@ -54,8 +54,11 @@ class FolderSource:
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
         """The file's bytes and its size when it was opened."""
+        path = Path(self.root, name)
+        if not path.resolve().is_relative_to(Path(self.root).resolve()):
+            raise MedallionError(f"{path} is a link that leads out of the source: it is not read")
         try:
-            stream = Path(self.root, name).open("rb")  # noqa: SIM115 (the caller closes it)
+            stream = path.open("rb")
         except OSError as error:
             raise MedallionError(f"{self.root}/{name} cannot be read: {error.strerror}") from None
         return stream, os.fstat(stream.fileno()).st_size

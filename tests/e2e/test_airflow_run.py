@@ -1,15 +1,21 @@
 """An hour through a real Airflow: its scheduler, its API, spark-submit and all."""
 
+import ipaddress
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from scripts.local_airflow import DAG_ID, LocalAirflow
@@ -19,6 +25,7 @@ from spark_jobs.core.registry import registry
 
 pytestmark = pytest.mark.timeout(1800)
 
+SECRET, CANARY = "AWS_SECRET_ACCESS_KEY", f"canary{secrets.token_hex(16)}"
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 TASKS = [
     "land_changes",
@@ -34,7 +41,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    overrides = {"MEDALLION_LAKE": f"{folder}/lake", "MEDALLION_SOURCE": f"{folder}/source"}
+    overrides = {"MEDALLION_LAKE": f"{folder}/lake", "MEDALLION_SOURCE": f"{folder}/source", SECRET: CANARY}
     airflow = LocalAirflow(folder / "airflow", port, overrides)
     medallion = Path(sys.executable).with_name("medallion")
     generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "2", "--scale", "0.05")
@@ -150,3 +157,38 @@ def driver_of(run_id: str) -> int | None:
         if words[0].endswith(b"java") and b"org.apache.spark.deploy.SparkSubmit" in words and run_id.encode() in words:
             return int(folder.name)
     return None
+
+
+def test_everything_listens_on_loopback_alone(airflow: LocalAirflow) -> None:
+    ours = {process.pid for process in psutil.process_iter() if str(airflow.home) in _environment(process)}
+    listening = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.pid in ours]
+    assert airflow.port in {connection.laddr.port for connection in listening}
+    assert {ipaddress.ip_address(c.laddr.ip.removeprefix("::ffff:")).is_loopback for c in listening} == {True}
+
+
+def _environment(process: psutil.Process) -> str:
+    with suppress(psutil.Error):
+        return process.environ().get("AIRFLOW_HOME", "")
+    return ""
+
+
+def test_nobody_gets_in_without_the_password(airflow: LocalAirflow) -> None:
+    assert airflow.password not in ("", "admin", "airflow", "medallion")
+    kept = airflow.home / "passwords.json"
+    assert kept.stat().st_mode & 0o077 == 0
+    for path in ("dags", "dags/hourly_refresh/dagRuns", "connections", "variables"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{airflow.port}/api/v2/{path}")
+        assert refused.value.code == 401
+
+
+def test_no_secret_is_left_in_a_log_a_report_or_the_lake(airflow: LocalAirflow, lake: Lake) -> None:
+    """Last, after runs that went well, were skipped and were killed."""
+    searched = 0
+    for file in [*airflow.home.rglob("*"), *Path(lake.root).rglob("*")]:
+        if not file.is_file() or file.name == "passwords.json":
+            continue
+        content, searched = file.read_bytes(), searched + 1
+        assert CANARY.encode() not in content, file
+        assert airflow.password.encode() not in content, file
+    assert searched > 100

@@ -75,19 +75,11 @@ def summary(results: list[Result]) -> str:
     lines = ["| ids | faults | tables that differ | torn reads | of reads | seconds to recover, median and most |"]
     lines += ["|---|---|---|---|---|---|"]
     for ids, group in [*kinds.items(), ("all", results)]:
+        differing, torn = (sum(len(getattr(result, kind)) for result in group) for kind in ("differing", "torn"))
         seconds = sorted(result.seconds_to_recover for result in group)
-        figures = (
-            len(group),
-            *(sum(len(part) for part in parts) for parts in _wrong(group)),
-            sum(r.reads for r in group),
-        )
-        told = " | ".join(f"{figure:,}" for figure in figures)
-        lines.append(f"| {ids} | {told} | {seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.1f} |")
+        figures = f"{len(group):,} | {differing:,} | {torn:,} | {sum(result.reads for result in group):,}"
+        lines.append(f"| {ids} | {figures} | {seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.1f} |")
     return "\n".join(lines)
-
-
-def _wrong(group: list[Result]) -> tuple[list[list[str]], list[list[str]]]:
-    return [result.differing for result in group], [result.torn for result in group]
 
 
 if __name__ == "__main__":

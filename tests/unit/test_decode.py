@@ -159,3 +159,13 @@ def test_a_mended_line_is_read_in_the_place_of_the_one_that_came(tmp_path: Path)
     result = decode_file(path, FEED, tmp_path / "changes.parquet", {2: insert(id=2).rstrip()})
     assert (result.rejected, result.changes) == ([], 3)
     assert pq.read_table(tmp_path / "changes.parquet")["id"].to_pylist() == [1, 2, 3]
+
+
+def test_bad_lines_beyond_what_memory_should_hold_refuse_the_file(decode: Any) -> None:
+    with pytest.raises(MedallionError, match="more than 64 MB of bad lines up to line 64"):
+        decode(b'"' + b"x" * (1 << 20) + b'"\n' + (b'"' + b"x" * ((1 << 20) - 3) + b'"\n') * 70)
+
+
+def test_json_deeper_than_any_row_is_rejected(decode: Any) -> None:
+    result, _ = decode('{"insert": ' + "[" * 100_000 + "\n" + insert())
+    assert [(number, reason) for number, reason, _ in result.rejected] == [(1, "not JSON")]

@@ -65,3 +65,15 @@ def test_a_source_that_does_not_exist_says_how_to_make_one(tmp_path: Path) -> No
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(MedallionError, match=r"gone\.json cannot be read: No such file"):
         FolderSource(str(tmp_path)).open("gone.json")
+
+
+def test_a_link_that_leads_out_of_the_source_is_not_read(tmp_path: Path) -> None:
+    put(tmp_path, "secret")
+    put(tmp_path / "source", "cdc/orders/real.json")
+    (tmp_path / "source" / "cdc" / "orders" / "2025-11-30T00.json").symlink_to(tmp_path / "secret")
+    (tmp_path / "source" / "cdc" / "orders" / "2025-11-30T01.json").symlink_to("real.json")
+    source = FolderSource(str(tmp_path / "source"))
+    with pytest.raises(MedallionError, match="leads out of the source"):
+        source.open("cdc/orders/2025-11-30T00.json")
+    with source.open("cdc/orders/2025-11-30T01.json")[0] as stream:
+        assert stream.read() == b"x"

@@ -1,0 +1,52 @@
+"""A few faults of every kind, by a seed; ``python -m tests.faults`` runs all of them."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.faults import Fault, every_fault, suffer
+from tests.faults.world import World
+
+SEED = 20251130
+KINDS = {
+    "refresh dies": 4,
+    "restatement dies": 2,
+    "maintenance dies": 1,
+    "roll back dies": 1,
+    "no space": 1,
+    "kill -9 of Python and JVM": 1,
+    "kill -9 of Python alone": 1,
+    "two refreshes": 1,
+    "a file cut off": 1,
+    "a file with": 2,
+    "hour": 1,
+    "the event log": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def faults(few: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Fault]]:
+    """Those to suffer, by kind."""
+    chance, count = random.Random(SEED), iter(range(100))
+    folder = tmp_path_factory.mktemp("counting")
+    every = every_fault(lambda since: few.copy(folder / str(next(count)), since), SEED)
+    kinds = {kind: [fault for fault in every if fault.name.startswith(kind)] for kind in KINDS}
+    return {kind: chance.sample(found, KINDS[kind]) for kind, found in kinds.items()}
+
+
+@pytest.fixture
+def fresh(few: World, tmp_path: Path) -> Callable[[Fault], World]:
+    """A world for a fault, as it has to be before."""
+    return lambda fault: few.copy(tmp_path / fault.name.replace(" ", "-"), fault.since)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_a_fault_a_plain_re_run_gives_the_rows_of_an_undisturbed_one(
+    kind: str, faults: dict[str, list[Fault]], fresh: Callable[[Fault], World]
+) -> None:
+    for fault in faults[kind]:
+        result = suffer(fault, fresh(fault))
+        assert (fault.name, result.struck, result.differing, result.torn) == (fault.name, result.struck, [], [])
+        assert result.reads > 0
