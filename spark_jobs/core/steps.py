@@ -328,7 +328,8 @@ def _recover_publish_row(lake: Lake, log: EventLog, release: releases.Release) -
     if any(row["status"] == "succeeded" for row in events.read(lake, run_id=release.run_id, event_type="publish")):
         return
     details = {"release_id": release.release_id, "versions": dict(release.versions), "note": _RECOVERED}
-    log.add("publish", None, None, started_at=release.published_at, run_id=release.run_id, details=details)
+    mine = {"run_id": release.run_id, "hour": release.hour, "started_at": release.published_at}
+    log.add("publish", None, None, **mine, details=details)
 
 
 _RECOVERED = "the run ended before it could write this row: it is made from the commit"
