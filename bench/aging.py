@@ -1,0 +1,120 @@
+"""Does a lake grow slow with age? A refresh after 10 hours of commits against one after 1,000, taken in turns.
+
+Run it as ``python -m bench.aging [HOURS] [ROUNDS]``. The hours are simulated: each makes the commits that an hour makes,
+on every table, the event log and the releases, with the same rows again, and upkeep follows every 24 of them. Then real
+hours are refreshed on copies of both lakes in one Spark session. Prints seconds, file counts and the size of the logs.
+"""
+
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from spark_jobs.core import releases, steps
+from spark_jobs.core.console import progress_bar
+from spark_jobs.core.events import EventLog
+from spark_jobs.core.hours import format_hour, hour_number, parse_hour
+from spark_jobs.core.lake import LEDGER, Lake
+from spark_jobs.core.maintain import Retention, maintain
+from spark_jobs.core.registry import Registry, registry
+from spark_jobs.core.session import spark_session
+from spark_jobs.core.settings import Settings
+from spark_jobs.core.table import Feed
+from spark_jobs.source.generate import generate
+
+YOUNG, UPKEEP = 10, 24
+FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
+
+
+def age(settings: Settings, hours: int) -> None:
+    """Let ``hours`` pass over a loaded lake, up to the first hour of changes."""
+    lake, tables = Lake(settings.lake), registry()
+    driver = steps.Driver(settings, report=lambda _: None)
+    first = parse_hour(FIRST_HOUR) - timedelta(hours=hours)
+    with progress_bar() as advance:
+        for number in range(hours):
+            hour = format_hour(first + timedelta(hours=number))
+            _hour_of_commits(lake, tables, hour)
+            if (number + 1) % UPKEEP == 0:
+                maintain(steps.Run(settings, None, f"upkeep-{number}"), driver, Retention(hours=0))
+                advance(f"{hours} hours", number + 1, hours)
+
+
+def _hour_of_commits(lake: Lake, tables: Registry, hour: str) -> None:
+    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+    log = EventLog(lake, run_id=f"aged-{hour}", hour=hour, strategy="full", attempt=1)
+    versions = {}
+    for table in tables:
+        delta = DeltaTable(lake.path(table.name))
+        rows = delta.to_pyarrow_table()
+        if isinstance(table, Feed):  # a merge: some rows move from the files that had them to a new one
+            (key,) = table.keys
+            some = rows.slice(0, 20)
+            ledger = CommitProperties(app_transactions=[Transaction(LEDGER, hour_number(hour))])
+            merge = delta.merge(some, f"t.{key} = s.{key}", "s", "t", commit_properties=ledger)
+            merge.when_matched_update_all().execute()
+        else:
+            write_deltalake(delta, rows, mode="overwrite")
+        versions[table.name] = DeltaTable(lake.path(table.name)).version()
+        log.add("refresh", table.layer, table.name)
+        if table.layer == "gold":
+            log.flush()  # about as many commits as the steps of an hour make
+    log.flush()
+    last = releases.latest(lake)
+    releases.publish(lake, after=last, hour=hour, run_id=f"aged-{hour}", strategy="full", versions=versions)
+
+
+def sizes(lake: Lake) -> str:
+    """Data files, files of logs and their size, all over the lake."""
+    files = [file for file in Path(lake.root).rglob("*") if file.is_file()]
+    logs = [file for file in files if "_delta_log" in file.parts]
+    data = [file for file in files if file.suffix == ".parquet" and file not in logs]
+    megabytes = sum(file.stat().st_size for file in logs) / 1e6
+    return f"{len(data):,} data files, {len(logs):,} files of logs, {megabytes:.1f} MB of logs"
+
+
+def main(hours: int, rounds: int) -> None:
+    """Age two lakes, refresh copies of them in turns, and print the ratio."""
+    with tempfile.TemporaryDirectory(prefix="aging-") as folder:
+        root = Path(folder)
+        generate(root / "source", days=2, hours=1, scale=0.05)
+        plain = Settings.from_environment()
+
+        def at(name: str) -> Settings:
+            return Settings(str(root / name), str(root / "source"), plain.spark_master, plain.driver_memory, plain.jars)
+
+        spark = spark_session(plain)
+
+        def driver(settings: Settings) -> steps.Driver:
+            made = steps.Driver(settings, report=lambda _: None)
+            made.use(spark)
+            return made
+
+        steps.load(steps.Run(at("young"), None, "load"), driver(at("young")))
+        shutil.copytree(root / "young", root / "old")
+        for name, passed in (("young", YOUNG), ("old", hours)):
+            start = time.perf_counter()
+            age(at(name), passed)
+            print(f"{passed:,} hours in {time.perf_counter() - start:.0f} s: {sizes(Lake(at(name).lake))}", flush=True)
+        ratios = []
+        for number in range(1 + rounds):
+            seconds = {}
+            for name in ("young", "old"):
+                shutil.copytree(root / name, root / f"{name}-{number}")
+                settings = at(f"{name}-{number}")
+                start = time.perf_counter()
+                steps.refresh_hour(steps.Run(settings, None, "timed"), driver(settings))
+                seconds[name] = time.perf_counter() - start
+            ratio = seconds["old"] / seconds["young"]
+            ratios += [ratio] if number else []
+            what = f"round {number}" if number else "warm-up"
+            print(f"{what}: young {seconds['young']:.1f} s, old {seconds['old']:.1f} s, ratio {ratio:.2f}", flush=True)
+        print(f"median ratio of {rounds} rounds: {statistics.median(ratios):.2f}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000, int(sys.argv[2]) if len(sys.argv) > 2 else 3)
