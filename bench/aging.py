@@ -1,6 +1,6 @@
 """Does a lake grow slow with age? A refresh after 10 hours of commits against one after 1,000, taken in turns.
 
-Run it as ``python -m bench.aging [HOURS] [ROUNDS]``. The hours are simulated: each makes the commits that an hour makes,
+Run it as ``python -m bench.aging [HOURS] [ROUNDS]``. The hours are simulated: each makes the commits of an hour,
 on every table, the event log and the releases, with the same rows again, and upkeep follows every 24 of them. Then real
 hours are refreshed on copies of both lakes in one Spark session. Prints seconds, file counts and the size of the logs.
 """
