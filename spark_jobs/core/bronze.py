@@ -136,7 +136,7 @@ def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
     for feed in feeds:
         found = decoded.get(feed.name, Decoded())
         told += [
-            f"{feed.topic} has a column {name} in {count:,} lines, which is kept out: declare it in"
+            f"{feed.topic} has a column {name} (in lines: {count:,}), which is kept out: declare it in"
             f" spark_jobs/bronze/{feed.topic}.py and restate the hour to take it in"
             for name, count in sorted(found.unknown.items())
         ]
