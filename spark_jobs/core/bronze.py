@@ -14,7 +14,7 @@ from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.hours import hour_number
 from spark_jobs.core.lake import LEDGER, Lake, state_of
 from spark_jobs.core.ledger import Manifest, known_manifest, write_manifest
-from spark_jobs.core.session import TABLE_PROPERTIES
+from spark_jobs.core.session import TABLE_PROPERTIES, explained
 from spark_jobs.core.table import Feed
 from spark_jobs.source.root import FolderSource, Source, copy_file, copy_snapshot, fingerprint
 
@@ -162,7 +162,8 @@ def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded
     session.conf.set("spark.databricks.delta.write.txnAppId", LEDGER)
     session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
     changes = session.read.parquet(str(_decoded(lake, feed, hour)))
-    _merge(session, lake.path(feed.name), feed, _last_per_key(changes, feed))
+    with explained(f"hour {hour} could not be applied to {feed.name}"):
+        _merge(session, lake.path(feed.name), feed, _last_per_key(changes, feed))
     return applied_before(lake, feed, decoded)
 
 

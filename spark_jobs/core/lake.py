@@ -1,6 +1,7 @@
 """The lake without a JVM: where tables lie, and what their Delta logs say."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -81,9 +82,12 @@ class Lake:
             raise UsageError(f"lake {root} cannot be written: {error.strerror}; set MEDALLION_LAKE elsewhere") from None
 
     def open(self, path: str, version: int | None = None) -> "DeltaTable | None":
-        """The Delta table at ``path``, or None where there is none (yet)."""
+        """The Delta table at ``path``, or None where there is none (yet).
+
+        Raises MedallionError when its log cannot be read.
+        """
         from deltalake import DeltaTable
-        from deltalake.exceptions import TableNotFoundError
+        from deltalake.exceptions import DeltaError, TableNotFoundError
 
         if not Path(path, "_delta_log").is_dir():
             return None
@@ -91,6 +95,9 @@ class Lake:
             return DeltaTable(path, version=version)
         except TableNotFoundError:
             return None
+        except DeltaError as error:
+            at = "" if version is None else f" at version {version}"
+            raise MedallionError(f"{path} cannot be read{at}: {str(error).splitlines()[0]}") from error
 
     def version(self, table: str) -> int | None:
         """The current version of ``table``; None when it has not been written."""
@@ -106,13 +113,17 @@ class Lake:
 
     def is_whole(self, table: str, version: int) -> bool:
         """Whether ``table`` can still be read at ``version``: the log tells it, and every data file is there."""
-        from deltalake.exceptions import DeltaError
-
         try:
             delta = self.open(self.path(table), version)
-        except DeltaError:
+        except MedallionError:
             return False
         return delta is not None and all(Path(unquote(uri)).exists() for uri in delta.file_uris())
+
+    def set_aside(self, table: str) -> Path:
+        """Move a table that can be computed anew out of the way, and keep it; where it is now."""
+        aside = Path(self.ops("damaged")) / f"{table}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        return Path(self.path(table)).rename(aside)
 
     def last_commit(self, table: str) -> dict[str, Any]:
         """What the newest commit of ``table`` says of itself: operation, metrics, user metadata."""
@@ -138,15 +149,13 @@ class Lake:
 
         Raises MedallionError when it is no longer kept.
         """
-        from deltalake.exceptions import DeltaError
-
         delta = self.open(self.path(table))
         while delta is not None:
             if (_hour_in(delta) or "") < hour and self.is_whole(table, delta.version()):
                 return delta.version()
             try:
                 delta = self.open(self.path(table), delta.version() - 1) if delta.version() else None
-            except DeltaError:
+            except MedallionError:
                 break
         raise MedallionError(f"{table} is not kept as it was before {hour}: medallion maintain removes old versions")
 

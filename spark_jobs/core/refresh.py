@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.core.bronze import in_parallel
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.lake import Lake
-from spark_jobs.core.session import TABLE_PROPERTIES
+from spark_jobs.core.session import TABLE_PROPERTIES, explained
 from spark_jobs.core.table import Table
 
 if TYPE_CHECKING:
@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """One table as written: rows and bytes from the commit, and the version it made."""
+    """One table as written: rows and bytes from the commit, and the version it made.
+
+    note: what a person should know of it; none as a rule.
+    """
 
     rows_in: int
     rows_out: int
     bytes_out: int
     version: int
     inputs: Mapping[str, int]
+    note: str | None = None
 
 
 def refresh_full(spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
@@ -45,18 +49,32 @@ def refresh_full(spark: "SparkSession", lake: Lake, table: Table, *, hour: str |
     }
     versions = {name: state.version for name, state in inputs.items()}
     metadata = {"hour": hour, "run_id": run_id, "strategy": "full", "inputs": versions}
-    (
-        spark.sql(table.query, **frames)
-        .write.format("delta")
-        .mode("overwrite")
-        .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(table.keys)})
-        .option("overwriteSchema", "true")
-        .option("userMetadata", json.dumps(metadata))
-        .save(lake.path(table.name))
-    )
+    note = _make_way(spark, lake, table)
+    with explained(f"{table.name} could not be computed"):
+        (
+            spark.sql(table.query, **frames)
+            .write.format("delta")
+            .mode("overwrite")
+            .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(table.keys)})
+            .option("overwriteSchema", "true")
+            .option("userMetadata", json.dumps(metadata))
+            .save(lake.path(table.name))
+        )
     state = lake.state(table.name)
     assert state is not None, f"{table.name} was just written"
-    return Written(sum(s.rows for s in inputs.values()), state.rows, state.bytes, state.version, versions)
+    return Written(sum(s.rows for s in inputs.values()), state.rows, state.bytes, state.version, versions, note)
+
+
+def _make_way(spark: "SparkSession", lake: Lake, table: Table) -> str | None:
+    """Set the table aside if its log is damaged, for everything in it can be computed anew; a note, if so."""
+    try:
+        lake.version(table.name)
+    except MedallionError as damaged:
+        aside = lake.set_aside(table.name)
+        jvm: Any = spark._jvm
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # it remembers logs that are no longer there
+        return f"rebuilt, as {damaged}; what was there is in {aside}"
+    return None
 
 
 def side_by_side(spark: "SparkSession", tables: tuple[Table, ...], work: Callable[[Table], None]) -> None:

@@ -3,7 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,6 +102,19 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise MedallionError(f"Spark did not start on {settings.spark_master}: {error}") from error
+
+
+@contextmanager
+def explained(what: str) -> Iterator[None]:
+    """Errors of Spark in the block become one line that begins with ``what``; the whole is their cause."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        told = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise MedallionError(f"{what}: {' '.join(told[:3])[:600]}") from error
 
 
 @cache

@@ -401,6 +401,9 @@ def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outc
                 written = refresh_full(spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
                 one.rows_in, one.rows_out, one.bytes_out = written.rows_in, written.rows_out, written.bytes_out
                 one.details = {"version": written.version, "inputs": dict(written.inputs)}
+                if written.note:
+                    one.status, one.details["note"] = "warned", written.note
+                    driver.report(f"{table.name}: {written.note}")
             event.rows_in = (event.rows_in or 0) + written.rows_in
             event.rows_out = (event.rows_out or 0) + written.rows_out
             event.bytes_out = (event.bytes_out or 0) + written.bytes_out

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import psutil
 
@@ -129,13 +130,14 @@ def full_disk(number: int) -> Fault:
 # --- processes, killed ----------------------------------------------------------------------------------------------
 
 
-def start(world: World, *arguments: str, wait: float = 0) -> subprocess.Popen[str]:
+def start(world: World, *arguments: str, wait: float = 0, **more: str) -> subprocess.Popen[str]:
     """A medallion command in a process of its own, over all tables that the world has."""
     environment = os.environ | {
         "MEDALLION_LAKE": world.settings.lake,
         "MEDALLION_SOURCE": world.settings.source,
         "MEDALLION_LOCK_WAIT": str(wait),
         "MEDALLION_DRIVER_MEMORY": "1g",
+        **more,
     }
     script = "import sys; from tests.faults.few import main; main()"
     return subprocess.Popen(
@@ -252,7 +254,30 @@ def out_of_order(hour: str) -> Fault:
     return Fault(f"hour {hour} comes out of order", "F2 F5", H0, H1, strike)
 
 
-def missing_feed() -> Fault:
+def other_zone(zone: str) -> Fault:
+    """An hour is refreshed on a machine in another time zone."""
+
+    def strike(world: World) -> str:
+        return f"exit code {start(world, 'refresh', '--hour', H1, TZ=zone).wait(timeout=300)}"
+
+    return Fault(f"the machine is in {zone}", "F12", H0, H1, strike)
+
+
+def broken_check() -> Fault:
+    """Great Expectations breaks down while Silver is checked."""
+
+    def strike(world: World) -> str:
+        with (
+            patch("expectations.checkpoint.run_checkpoint", side_effect=RuntimeError("broken")),
+            suppress(RuntimeError),
+        ):
+            world.refresh(H1, "struck")
+        return f"{world.published()[0]} is published"
+
+    return Fault("a check breaks down", "F19", H0, H1, strike)
+
+
+def no_event_log() -> Fault:
     """The event log cannot be written while an hour is refreshed."""
 
     def strike(world: World) -> str:
@@ -306,5 +331,7 @@ def every_fault(worlds: Callable[[str | None], World], seed: int) -> list[Fault]
         *(two_at_once(chance.uniform(0, 10)) for _ in range(2)),
         *(delivered(f"a file {name}", ids, spoil) for name, (ids, spoil) in spoiled.items()),
         *(out_of_order(hour) for hour in (H0, H2, "2025-11-29T00", "2026-01-01T00")),
-        missing_feed(),
+        no_event_log(),
+        *(other_zone(zone) for zone in ("America/New_York", "Asia/Kathmandu")),
+        broken_check(),
     ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.core import ledger, quarantine, releases, steps
+from spark_jobs.core import events, ledger, quarantine, releases, steps
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.maintain import Retention, maintain
 from spark_jobs.core.query import diff, diff_rows, open_release, select
@@ -214,3 +214,47 @@ def test_a_release_with_a_missing_file_is_an_error_and_no_roll_back(at: After) -
     with pytest.raises(MedallionError, match="gold_order_status_summary lost files of it"):
         steps.rollback(steps.Run(world.settings, None, "back"), world.driver(), None)
     assert differing(world, H1) == []
+
+
+def spoil(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100] + b"\0" * 50)
+
+
+def newest_commit(world: World, table: str) -> Path:
+    return Path(world.lake.path(table), "_delta_log", f"{world.lake.version(table):020}.json")
+
+
+@pytest.mark.parametrize("table", ["silver_customers", "gold_order_status_summary"])
+def test_a_table_whose_log_is_damaged_is_rebuilt_and_kept_aside(at: After, table: str) -> None:
+    world = at(H1)
+    spoil(newest_commit(world, table))
+    world.refresh(H2)
+    assert differing(world, H2) == []
+    (row,) = [row for row in events.read(world.lake, hour=H2, event_type="refresh") if row["table_name"] == table]
+    assert (row["status"], row["details"]["note"][:7]) == ("warned", "rebuilt")
+    assert len(list(Path(world.lake.ops("damaged")).glob(f"{table}-*"))) == 1
+
+
+def test_a_damaged_data_file_is_gone_with_the_next_refresh(at: After) -> None:
+    world = at(H1)
+    delta: Any = world.lake.open(world.lake.path("silver_customers"))
+    spoil(Path(delta.file_uris()[0]))
+    world.refresh(H2)
+    assert differing(world, H2) == []
+
+
+def test_damage_in_bronze_stops_the_run_and_is_named(at: After) -> None:
+    world = at(H1)
+    spoil(newest_commit(world, "bronze_orders"))
+    with pytest.raises(MedallionError, match="bronze/orders cannot be read"):
+        world.refresh(H2)
+
+
+def test_a_damaged_data_file_of_bronze_stops_the_run_and_is_named(at: After) -> None:
+    world = at(H1)
+    delta: Any = world.lake.open(world.lake.path("bronze_customers"))
+    for uri in delta.file_uris():
+        spoil(Path(uri))
+    with pytest.raises(MedallionError, match="bronze_customers|silver_customers could not be computed"):
+        world.refresh(H2)
+    assert releases.find(world.lake, None).hour == H1

@@ -120,6 +120,13 @@ def test_the_last_change_of_a_key_wins_in_the_order_of_lines(shop: Shop) -> None
     assert shop.lead_times() == {1: 11, 3: 7}
 
 
+def test_a_key_that_changes_a_thousand_times_ends_as_its_last_image(shop: Shop) -> None:
+    lines = (line for lead in range(1000) for line in (insert(supplier(1, lead)), delete(supplier(1, lead))))
+    shop.change(H0, *lines, insert(supplier(1, 1000)))
+    shop.apply()
+    assert shop.lead_times() == {1: 1000, 2: 7, 3: 7}
+
+
 def test_a_null_replaces_a_value(shop: Shop) -> None:
     shop.change(H0, insert(supplier(1, None)))
     shop.apply()
