@@ -4,11 +4,11 @@ Nothing that a kept release names is removed. It takes its turn with the hourly 
 the latest, and no hour waits for it longer than it takes: seconds.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
-from spark_jobs.airflow_tasks import upkeep
+from spark_jobs.airflow_tasks import EVERY_TASK, upkeep
 
 with DAG(
     "daily_maintenance",
@@ -18,13 +18,7 @@ with DAG(
     start_date=datetime(2020, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={
-        "owner": "data-platform",
-        "pool": "lake_writer",
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(minutes=30),
-    },
+    default_args=EVERY_TASK,
     params={
         "keep_hours": Param(
             24,

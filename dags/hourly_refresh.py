@@ -8,11 +8,11 @@ failed task was cleared and went through, or the run was deleted. An hour that t
 skipped, with a note.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TaskGroup, chain
 
-from spark_jobs.airflow_tasks import HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
+from spark_jobs.airflow_tasks import EVERY_TASK, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
 from spark_jobs.core.hours import PATTERN
 from spark_jobs.core.table import LAYERS
 
@@ -25,14 +25,7 @@ with DAG(
     start_date=datetime(2020, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={
-        "owner": "data-platform",
-        # One slot, for the lake has one writer: runs of a backfill do not count towards max_active_runs.
-        "pool": "lake_writer",
-        "retries": 2,
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(minutes=30),
-    },
+    default_args=EVERY_TASK,
     params={
         "hour": Param(
             None,

@@ -6,6 +6,7 @@ Read by every parse of the DAG file, so it imports neither pyspark nor great_exp
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,15 @@ from spark_jobs.core.table import LAYERS, Layer
 
 LAND = "land_changes"
 HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
+
+EVERY_TASK = {
+    "owner": "data-platform",
+    # One slot, for the lake has one writer: runs of a backfill do not count towards max_active_runs.
+    "pool": "lake_writer",
+    "retries": 2,
+    "retry_delay": timedelta(minutes=1),
+    "execution_timeout": timedelta(minutes=30),
+}
 
 
 @task
