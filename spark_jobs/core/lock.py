@@ -23,6 +23,8 @@ from spark_jobs.core.lake import Lake
 if TYPE_CHECKING:
     import psutil
 
+_NAMELESS = 1.0  # seconds to look again at a lock that names nobody: its holder is about to, or was just asked for
+
 
 @dataclass
 class Holder:
@@ -91,6 +93,22 @@ def writer_lock(
         os.close(descriptor)
 
 
+def current_writer(lake: Lake) -> Holder | None:
+    """Who writes to the lake right now, on this host; None when nobody does."""
+    path = Path(lake.root) / "ops" / "writer.lock"
+    if not path.exists():
+        return None
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read(descriptor)
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
 def _acquire(descriptor: int, me: Holder, wait: float, report: Callable[[str], None]) -> None:
     deadline, told = time.monotonic() + wait, False
     while True:
@@ -102,7 +120,7 @@ def _acquire(descriptor: int, me: Holder, wait: float, report: Callable[[str], N
         if holder is not None and holder.is_superseded_by(me):
             report(f"ending {holder}: try {me.attempt} has begun")
             _end(holder)
-        elif time.monotonic() >= deadline:
+        elif time.monotonic() >= deadline + (_NAMELESS if holder is None else 0):
             raise MedallionError(
                 f"the lake has another writer: {holder or 'it has not said who'}; wait for it, or end it,"
                 f" and run this again (MEDALLION_LOCK_WAIT={wait:g} seconds were waited)"

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core import events, releases
+from spark_jobs.core import events, ledger, releases
 from spark_jobs.core.hours import ONE_HOUR, parse_hour
 from spark_jobs.core.lake import Lake
+from spark_jobs.core.lock import current_writer
 from spark_jobs.core.registry import registry
 from spark_jobs.core.settings import Settings
 from spark_jobs.core.table import Feed
@@ -20,7 +21,8 @@ _COLOURS = {"succeeded": "green", "warned": "yellow", "failed": "red", "skipped"
 
 
 def lake_status(settings: Settings) -> dict[str, Any]:
-    """The lake as one object: ``release`` (None before the first) and ``tables``, one entry each.
+    """The lake as one object: ``release`` (None before the first), ``writer`` and ``restatement`` (None when there is
+    none right now) and ``tables``, one entry each.
 
     A table's rows and version are those of its newest commit; hour is the last one in it, None for the snapshot
     alone; age_hours is how long ago that hour ended; check is how its last check ended.
@@ -46,7 +48,14 @@ def lake_status(settings: Settings) -> dict[str, Any]:
                 "check": check["status"] if check else "not checked",
             }
         )
-    return {"lake": lake.root, "release": vars(release) if release else None, "tables": tables}
+    writer, restatement = current_writer(lake), ledger.read_restatement(lake)
+    return {
+        "lake": lake.root,
+        "release": vars(release) if release else None,
+        "writer": str(writer) if writer else None,
+        "restatement": vars(restatement) if restatement else None,
+        "tables": tables,
+    }
 
 
 def status_table(status: Mapping[str, Any]) -> "RichTable":
@@ -57,6 +66,10 @@ def status_table(status: Mapping[str, Any]) -> "RichTable":
         what = f"hour {release['hour']}" if release["hour"] else "the snapshot"
         when = f"{release['published_at']:%Y-%m-%d %H:%M:%S} UTC"
         title = f"lake {status['lake']}: release {release['release_id']} of {what}, published {when}"
+    if status["writer"]:
+        title += f"\nbeing written by {status['writer']}"
+    if restatement := status["restatement"]:
+        title += f"\nhours are restated from {restatement['hour']} to {restatement['until']}: publishing waits"
     grid = _grid(title, ("table", "rows", "MB", "files", "version", "published", "last hour", "age", "check"), 1, 6)
     for row in status["tables"]:
         grid.add_row(

@@ -16,7 +16,7 @@ import pytest
 
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.lake import Lake
-from spark_jobs.core.lock import writer_lock
+from spark_jobs.core.lock import current_writer, writer_lock
 
 HOLD = """
 import subprocess, sys, time
@@ -124,3 +124,11 @@ def test_the_copy_of_a_lake_says_nothing_of_who_writes_to_the_copy(lake: Lake, t
         copy = Path(shutil.copytree(Path(lake.root, "ops"), tmp_path / "copy" / "ops")).parent
         with writer_lock(Lake(str(copy)), "second", 1, "apply", wait=0):
             assert process.poll() is None and not gone(child)
+
+
+def test_who_writes_now_can_be_asked_without_getting_in_the_way(lake: Lake) -> None:
+    assert current_writer(lake) is None
+    with writer_lock(lake, "first", 1, "apply", wait=0):
+        holder = current_writer(lake)
+        assert holder is not None and (holder.run_id, holder.doing) == ("first", "apply")
+    assert current_writer(lake) is None
