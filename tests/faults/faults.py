@@ -298,7 +298,7 @@ def every_fault(worlds: Callable[[str | None], World], seed: int) -> list[Fault]
     """All of them, random ones by ``seed``. worlds: gives a world to count in, as it was after an hour."""
     chance = random.Random(seed)
     refreshed = count_effects(worlds(H0), refresh(H1))
-    restated = count_effects(worlds(H2), restate(H1))
+    restated = count_effects(worlds(H2), restate(H2))
     tidied = count_effects(worlds(H2), tidy)
     rolled = count_effects(worlds(H1), back)
     spoiled: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
@@ -317,7 +317,7 @@ def every_fault(worlds: Callable[[str | None], World], seed: int) -> list[Fault]
     }
     return [
         *deaths("refresh", "F1 K0 K1 K3 K4 K5 K6 K7 K8 K9", refresh(H1), H0, H1, refreshed),
-        *deaths("restatement", "F1 K3", restate(H1), H2, H2, restated),
+        *deaths("restatement", "F1 K3", restate(H2), H2, H2, restated),
         *deaths("maintenance", "F1 K10 K11", tidy, H2, H2, tidied),
         *deaths("roll back", "F1 K12", back, H1, H1, rolled),
         *(full_disk(number) for number in range(0, refreshed, 4)),
