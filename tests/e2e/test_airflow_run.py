@@ -1,6 +1,7 @@
 """An hour through a real Airflow: its scheduler, its API, spark-submit and all."""
 
 import ipaddress
+import json
 import os
 import secrets
 import signal
@@ -18,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from scripts.local_airflow import DAG_ID, LocalAirflow
+from scripts.local_airflow import DAG_ID, LocalAirflow, Process
 from spark_jobs.core import events, releases
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
@@ -42,6 +43,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     overrides = {"MEDALLION_LAKE": f"{folder}/lake", "MEDALLION_SOURCE": f"{folder}/source", SECRET: CANARY}
+    overrides["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] = "20"  # how soon a killed task is missed
     airflow = LocalAirflow(folder / "airflow", port, overrides)
     medallion = Path(sys.executable).with_name("medallion")
     generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "2", "--scale", "0.05")
@@ -147,7 +149,20 @@ def test_a_killed_driver_is_in_the_event_log_and_its_task_is_tried_again(airflow
     assert row["details"]["error"]
 
 
-def driver_of(run_id: str) -> int | None:
+def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: LocalAirflow, lake: Lake) -> None:
+    run = "dags/hourly_refresh/dagRuns/killed"  # its task is being tried again
+    eventually(lambda: states(airflow, run)["bronze.check"] == "success")
+    eventually(lambda: driver_of("killed", "silver"))
+    recorded = json.loads((airflow.home / "processes.json").read_text())["processes"]["scheduler"]
+    Process(**recorded).send_to_all(signal.SIGKILL)
+    assert releases.find(lake, None).hour == H0, "readers keep what they had"
+    airflow.up()
+    assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "success"))
+    assert [release.hour for release in releases.published(lake)] == [None, H0, H1]
+    assert {lake.applied_hour(feed.name) for feed in registry().feeds} == {H1}
+
+
+def driver_of(run_id: str, layer: str = "") -> int | None:
     """The JVM that runs a step of ``run_id``."""
     for folder in Path("/proc").iterdir():
         try:
@@ -155,6 +170,8 @@ def driver_of(run_id: str) -> int | None:
         except OSError:
             continue
         if words[0].endswith(b"java") and b"org.apache.spark.deploy.SparkSubmit" in words and run_id.encode() in words:
+            if layer and layer.encode() not in words:
+                continue
             return int(folder.name)
     return None
 
