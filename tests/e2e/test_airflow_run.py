@@ -154,7 +154,9 @@ def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: Local
     eventually(lambda: states(airflow, run)["bronze.check"] == "success")
     eventually(lambda: driver_of("killed", "silver"))
     recorded = json.loads((airflow.home / "processes.json").read_text())["processes"]["scheduler"]
-    Process(**recorded).send_to_all(signal.SIGKILL)
+    scheduler = Process(**recorded)
+    scheduler.send_to_all(signal.SIGKILL)
+    eventually(lambda: not scheduler.members())
     assert releases.find(lake, None).hour == H0, "readers keep what they had"
     airflow.up()
     assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "success"))
