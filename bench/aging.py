@@ -81,7 +81,7 @@ def main(hours: int, rounds: int) -> None:
     """Age two lakes, refresh copies of them in turns, and print the ratio."""
     with tempfile.TemporaryDirectory(prefix="aging-") as folder:
         root = Path(folder)
-        generate(root / "source", days=2, hours=1, scale=0.05)
+        generate(root / "source", days=2, hours=1, scale=0.05, seed=0)
         plain = Settings.from_environment()
 
         def at(name: str) -> Settings:

@@ -164,6 +164,16 @@ def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: Local
     assert {lake.applied_hour(feed.name) for feed in registry().feeds} == {H1}
 
 
+def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) -> None:
+    airflow.api.call("PATCH", "dags/daily_maintenance?update_mask=is_paused", {"is_paused": False})
+    body = {"dag_run_id": "upkeep", "logical_date": None, "conf": {"keep_hours": 0}}
+    airflow.api.call("POST", "dags/daily_maintenance/dagRuns", body)
+    assert outcome(airflow, "dags/daily_maintenance/dagRuns/upkeep") == ("success", {"maintain": "success"})
+    assert [release.hour for release in releases.published(lake)] == [H0, H1], "the newest two are kept"
+    (row,) = [row for row in events.read(lake, run_id="upkeep", event_type="maintain") if row["table_name"] is None]
+    assert row["status"] == "succeeded"
+
+
 def driver_of(run_id: str, layer: str = "") -> int | None:
     """The JVM that runs a step of ``run_id``."""
     for folder in Path("/proc").iterdir():
