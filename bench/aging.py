@@ -10,8 +10,12 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from spark_jobs.core import releases, steps
 from spark_jobs.core.console import progress_bar
@@ -34,32 +38,30 @@ def age(settings: Settings, hours: int) -> None:
     lake, tables = Lake(settings.lake), registry()
     driver = steps.Driver(settings, report=lambda _: None)
     first = parse_hour(FIRST_HOUR) - timedelta(hours=hours)
+    rows = {table.name: DeltaTable(lake.path(table.name)).to_pyarrow_table() for table in tables}
     with progress_bar() as advance:
         for number in range(hours):
             hour = format_hour(first + timedelta(hours=number))
-            _hour_of_commits(lake, tables, hour)
+            _hour_of_commits(lake, tables, rows, hour)
             if (number + 1) % UPKEEP == 0:
                 maintain(steps.Run(settings, None, f"upkeep-{number}"), driver, Retention(hours=0))
                 advance(f"{hours} hours", number + 1, hours)
 
 
-def _hour_of_commits(lake: Lake, tables: Registry, hour: str) -> None:
-    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-
+def _hour_of_commits(lake: Lake, tables: Registry, rows: Mapping[str, pa.Table], hour: str) -> None:
     log = EventLog(lake, run_id=f"aged-{hour}", hour=hour, strategy="full", attempt=1)
     versions = {}
     for table in tables:
         delta = DeltaTable(lake.path(table.name))
-        rows = delta.to_pyarrow_table()
         if isinstance(table, Feed):  # a merge: some rows move from the files that had them to a new one
             (key,) = table.keys
-            some = rows.slice(0, 20)
+            some = rows[table.name].slice(0, 20)
             ledger = CommitProperties(app_transactions=[Transaction(LEDGER, hour_number(hour))])
             merge = delta.merge(some, f"t.{key} = s.{key}", "s", "t", commit_properties=ledger)
             merge.when_matched_update_all().execute()
         else:
-            write_deltalake(delta, rows, mode="overwrite")
-        versions[table.name] = DeltaTable(lake.path(table.name)).version()
+            write_deltalake(delta, rows[table.name], mode="overwrite")
+        versions[table.name] = delta.version()
         log.add("refresh", table.layer, table.name)
         if table.layer == "gold":
             log.flush()  # about as many commits as the steps of an hour make
