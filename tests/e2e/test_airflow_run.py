@@ -12,7 +12,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +152,7 @@ def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: Local
     run = "dags/hourly_refresh/dagRuns/killed"  # its task is being tried again
     eventually(lambda: states(airflow, run)["bronze.check"] == "success")
     eventually(lambda: driver_of("killed", "silver"))
+    assert {ip for ip, _ in listening(airflow) if not ipaddress.ip_address(ip).is_loopback} == set()
     recorded = json.loads((airflow.home / "processes.json").read_text())["processes"]["scheduler"]
     scheduler = Process(**recorded)
     scheduler.send_to_all(signal.SIGKILL)
@@ -189,16 +189,16 @@ def driver_of(run_id: str, layer: str = "") -> int | None:
 
 
 def test_everything_listens_on_loopback_alone(airflow: LocalAirflow) -> None:
-    ours = {process.pid for process in psutil.process_iter() if str(airflow.home) in _environment(process)}
-    listening = [c for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.pid in ours]
-    assert airflow.port in {connection.laddr.port for connection in listening}
-    assert {ipaddress.ip_address(c.laddr.ip.removeprefix("::ffff:")).is_loopback for c in listening} == {True}
+    assert airflow.port in {port for _, port in listening(airflow)}
+    assert {ip for ip, _ in listening(airflow) if not ipaddress.ip_address(ip).is_loopback} == set()
 
 
-def _environment(process: psutil.Process) -> str:
-    with suppress(psutil.Error):
-        return process.environ().get("AIRFLOW_HOME", "")
-    return ""
+def listening(airflow: LocalAirflow) -> set[tuple[str, int]]:
+    """The addresses on which Airflow, its tasks and their drivers accept connections."""
+    recorded = json.loads((airflow.home / "processes.json").read_text())["processes"].values()
+    ours = {pid for process in recorded for pid in Process(**process).members()}
+    found = [c.laddr for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.pid in ours]
+    return {(address.ip.removeprefix("::ffff:"), address.port) for address in found}
 
 
 def test_nobody_gets_in_without_the_password(airflow: LocalAirflow) -> None:
