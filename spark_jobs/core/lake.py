@@ -147,17 +147,21 @@ class Lake:
     def version_before(self, table: str, hour: str) -> int:
         """The newest version of a Bronze table without ``hour`` and later ones.
 
-        Raises MedallionError when it is no longer kept.
+        Raises MedallionError when it is no longer kept whole: an older one would lack what came in between.
         """
         delta = self.open(self.path(table))
-        while delta is not None:
-            if (_hour_in(delta) or "") < hour and self.is_whole(table, delta.version()):
-                return delta.version()
-            try:
-                delta = self.open(self.path(table), delta.version() - 1) if delta.version() else None
-            except MedallionError:
-                break
-        raise MedallionError(f"{table} is not kept as it was before {hour}: medallion maintain removes old versions")
+        version = -1 if delta is None else delta.version()
+        try:
+            while delta is not None and version >= 0 and (_hour_in(delta) or "") >= hour:
+                version -= 1
+                delta = self.open(self.path(table), version) if version >= 0 else None
+        except MedallionError:
+            version = -1  # its log goes back no further
+        if version < 0 or not self.is_whole(table, version):
+            raise MedallionError(
+                f"{table} is not kept as it was before {hour}: medallion maintain removes old versions"
+            )
+        return version
 
     def rewind(self, table: str, hour: str) -> int:
         """Make a Bronze table what it was before ``hour``, its ledger with it, in one commit; the version it went to.
