@@ -158,14 +158,16 @@ def test_an_hour_can_be_restated_as_far_back_as_releases_are_kept(at: After) -> 
     assert differing(world, H2) == []
 
 
-def bad_line(world: World, topic: str = "orders", hour: str = H0) -> tuple[int, str]:
-    """Spoil one line of a file, as a source would; its number, and what it should have been."""
-    lines = world.change_file(topic, hour).read_text().splitlines()
-    number = next(n for n, line in enumerate(lines) if '"insert"' in line)
-    right, row = lines[number], json.loads(lines[number])
+def bad_line(world: World) -> tuple[int, str]:
+    """Spoil a line of the first hour's orders whose key no later line has; its number, and what it should have been."""
+    files = [world.change_file("orders", hour).read_text().splitlines() for hour in HOURS]
+    rows = [next(iter(json.loads(line).values())) for lines in files for line in lines]
+    last = {row["order_id"]: number for number, row in enumerate(rows)}
+    number = next(n for n in last.values() if n < len(files[0]) and '"insert"' in files[0][n])
+    right, row = files[0][number], json.loads(files[0][number])
     row["insert"]["order_total"] = "a lot"
-    lines[number] = json.dumps(row)
-    world.change_file(topic, hour).write_text("\n".join(lines) + "\n")
+    files[0][number] = json.dumps(row)
+    world.change_file("orders", H0).write_text("\n".join(files[0]) + "\n")
     return number + 1, right
 
 
