@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def main(hours: int, rounds: int) -> None:
         plain = Settings.from_environment()
 
         def at(name: str) -> Settings:
-            return Settings(str(root / name), str(root / "source"), plain.spark_master, plain.driver_memory, plain.jars)
+            return replace(plain, lake=str(root / name), source=str(root / "source"))
 
         spark = spark_session(plain)
 

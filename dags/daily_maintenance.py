@@ -4,21 +4,15 @@ Nothing that a kept release names is removed. It takes its turn with the hourly 
 the latest, and no hour waits for it longer than it takes: seconds.
 """
 
-from datetime import UTC, datetime
-
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
-from spark_jobs.airflow_tasks import EVERY_TASK, upkeep
+from spark_jobs.airflow_tasks import EVERY_DAG, upkeep
 
 with DAG(
     "daily_maintenance",
     doc_md=__doc__,
-    tags=["medallion"],
     schedule=CronDataIntervalTimetable("30 3 * * *", timezone="UTC"),
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    default_args=EVERY_TASK,
+    **EVERY_DAG,
     params={
         "keep_hours": Param(
             24,

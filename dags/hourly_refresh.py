@@ -8,24 +8,18 @@ failed task was cleared and went through, or the run was deleted. An hour that t
 skipped, with a note.
 """
 
-from datetime import UTC, datetime
-
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TaskGroup, chain
 
-from spark_jobs.airflow_tasks import EVERY_TASK, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
+from spark_jobs.airflow_tasks import EVERY_DAG, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
 from spark_jobs.core.hours import PATTERN
 from spark_jobs.core.table import LAYERS
 
 with DAG(
     "hourly_refresh",
     doc_md=f"{__doc__}{lineage()}",
-    tags=["medallion"],
     # The plain "@hourly" has intervals of no width: its runs would not know which hour they are for.
     schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),
-    catchup=False,
-    max_active_runs=1,
-    default_args=EVERY_TASK,
+    **EVERY_DAG,
     params={
         "hour": Param(
             None,

@@ -6,7 +6,7 @@ Read by every parse of the DAG file, so it imports neither pyspark nor great_exp
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,19 @@ from spark_jobs.core.table import LAYERS, Layer
 LAND = "land_changes"
 HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
 
-EVERY_TASK = {
-    "owner": "data-platform",
-    # One slot, for the lake has one writer: runs of a backfill do not count towards max_active_runs.
-    "pool": "lake_writer",
-    "retries": 2,
-    "retry_delay": timedelta(minutes=1),
-    "execution_timeout": timedelta(minutes=30),
+EVERY_DAG: dict[str, Any] = {
+    "tags": ["medallion"],
+    "start_date": datetime(2020, 1, 1, tzinfo=UTC),
+    "catchup": False,
+    "max_active_runs": 1,
+    "default_args": {
+        "owner": "data-platform",
+        # One slot, for the lake has one writer: runs of a backfill do not count towards max_active_runs.
+        "pool": "lake_writer",
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+        "execution_timeout": timedelta(minutes=30),
+    },
 }
 
 

@@ -3,10 +3,11 @@
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import click
@@ -14,7 +15,11 @@ import click
 from spark_jobs.core import releases
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import hour_range, parse_hour
+from spark_jobs.core.lake import Lake
 from spark_jobs.core.settings import Settings
+
+if TYPE_CHECKING:
+    from spark_jobs.core import steps
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -35,6 +40,13 @@ class Hour(click.ParamType[str]):
 
 
 HOUR = Hour()
+
+
+def _format(*forms: str) -> Callable[[Any], Any]:
+    return click.option("--format", "form", type=click.Choice(forms), default="table", show_default=True)
+
+
+AS_ROWS = _format("table", "json", "csv")
 
 
 @click.group(context_settings=CONTEXT)
@@ -96,12 +108,8 @@ def load() -> None:
     """Load the snapshot into Bronze, compute Silver and Gold for the first time, and publish them."""
     from spark_jobs.core import steps
 
-    settings = Settings.from_environment()
-    driver = steps.Driver(settings, report=click.echo)
-    try:
-        steps.load(steps.Run(settings, None, _run_id("load")), driver)
-    finally:
-        driver.stop()
+    with _driver() as driver:
+        steps.load(steps.Run(driver.settings, None, _run_id("load")), driver)
 
 
 @cli.command()
@@ -135,20 +143,16 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restat
     if (from_hour is None) != (to_hour is None) or (hour and from_hour):
         raise UsageError("give --hour, or --from-hour and --to-hour together, or none of them for the next in line")
     hours: list[str | None] = list(hour_range(from_hour, to_hour)) if from_hour and to_hour else [hour]
-    settings = Settings.from_environment()
-    runs = [steps.Run(settings, one, _run_id("refresh"), strategy=strategy) for one in hours]
-    driver = steps.Driver(settings, report=click.echo)
-    try:
+    with _driver() as driver:
         if restate:
-            steps.restate(steps.Run(settings, restate, _run_id("restate"), strategy=strategy), driver)
+            steps.restate(steps.Run(driver.settings, restate, _run_id("restate"), strategy=strategy), driver)
             return
+        runs = [steps.Run(driver.settings, one, _run_id("refresh"), strategy=strategy) for one in hours]
         with progress_bar(report_to=driver) as advance:
             for number, run in enumerate(runs):
                 advance(run.hour or "next hour", number, len(runs))
                 outcome = steps.refresh_hour(run, driver)
                 advance(outcome.hour or "", number + 1, len(runs))
-    finally:
-        driver.stop()
 
 
 @cli.command()
@@ -167,13 +171,9 @@ def step(name: str, hour: str | None, layer: str | None, strategy: str, run_id: 
     """
     from spark_jobs.core import steps
 
-    settings = Settings.from_environment()
-    run = steps.Run(settings, hour, run_id or _run_id(name), attempt, strategy)
-    driver = steps.Driver(settings, report=click.echo)
-    try:
+    with _driver() as driver:
+        run = steps.Run(driver.settings, hour, run_id or _run_id(name), attempt, strategy)
         steps.run_step(name, run, layer, driver)
-    finally:
-        driver.stop()
 
 
 @cli.command()
@@ -191,13 +191,12 @@ def maintain(keep_hours: int, keep_days: int) -> None:
     from spark_jobs.core.maintain import Retention
     from spark_jobs.core.maintain import maintain as work
 
-    settings = Settings.from_environment()
-    driver = steps.Driver(settings, report=click.echo)
-    work(steps.Run(settings, None, _run_id("maintain")), driver, Retention(keep_hours, keep_days))
+    with _driver() as driver:
+        work(steps.Run(driver.settings, None, _run_id("maintain")), driver, Retention(keep_hours, keep_days))
 
 
 @cli.command()
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@_format("table", "json")
 def status(form: str) -> None:
     """Show each table's rows, version, last hour, freshness and last check, and the newest release."""
     from spark_jobs.core.status import lake_status, status_table
@@ -214,7 +213,7 @@ def status(form: str) -> None:
 @click.option("--run", "run_id", help="Only this run.")
 @click.option("--strategy", help="Only this strategy.")
 @click.option("--last", default=0, help="Only the newest N rows.")
-@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@AS_ROWS
 def events(hour: str | None, run_id: str | None, strategy: str | None, last: int, form: str) -> None:
     """Show where the seconds went: one row per step and table, oldest first.
 
@@ -223,10 +222,9 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
       medallion events --format csv > timings.csv
     """
     from spark_jobs.core import events as log
-    from spark_jobs.core.lake import Lake
     from spark_jobs.core.status import events_table
 
-    rows = log.read(Lake(Settings.from_environment().lake), hour=hour, run_id=run_id, strategy=strategy)[-last:]
+    rows = log.read(_lake(), hour=hour, run_id=run_id, strategy=strategy)[-last:]
     if form == "json":
         click.echo(json.dumps(rows, indent=1, default=str))
     elif form == "csv":
@@ -242,7 +240,7 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
 @cli.command()
 @click.argument("sql", metavar="SELECT")
 @click.option("--release", "number", type=int, help="Read this release.  [default: the newest]")
-@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@AS_ROWS
 def query(sql: str, number: int | None, form: str) -> None:
     """Run one SELECT over a published release, whole and without a JVM, in the SQL of DuckDB.
 
@@ -250,10 +248,9 @@ def query(sql: str, number: int | None, form: str) -> None:
       medallion query "SELECT * FROM gold_order_status_summary"
       medallion query --format csv "SELECT * FROM gold_weekly_revenue_trend" > weeks.csv
     """
-    from spark_jobs.core.lake import Lake
     from spark_jobs.core.query import open_release, select
 
-    lake = Lake(Settings.from_environment().lake)
+    lake = _lake()
     with open_release(lake, releases.find(lake, number)) as connection:
         cursor = select(connection, sql)
         names = [name for name, *_ in cursor.description or ()]
@@ -267,24 +264,22 @@ def release() -> None:
 
 
 @release.command("list")
-@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@AS_ROWS
 def list_releases(form: str) -> None:
     """The releases that are kept, newest last."""
-    from spark_jobs.core.lake import Lake
 
     names = ["release", "hour", "published_at", "strategy", "run_id"]
-    kept = releases.published(Lake(Settings.from_environment().lake))
+    kept = releases.published(_lake())
     _show(names, ((r.release_id, r.hour, r.published_at, r.strategy, r.run_id) for r in kept), form)
 
 
 @release.command("show")
 @click.argument("number", metavar="[RELEASE]", type=int, required=False)
-@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@AS_ROWS
 def show_release(number: int | None, form: str) -> None:
     """The tables of a release, the newest by default: version, rows and files of each."""
-    from spark_jobs.core.lake import Lake
 
-    lake = Lake(Settings.from_environment().lake)
+    lake = _lake()
     found = releases.find(lake, number)
     states = ((table, lake.state(table, version)) for table, version in found.versions.items())
     rows = ((table, s.version, s.rows, s.files, s.bytes, lake.path(table)) for table, s in states if s)
@@ -296,14 +291,13 @@ def show_release(number: int | None, form: str) -> None:
 @click.argument("new", metavar="B", type=int)
 @click.option("--table", help="Show the differing rows of this table, - as in A and + as in B.")
 @click.option("--limit", default=20, show_default=True, help="With --table: at most so many rows.")
-@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@AS_ROWS
 def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) -> None:
     """Rows that were added, removed and changed from release A to release B, per table."""
-    from spark_jobs.core.lake import Lake
     from spark_jobs.core.query import diff, diff_rows
     from spark_jobs.core.registry import registry
 
-    lake = Lake(Settings.from_environment().lake)
+    lake = _lake()
     a, b = releases.find(lake, old), releases.find(lake, new)
     if table is not None:
         _show(*diff_rows(lake, a, b, registry()[table], limit), form)
@@ -322,8 +316,8 @@ def rollback_release(number: int | None) -> None:
     """
     from spark_jobs.core import steps
 
-    settings = Settings.from_environment()
-    steps.rollback(steps.Run(settings, None, _run_id("rollback")), steps.Driver(settings, report=click.echo), number)
+    with _driver() as driver:
+        steps.rollback(steps.Run(driver.settings, None, _run_id("rollback")), driver, number)
 
 
 @cli.group()
@@ -332,16 +326,15 @@ def quarantine() -> None:
 
 
 @quarantine.command("list")
-@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@AS_ROWS
 def list_quarantine(form: str) -> None:
     """How many lines of which feed and hour are kept back, and why."""
     from collections import Counter
 
-    from spark_jobs.core.lake import Lake
     from spark_jobs.core.quarantine import rejected
     from spark_jobs.core.registry import registry
 
-    lake = Lake(Settings.from_environment().lake)
+    lake = _lake()
     found = Counter((feed.topic, row.hour, row.reason) for feed in registry().feeds for row in rejected(lake, feed))
     _show(["feed", "hour", "reason", "lines"], [(*key, count) for key, count in sorted(found.items())], form)
 
@@ -349,14 +342,13 @@ def list_quarantine(form: str) -> None:
 @quarantine.command("show")
 @click.argument("feed")
 @click.option("--hour", type=HOUR, help="Only this hour.")
-@click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True)
+@AS_ROWS
 def show_quarantine(feed: str, hour: str | None, form: str) -> None:
     """The lines of FEED as they came, with file, line number and reason."""
-    from spark_jobs.core.lake import Lake
     from spark_jobs.core.quarantine import feed_of, rejected
     from spark_jobs.core.registry import registry
 
-    rows = rejected(Lake(Settings.from_environment().lake), feed_of(registry().feeds, feed), hour)
+    rows = rejected(_lake(), feed_of(registry().feeds, feed), hour)
     _show(["hour", "file", "line_number", "reason", "raw"], [tuple(vars(row).values())[:5] for row in rows], form)
 
 
@@ -377,13 +369,9 @@ def replay_quarantine(feed: str, hour: str, file: Path | None) -> None:
     from spark_jobs.core import steps
     from spark_jobs.core.quarantine import read_mended
 
-    settings = Settings.from_environment()
-    driver = steps.Driver(settings, report=click.echo)
-    try:
-        lines = read_mended(file) if file else None
-        steps.replay(steps.Run(settings, hour, _run_id("replay")), driver, feed, lines)
-    finally:
-        driver.stop()
+    lines = read_mended(file) if file else None
+    with _driver() as driver:
+        steps.replay(steps.Run(driver.settings, hour, _run_id("replay")), driver, feed, lines)
 
 
 def main() -> None:
@@ -404,6 +392,22 @@ def run(command: Callable[..., Any]) -> int:
     except MedallionError as error:
         return _fail(str(error), error.exit_code)
     return 0
+
+
+def _lake() -> Lake:
+    return Lake(Settings.from_environment().lake)
+
+
+@contextmanager
+def _driver() -> Iterator["steps.Driver"]:
+    """What one command works with; its Spark session, if it started one, ends with it."""
+    from spark_jobs.core import steps
+
+    driver = steps.Driver(Settings.from_environment(), report=click.echo)
+    try:
+        yield driver
+    finally:
+        driver.stop()
 
 
 def _fail(message: str, code: int) -> int:

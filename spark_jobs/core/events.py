@@ -182,6 +182,15 @@ def read(lake: Lake, **equal: str | None) -> list[dict[str, Any]]:
     return rows
 
 
+def read_if_whole(lake: Lake, **equal: str | None) -> list[dict[str, Any]] | None:
+    """As read; None where the event log is damaged, which must not stop a refresh."""
+    try:
+        return read(lake, **equal)
+    except Exception as error:  # whatever is wrong with it
+        print(f"medallion: the event log cannot be read: {error}", file=sys.stderr)
+        return None
+
+
 def close_lost_step(
     settings: Settings, *, run_id: str, attempt: int, step: str, layer: str | None, hour: str | None, error: str
 ) -> bool:

@@ -30,6 +30,11 @@ def format_hour(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(_FORMAT)
 
 
+def hour_or_snapshot(hour: str | None) -> str:
+    """How a message names ``hour``: None stands for the snapshot, which lies before the first hour."""
+    return f"hour {hour}" if hour else "the snapshot"
+
+
 def hour_number(hour: str) -> int:
     """Whole hours since 1970-01-01T00 UTC: the transaction version under which Bronze records an hour."""
     return int((parse_hour(hour) - _EPOCH) / ONE_HOUR)

@@ -14,9 +14,8 @@ from urllib.parse import unquote
 
 from expectations import reports
 from spark_jobs.core import releases
-from spark_jobs.core.events import EventLog
 from spark_jobs.core.lake import Lake, state_of
-from spark_jobs.core.steps import Driver, Outcome, Run, flushed
+from spark_jobs.core.steps import Driver, Outcome, Run
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -38,9 +37,8 @@ class Retention:
 def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
     """Do all of it, as the lake's one writer: one row per table in the event log."""
     lake = driver.lake
-    with driver.writing(run, "maintain"):
-        log = EventLog(lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
-        with flushed(log), log.timed("maintain", cpu=driver.cpu) as whole:
+    with driver.recording(run, "maintain") as log:
+        with log.timed("maintain", cpu=driver.cpu) as whole:
             whole.engine = "delta-rs"
             kept = _keep_releases(lake, keep)
             merged = removed = 0

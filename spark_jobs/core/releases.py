@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core.errors import MedallionError, UsageError
+from spark_jobs.core.hours import hour_or_snapshot
 from spark_jobs.core.lake import Lake
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def publish(
     release = Release(number, hour, run_id, strategy, datetime.now(UTC), dict(sorted(versions.items())))
     row = vars(release) | {"versions": list(release.versions.items())}
     overtaken = MedallionError(
-        f"another run published while hour {hour or 'of the snapshot'} was on its way: nothing of run {run_id} is"
+        f"another run published while {hour_or_snapshot(hour)} was on its way: nothing of run {run_id} is"
         " published; run medallion status to see what is"
     )
     if (newest.release_id if newest else None) != (after.release_id if after else None):

@@ -1,13 +1,13 @@
 """What the lake holds now, read from its logs alone: no Spark session, about a second."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import events, ledger, releases
-from spark_jobs.core.hours import ONE_HOUR, parse_hour
+from spark_jobs.core.hours import ONE_HOUR, hour_or_snapshot, parse_hour
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.lock import current_writer
 from spark_jobs.core.registry import registry
@@ -63,14 +63,16 @@ def status_table(status: Mapping[str, Any]) -> "RichTable":
     release = status["release"]
     title = f"lake {status['lake']}: nothing published, run medallion load"
     if release:
-        what = f"hour {release['hour']}" if release["hour"] else "the snapshot"
         when = f"{release['published_at']:%Y-%m-%d %H:%M:%S} UTC"
-        title = f"lake {status['lake']}: release {release['release_id']} of {what}, published {when}"
+        what = f"release {release['release_id']} of {hour_or_snapshot(release['hour'])}"
+        title = f"lake {status['lake']}: {what}, published {when}"
     if status["writer"]:
         title += f"\nbeing written by {status['writer']}"
     if restatement := status["restatement"]:
         title += f"\nhours are restated from {restatement['hour']} to {restatement['until']}: publishing waits"
-    grid = _grid(title, ("table", "rows", "MB", "files", "version", "published", "last hour", "age", "check"), 1, 6)
+    grid = _grid(
+        title, ("table", "rows", "MB", "files", "version", "published", "last hour", "age", "check"), range(1, 6)
+    )
     for row in status["tables"]:
         grid.add_row(
             row["table"],
@@ -91,7 +93,7 @@ def events_table(rows: Sequence[Mapping[str, Any]]) -> "RichTable":
     from rich.markup import escape
 
     names = ("ended (UTC)", "hour", "step", "table", "seconds", "CPU s", "rows in", "rows out", "MB out")
-    grid = _grid(None, (*names, "status", "note"), 4, 9)
+    grid = _grid(None, (*names, "status", "note"), range(4, 9))
     for row in rows:
         details = row["details"]
         grid.add_row(
@@ -112,17 +114,16 @@ def events_table(rows: Sequence[Mapping[str, Any]]) -> "RichTable":
 
 def rows_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> "RichTable":
     """Rows of any query for a person to read: numbers to the right, a null as a dash."""
-    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
-    from rich.table import Table as RichTable
 
     kept = [*rows]
-    grid = RichTable(
-        box=SIMPLE_HEAD, pad_edge=False, caption=f"{len(kept):,} row{'s'[: len(kept) != 1]}", caption_justify="left"
-    )
-    for position, name in enumerate(names):
-        is_number = any(isinstance(row[position], int | float | Decimal) for row in kept)
-        grid.add_column(escape(name), justify="right" if is_number else "left")
+    numbers = {
+        position
+        for position in range(len(names))
+        if any(isinstance(row[position], int | float | Decimal) for row in kept)
+    }
+    grid = _grid(None, [escape(name) for name in names], numbers, wrap=True)
+    grid.caption = "1 row" if len(kept) == 1 else f"{len(kept):,} rows"
     for row in kept:
         grid.add_row(*("-" if value is None else escape(_text(value)) for value in row))
     return grid
@@ -134,14 +135,21 @@ def _text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def _grid(title: str | None, names: Sequence[str], first_number: int, last_number: int) -> "RichTable":
+def _grid(title: str | None, names: Sequence[str], numbers: Container[int], *, wrap: bool = False) -> "RichTable":
+    """An empty table; numbers: the positions of the columns whose values are set to the right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as RichTable
 
-    grid = RichTable(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    grid = RichTable(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
     for position, name in enumerate(names):
-        is_number = first_number <= position < last_number
-        grid.add_column(name, justify="right" if is_number else "left", no_wrap=True)
+        grid.add_column(name, justify="right" if position in numbers else "left", no_wrap=not wrap)
     return grid
 
 

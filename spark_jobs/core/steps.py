@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.core import bronze, events, ledger, quarantine, releases
 from spark_jobs.core.errors import CheckFailed, MedallionError, UsageError
 from spark_jobs.core.events import Event, EventLog
-from spark_jobs.core.hours import parse_hour
+from spark_jobs.core.hours import hour_or_snapshot, parse_hour
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.lock import WriterLock, writer_lock
 from spark_jobs.core.refresh import refresh_full, side_by_side
@@ -95,6 +95,16 @@ class Driver:
             finally:
                 self._lock = None
 
+    @contextmanager
+    def recording(self, run: "Run", doing: str) -> Iterator[EventLog]:
+        """As ``writing``; yields the event log of the block, which is appended to the table however the block ends."""
+        with self.writing(run, doing):
+            log = EventLog(self.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
+            try:
+                yield log
+            finally:
+                log.flush()
+
     @cached_property
     def _session(self) -> "SparkSession":
         spark = spark_session(self.settings)
@@ -138,10 +148,8 @@ def run_step(name: str, run: Run, layer: str | None = None, driver: Driver | Non
     if layers and layer not in layers:
         raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
     driver = driver or Driver(run.settings)
-    with driver.writing(run, f"{name} {layer or ''}".strip()):
-        log = EventLog(driver.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
-        with flushed(log):
-            return work(driver, run, log, layer)
+    with driver.recording(run, f"{name} {layer or ''}".strip()) as log:
+        return work(driver, run, log, layer)
 
 
 def refresh_hour(run: Run, driver: Driver) -> Outcome:
@@ -150,19 +158,19 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
     Errors as for run_step. An hour that is published already is skipped.
     """
     with driver.writing(run, "refresh"):
-        return _refresh_hour(run, driver)
+        landed = run_step("land", run, driver=driver)
+        if landed.status == "skipped":
+            return landed
+        run = replace(run, hour=landed.hour)
+        run_step("apply", run, driver=driver)
+        return _onward(run, driver)
 
 
-def _refresh_hour(run: Run, driver: Driver) -> Outcome:
-    outcome = run_step("land", run, driver=driver)
-    if outcome.status == "skipped":
-        return outcome
-    run = replace(run, hour=outcome.hour)
+def _onward(run: Run, driver: Driver) -> Outcome:
+    """From Bronze that is at ``run.hour`` to its release."""
     warned = False
     for layer in LAYERS:
-        if layer == "bronze":
-            run_step("apply", run, driver=driver)
-        else:
+        if layer != "bronze":
             run_step("refresh", run, layer, driver)
         warned |= run_step("check", run, layer, driver).status == "warned"
     outcome = run_step("publish", run, driver=driver)
@@ -174,31 +182,28 @@ def load(run: Run, driver: Driver) -> Outcome:
 
     Raises UsageError when the lake has been loaded already, MedallionError when the snapshot cannot be used.
     """
-    with driver.writing(run, "load"):
-        return _load(run, driver)
-
-
-def _load(run: Run, driver: Driver) -> Outcome:
     lake = driver.lake
-    if releases.latest(lake) is not None:
-        raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
-    log = EventLog(lake, run_id=run.run_id, hour=None, strategy=run.strategy, attempt=run.attempt)
-    with flushed(log):
-        source = open_source(run.settings)
-        snapshots = {feed.name: bronze.snapshot_folder(source, feed, lake) for feed in driver.tables.feeds}
-        spark = driver.spark(log)
-        with _layer_event(driver, log, "apply", "bronze") as event:
-            for feed in driver.tables.feeds:
-                with log.timed("apply", "bronze", feed.name, cpu=driver.cpu) as one:
-                    bronze.load_feed(spark, lake, feed, snapshots[feed.name])
-                    _fill_from_state(one, lake, feed.name)
-                driver.report(f"bronze  {feed.name}  {one.rows_out:,} rows  {one.seconds:.1f} s")
-                event.rows_out = (event.rows_out or 0) + (one.rows_out or 0)
-        _check(driver, run, log, "bronze")
-        for layer in LAYERS[1:]:
-            _refresh(driver, run, log, layer)
-            _check(driver, run, log, layer)
-        return _publish(driver, run, log, None)
+    with driver.writing(run, "load"):
+        if releases.latest(lake) is not None:
+            raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
+        with driver.recording(run, "load") as log:
+            _load_bronze(driver, run, log)
+        return _onward(run, driver)
+
+
+def _load_bronze(driver: Driver, run: Run, log: EventLog) -> None:
+    lake, source = driver.lake, open_source(run.settings)
+    snapshots = {feed.name: bronze.snapshot_folder(source, feed, lake) for feed in driver.tables.feeds}
+    spark = driver.spark(log)
+    with log.timed("apply", "bronze", cpu=driver.cpu) as event:
+        for feed in driver.tables.feeds:
+            with log.timed("apply", "bronze", feed.name, cpu=driver.cpu) as one:
+                bronze.load_feed(spark, lake, feed, snapshots[feed.name])
+                if state := lake.state(feed.name):
+                    one.rows_in = one.rows_out = state.rows
+                    one.bytes_out = state.bytes
+            driver.report(f"bronze  {feed.name}  {one.rows_out:,} rows  {one.seconds:.1f} s")
+            event.rows_out = (event.rows_out or 0) + (one.rows_out or 0)
 
 
 def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
@@ -207,29 +212,24 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     Raises UsageError when there is no such release, MedallionError when files of it are gone.
     """
     lake = driver.lake
-    with driver.writing(run, "rollback"):
-        log = EventLog(lake, run_id=run.run_id, hour=None, strategy=run.strategy, attempt=run.attempt)
-        with flushed(log), log.timed("publish", cpu=driver.cpu) as event:
-            newest = releases.find(lake, None)
-            target = releases.find(lake, newest.release_id - 1 if number is None else number)
-            if target.release_id == newest.release_id:
-                raise UsageError(f"release {target.release_id} is the newest already: nothing to roll back")
-            if gone := [table for table, version in target.versions.items() if not lake.is_whole(table, version)]:
-                raise MedallionError(
-                    f"release {target.release_id} cannot come back: files of {', '.join(gone)} are gone"
-                )
-            log.hour = target.hour
-            done = releases.publish(
-                lake,
-                after=newest,
-                hour=target.hour,
-                run_id=run.run_id,
-                strategy=target.strategy,
-                versions=target.versions,
-            )
-            event.details = {"release_id": done.release_id, "rolled_back_to": target.release_id}
-    what = f"hour {target.hour}" if target.hour else "the snapshot"
-    message = f"release {done.release_id} is release {target.release_id} again, of {what}"
+    with driver.recording(run, "rollback") as log, log.timed("publish", cpu=driver.cpu) as event:
+        newest = releases.find(lake, None)
+        target = releases.find(lake, newest.release_id - 1 if number is None else number)
+        if target.release_id == newest.release_id:
+            raise UsageError(f"release {target.release_id} is the newest already: nothing to roll back")
+        if gone := [table for table, version in target.versions.items() if not lake.is_whole(table, version)]:
+            raise MedallionError(f"release {target.release_id} cannot come back: files of {', '.join(gone)} are gone")
+        log.hour = target.hour
+        done = releases.publish(
+            lake,
+            after=newest,
+            hour=target.hour,
+            run_id=run.run_id,
+            strategy=target.strategy,
+            versions=target.versions,
+        )
+        event.details = {"release_id": done.release_id, "rolled_back_to": target.release_id}
+    message = f"release {done.release_id} is release {target.release_id} again, of {hour_or_snapshot(target.hour)}"
     return _told(driver, Outcome("succeeded", message, target.hour))
 
 
@@ -258,7 +258,7 @@ def restate(run: Run, driver: Driver) -> Outcome:
         former = ledger.read_restatement(lake)
         until = max(applied or "", former.until if former else "")
         if hour > until:
-            raise UsageError(f"hour {hour} is after {until or 'the snapshot'}, the last one: run medallion refresh")
+            raise UsageError(f"hour {hour} is after {hour_or_snapshot(until)}, the last one: run medallion refresh")
         for feed in driver.tables.feeds:
             lake.version_before(feed.name, hour)  # all of them or none
         ledger.write_restatement(lake, ledger.Restatement(hour, until))
@@ -268,12 +268,7 @@ def restate(run: Run, driver: Driver) -> Outcome:
             run_step("apply", replace(run, hour=landed.hour), driver=driver)
             if str(landed.hour) >= until:
                 break
-        run = replace(run, hour=until)
-        run_step("check", run, "bronze", driver)
-        for layer in LAYERS[1:]:
-            run_step("refresh", run, layer, driver)
-            run_step("check", run, layer, driver)
-        outcome = run_step("publish", run, driver=driver)
+        outcome = _onward(replace(run, hour=until), driver)
     after = releases.latest(lake)
     if before is not None and after is not None:
         from spark_jobs.core.query import diff
@@ -325,7 +320,8 @@ def _land(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
 
 def _recover_publish_row(lake: Lake, log: EventLog, release: releases.Release) -> None:
     """Add the event of a release whose process ended between the two."""
-    if any(row["status"] == "succeeded" for row in events.read(lake, run_id=release.run_id, event_type="publish")):
+    rows = events.read_if_whole(lake, run_id=release.run_id, event_type="publish")
+    if rows is None or any(row["status"] == "succeeded" for row in rows):
         return
     details = {"release_id": release.release_id, "versions": dict(release.versions), "note": _RECOVERED}
     mine = {"run_id": release.run_id, "hour": release.hour, "started_at": release.published_at}
@@ -351,19 +347,19 @@ def _rewound(driver: Driver) -> ledger.Restatement | None:
 def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     hour, feeds = run.required_hour, driver.tables.feeds
     spark = driver.spark(log)
-    with _layer_event(driver, log, "apply", "bronze") as event:
+    with log.timed("apply", "bronze", cpu=driver.cpu) as event:
         decoded = bronze.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
         for feed in feeds:
             if feed.name in decoded:
                 quarantine.keep(driver.lake, feed, hour, run.run_id, decoded[feed.name])
 
-        rows = events.read(driver.lake, hour=hour, event_type="apply")
-        reported = {row["table_name"] for row in rows if row["status"] in {"succeeded", "warned"}}
+        rows = events.read_if_whole(driver.lake, hour=hour, event_type="apply")
+        reported = {row["table_name"] for row in rows or [] if row["status"] in {"succeeded", "warned"}}
 
         def work(feed: Feed) -> bronze.Applied | None:
             with log.timed("apply", "bronze", feed.name) as one:
                 done = bronze.apply_feed(spark, driver.lake, feed, hour, decoded.get(feed.name))
-                if done is None and feed.name not in reported:
+                if done is None and rows is not None and feed.name not in reported:
                     done = bronze.applied_before(driver.lake, feed, decoded.get(feed.name))
                     one.details["note"] = _RECOVERED
                 _fill_applied(one, done)
@@ -393,7 +389,7 @@ def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outc
     _require_bronze_at(driver, run.hour)
     spark = driver.spark(log)
     tables = driver.tables.queries(chosen)
-    with _layer_event(driver, log, "refresh", chosen) as event:
+    with log.timed("refresh", chosen, cpu=driver.cpu) as event:
         event.rows_in = event.rows_out = event.bytes_out = 0
 
         def work(table: Table) -> None:
@@ -472,8 +468,8 @@ def _publish(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
         )
         event.details = {"release_id": release.release_id, "versions": versions}
         ledger.end_restatement(driver.lake)
-    what = f"hour {run.hour}" if run.hour else "the snapshot"
-    return _told(driver, Outcome("succeeded", f"published {what} as release {release.release_id}", run.hour))
+    message = f"published {hour_or_snapshot(run.hour)} as release {release.release_id}"
+    return _told(driver, Outcome("succeeded", message, run.hour))
 
 
 def _require_bronze_at(driver: Driver, hour: str | None) -> None:
@@ -481,8 +477,8 @@ def _require_bronze_at(driver: Driver, hour: str | None) -> None:
     applied = ledger.applied_hour(driver.lake, driver.tables)
     if applied != hour:
         raise MedallionError(
-            f"Bronze is at {applied or 'the snapshot'}, not at {hour or 'the snapshot'}: another run went on, or this"
-            " hour was not applied; run medallion refresh to go on from there"
+            f"Bronze is at {hour_or_snapshot(applied)}, not at {hour_or_snapshot(hour)}: another run went on, or that"
+            " was not applied; run medallion refresh to go on from there"
         )
 
 
@@ -515,30 +511,9 @@ _STEPS: dict[str, tuple[_Work, tuple[str, ...]]] = {
 }
 
 
-@contextmanager
-def flushed(log: EventLog) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        log.flush()
-
-
-@contextmanager
-def _layer_event(driver: Driver, log: EventLog, event_type: str, layer: Layer) -> Iterator[Event]:
-    """The event of a whole layer, which has the process to itself and so knows its CPU seconds."""
-    with log.timed(event_type, layer, cpu=driver.cpu) as event:
-        yield event
-
-
 def _told(driver: Driver, outcome: Outcome) -> Outcome:
     driver.report(outcome.message)
     return outcome
-
-
-def _fill_from_state(event: Event, lake: Lake, table: str) -> None:
-    if state := lake.state(table):
-        event.rows_in = event.rows_out = state.rows
-        event.bytes_out = state.bytes
 
 
 def _fill_applied(event: Event, done: bronze.Applied | None) -> None:

@@ -3,6 +3,7 @@
 import errno
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -277,21 +278,28 @@ def broken_check() -> Fault:
     return Fault("a check breaks down", "F19", H0, H1, strike)
 
 
-def no_event_log() -> Fault:
-    """The event log cannot be written while an hour is refreshed."""
+def no_event_log(name: str, spoil: Callable[[Path], object]) -> Fault:
+    """The event log can be neither written nor, perhaps, read while an hour is refreshed; then it is as it was."""
 
     def strike(world: World) -> str:
         path = Path(world.lake.ops("event_log"))
-        path.rename(path.with_name("aside"))
-        path.write_text("no folder")
+        aside = path.rename(path.with_name("aside"))
+        spoil(path)
         world.refresh(H1, "struck")
-        path.unlink()
-        path.with_name("aside").rename(path)
+        world.refresh(H1, "again")
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        aside.rename(path)
         world.refresh(H2, "next")
         waiting = list(path.parent.glob("*.waiting"))
         return f"{len(waiting)} rows still wait"
 
-    return Fault("the event log cannot be written", "F23", H0, H2, strike)
+    return Fault(f"the event log {name}", "F23", H0, H2, strike)
+
+
+def _damaged_log(path: Path) -> None:
+    log = path / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("{")
 
 
 def every_fault(worlds: Callable[[str | None], World], seed: int) -> list[Fault]:
@@ -331,7 +339,8 @@ def every_fault(worlds: Callable[[str | None], World], seed: int) -> list[Fault]
         *(two_at_once(chance.uniform(0, 10)) for _ in range(2)),
         *(delivered(f"a file {name}", ids, spoil) for name, (ids, spoil) in spoiled.items()),
         *(out_of_order(hour) for hour in (H0, H2, "2025-11-29T00", "2026-01-01T00")),
-        no_event_log(),
+        no_event_log("cannot be written", lambda path: path.write_text("no folder")),
+        no_event_log("is damaged", _damaged_log),
         *(other_zone(zone) for zone in ("America/New_York", "Asia/Kathmandu")),
         broken_check(),
     ]

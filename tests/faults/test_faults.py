@@ -22,7 +22,7 @@ KINDS = {
     "a file cut off": 1,
     "a file with": 2,
     "hour": 1,
-    "the event log": 1,
+    "the event log": 2,
 }
 
 
