@@ -12,7 +12,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TaskGroup, chain
 
 from spark_jobs.airflow_tasks import EVERY_DAG, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
 from spark_jobs.core.hours import PATTERN
-from spark_jobs.core.table import LAYERS
+from spark_jobs.core.table import LAYERS, STRATEGIES
 
 with DAG(
     "hourly_refresh",
@@ -31,9 +31,12 @@ with DAG(
         ),
         "strategy": Param(
             "full",
-            enum=["full"],
+            enum=list(STRATEGIES),
             title="Strategy",
-            description="full: Silver and Gold are recomputed from Bronze.",
+            description=(
+                "full: Silver and Gold are recomputed from Bronze. incremental: what the hour's changes touch is."
+                " Both give the same rows, and may take turns."
+            ),
         ),
     },
 ) as dag:

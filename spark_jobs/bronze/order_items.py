@@ -15,4 +15,5 @@ TABLE = Feed(
         ingested_at TIMESTAMP NOT NULL
     """,
     expect=(not_empty(),),
+    pruned_by=("order_id",),
 )

@@ -117,7 +117,12 @@ def load() -> None:
 @click.option("--from-hour", type=HOUR, help="With --to-hour: refresh a range, in order, both ends included.")
 @click.option("--to-hour", type=HOUR, help="The last hour of the range.")
 @click.option("--restate", type=HOUR, help="Go back to before this hour and apply it and all later ones anew.")
-@click.option("--strategy", default="full", show_default=True, help="How Silver and Gold are refreshed: full.")
+@click.option(
+    "--strategy",
+    default="full",
+    show_default=True,
+    help="How Silver and Gold are refreshed: full recomputes them, incremental touches what changed.",
+)
 def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restate: str | None, strategy: str) -> None:
     """Land, apply, refresh, check and publish an hour of changes, in one Spark session and without Airflow.
 

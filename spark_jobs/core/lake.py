@@ -1,5 +1,6 @@
 """The lake without a JVM: where tables lie, and what their Delta logs say."""
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -8,6 +9,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from spark_jobs.core.changes import changes
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import hour_from_number, hour_number
 
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
-_UPKEEP = {"OPTIMIZE", "VACUUM START", "VACUUM END"}
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,10 @@ class Lake:
     def ops(self, table: str) -> str:
         """The folder of an operations table: event_log or releases."""
         return f"{self.root}/ops/{table}"
+
+    def kept(self, table: str, part: str) -> str:
+        """The folder of the sums that an incremental refresh keeps for one part of a table's query."""
+        return f"{self.root}/ops/kept/{table}.{part}"
 
     def quarantine(self, topic: str) -> str:
         """The folder of the rows rejected from a feed."""
@@ -131,13 +136,20 @@ class Lake:
         history = delta.history(1) if delta is not None else []
         return dict(history[0]) if history else {}
 
+    def origin(self, path: str) -> dict[str, Any]:
+        """What the newest commit that says so tells of the rows of a table: hour, run, strategy, query, inputs.
+
+        Empty where there is none. Upkeep commits after it, which say nothing.
+        """
+        delta = self.open(path)
+        for commit in delta.history() if delta is not None else ():
+            if told := json.loads(commit.get("userMetadata") or "{}"):
+                return dict(told)
+        return {}
+
     def same_rows(self, table: str, version: int | None, newest: int) -> bool:
         """Whether every commit after ``version`` up to the ``newest`` only moved rows or removed old files."""
-        if version is None or version > newest:
-            return False
-        delta = self.open(self.path(table))
-        since = delta.history(newest - version) if delta is not None and version < newest else []
-        return all(commit["operation"] in _UPKEEP for commit in since)
+        return version is not None and not changes(self.path(table), version, newest)
 
     def applied_hour(self, table: str) -> str | None:
         """The last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""

@@ -77,6 +77,7 @@ def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
     yield from ((table.name, lake.path(table.name)) for table in driver.tables)
     yield from ((f"quarantine_{feed.topic}", lake.quarantine(feed.topic)) for feed in driver.tables.feeds)
     yield from ((name, lake.ops(name)) for name in ("event_log", "releases"))
+    yield from ((path.name, str(path)) for path in sorted(Path(lake.ops("kept")).glob("*.*")))
 
 
 def _keep_table(lake: Lake, path: str, named: Collection[int], keep: Retention) -> dict[str, int]:

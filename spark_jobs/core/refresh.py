@@ -1,4 +1,4 @@
-"""Refreshing a layer: every table recomputed from its inputs and written once, in dependency order."""
+"""Refreshing a layer in full: every table recomputed from its inputs and written once, in dependency order."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core.bronze import in_parallel
+from spark_jobs.core.bronze import ROWS_PER_FILE, in_parallel
 from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.lake import Lake
+from spark_jobs.core.lake import Lake, TableState
 from spark_jobs.core.session import TABLE_PROPERTIES, explained
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import ByKey, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """One table as written: rows and bytes from the commit, and the version it made.
+    """One table as written: rows and bytes of the commit, and the version it made.
 
-    note: what a person should know of it; none as a rule.
+    strategy: what was really done, ``full`` or ``incremental``; how: in which way. note: why so, where that is not
+    plain. warning: what a person should know of it; none as a rule.
     """
 
     rows_in: int
@@ -29,40 +30,71 @@ class Written:
     bytes_out: int
     version: int
     inputs: Mapping[str, int]
+    strategy: str = "full"
+    how: str = "recomputed"
     note: str | None = None
+    warning: str | None = None
 
 
 def refresh_full(spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
-    """Recompute ``table`` from its inputs' current versions and overwrite it in one commit.
+    """Recompute ``table`` from its inputs' current versions and overwrite it in one commit."""
+    inputs = input_states(lake, table)
+    warning = _make_way(spark, lake, table)
+    with explained(f"{table.name} could not be computed"):
+        rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
+        if isinstance(table.incremental, ByKey) and lake.version(table.name) is None:
+            # Laid out by the key, so that a change touches few files; hourly full refreshes do not pay for it.
+            size = max((state.rows for state in inputs.values()), default=0)
+            column = table.incremental.column
+            rows = rows.repartitionByRange(1 + size // ROWS_PER_FILE, column).sortWithinPartitions(column)
+        (
+            rows.write.format("delta")
+            .mode("overwrite")
+            .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(pruned_by(table))})
+            .option("overwriteSchema", "true")
+            .option("userMetadata", told(table, hour, run_id, "full", inputs))
+            .save(lake.path(table.name))
+        )
+    state = lake.state(table.name)
+    assert state is not None, f"{table.name} was just written"
+    rows_in = sum(s.rows for s in inputs.values())
+    return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), warning=warning)
 
-    The commit's user metadata names hour, run and the input versions it consumed.
-    """
+
+def input_states(lake: Lake, table: Table) -> dict[str, TableState]:
+    """The current state of each input. Raises MedallionError when one has not been written."""
     inputs = {}
     for name in table.inputs:
         state = lake.state(name)
         if state is None:
             raise MedallionError(f"{table.name} reads {name}, which has not been written: refresh its layer first")
         inputs[name] = state
-    frames: dict[str, Any] = {
+    return inputs
+
+
+def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
+    """Their versions."""
+    return {name: state.version for name, state in inputs.items()}
+
+
+def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState]) -> dict[str, Any]:
+    """A frame for each input, at exactly the version of its state."""
+    return {
         name: spark.read.format("delta").option("versionAsOf", state.version).load(lake.path(name))
         for name, state in inputs.items()
     }
-    versions = {name: state.version for name, state in inputs.items()}
-    metadata = {"hour": hour, "run_id": run_id, "strategy": "full", "inputs": versions}
-    note = _make_way(spark, lake, table)
-    with explained(f"{table.name} could not be computed"):
-        (
-            spark.sql(table.query, **frames)
-            .write.format("delta")
-            .mode("overwrite")
-            .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(table.keys)})
-            .option("overwriteSchema", "true")
-            .option("userMetadata", json.dumps(metadata))
-            .save(lake.path(table.name))
-        )
-    state = lake.state(table.name)
-    assert state is not None, f"{table.name} was just written"
-    return Written(sum(s.rows for s in inputs.values()), state.rows, state.bytes, state.version, versions, note)
+
+
+def told(table: Table, hour: str | None, run_id: str, strategy: str, inputs: Mapping[str, TableState]) -> str:
+    """What a commit tells of the rows it leaves: hour, run, query and the versions of the inputs they follow from."""
+    known = {"hour": hour, "run_id": run_id, "strategy": strategy, "query": table.fingerprint}
+    return json.dumps(known | {"inputs": versions_of(inputs)})
+
+
+def pruned_by(table: Table) -> tuple[str, ...]:
+    """The columns that files are told apart by: those in which a reader looks for few values."""
+    column = (table.incremental.column,) if isinstance(table.incremental, ByKey) else ()
+    return tuple(dict.fromkeys((*table.keys, *column, *table.pruned_by)))
 
 
 def _make_way(spark: "SparkSession", lake: Lake, table: Table) -> str | None:

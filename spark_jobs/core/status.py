@@ -1,6 +1,5 @@
 """What the lake holds now, read from its logs alone: no Spark session, about a second."""
 
-import json
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -154,8 +153,7 @@ def _grid(title: str | None, names: Sequence[str], numbers: Container[int], *, w
 
 
 def _computed_hour(lake: Lake, table: str) -> str | None:
-    metadata = json.loads(lake.last_commit(table).get("userMetadata") or "{}")
-    hour: str | None = metadata.get("hour")
+    hour: str | None = lake.origin(lake.path(table)).get("hour")
     return hour
 
 

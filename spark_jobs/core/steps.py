@@ -3,7 +3,6 @@
 A DAG task runs one step in a process of its own; ``medallion refresh`` runs all of them in one Spark session.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,19 +15,19 @@ from spark_jobs.core import bronze, events, ledger, quarantine, releases
 from spark_jobs.core.errors import CheckFailed, MedallionError, UsageError
 from spark_jobs.core.events import Event, EventLog
 from spark_jobs.core.hours import hour_or_snapshot, parse_hour
+from spark_jobs.core.incremental import refresh_incremental
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.lock import WriterLock, writer_lock
 from spark_jobs.core.refresh import refresh_full, side_by_side
 from spark_jobs.core.registry import Registry, registry
 from spark_jobs.core.session import CpuClock, session_began, spark_session
 from spark_jobs.core.settings import Settings
-from spark_jobs.core.table import LAYERS, Feed, Layer, Table
+from spark_jobs.core.table import LAYERS, STRATEGIES, Feed, Layer, Table
 from spark_jobs.source.root import change_files, open_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STRATEGIES = ("full",)
 Report = Callable[[str], None]
 
 
@@ -389,21 +388,27 @@ def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outc
     _require_bronze_at(driver, run.hour)
     spark = driver.spark(log)
     tables = driver.tables.queries(chosen)
+    refresh = refresh_incremental if run.strategy == "incremental" else refresh_full
     with log.timed("refresh", chosen, cpu=driver.cpu) as event:
         event.rows_in = event.rows_out = event.bytes_out = 0
 
         def work(table: Table) -> None:
             with log.timed("refresh", chosen, table.name) as one:
-                written = refresh_full(spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
+                written = refresh(spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
                 one.rows_in, one.rows_out, one.bytes_out = written.rows_in, written.rows_out, written.bytes_out
-                one.details = {"version": written.version, "inputs": dict(written.inputs)}
+                one.strategy = written.strategy
+                one.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.how}
                 if written.note:
-                    one.status, one.details["note"] = "warned", written.note
-                    driver.report(f"{table.name}: {written.note}")
+                    one.details["note"] = written.note
+                if written.how == "unchanged":
+                    one.status = "skipped"
+                if written.warning:
+                    one.status, one.details["note"] = "warned", written.warning
+                    driver.report(f"{table.name}: {written.warning}")
             event.rows_in = (event.rows_in or 0) + written.rows_in
             event.rows_out = (event.rows_out or 0) + written.rows_out
             event.bytes_out = (event.bytes_out or 0) + written.bytes_out
-            driver.report(f"{chosen}  {table.name}  {written.rows_out:,} rows  {one.seconds:.1f} s")
+            driver.report(f"{chosen}  {table.name}  {written.rows_out:,} rows  {one.seconds:.1f} s  {written.how}")
 
         side_by_side(spark, tables, work)
     return Outcome("succeeded", f"refreshed {len(tables)} {chosen} tables", run.hour)
@@ -486,12 +491,12 @@ def _audited_versions(driver: Driver) -> dict[str, int]:
     """The current version of every table, each known to have been computed from those of its inputs."""
     versions: dict[str, int] = {}
     for table in driver.tables:  # in dependency order
-        commit = driver.lake.last_commit(table.name)
-        if not commit:
+        version = driver.lake.version(table.name)
+        if version is None:
             raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
-        versions[table.name] = int(commit["version"])
+        versions[table.name] = version
         if isinstance(table, Table):
-            consumed = json.loads(commit.get("userMetadata") or "{}").get("inputs", {})
+            consumed = driver.lake.origin(driver.lake.path(table.name)).get("inputs", {})
             for name in table.inputs:
                 if not driver.lake.same_rows(name, consumed.get(name), versions[name]):
                     raise MedallionError(

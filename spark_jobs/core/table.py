@@ -1,8 +1,11 @@
 """What a table is: a change feed in Bronze, a query in Silver and Gold. Values only, no Spark."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
+from hashlib import sha256
 from string import Formatter
 from typing import Literal
 
@@ -11,6 +14,7 @@ from spark_jobs.core.errors import MedallionError
 
 Layer = Literal["bronze", "silver", "gold"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
+STRATEGIES = ("full", "incremental")
 
 _COLUMN = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)\s+(?P<type>[A-Z]+(?:\(\d+,\s*\d+\))?)(?P<required>\s+NOT NULL)?")
 
@@ -25,12 +29,48 @@ class Column:
 
 
 @dataclass(frozen=True)
+class ByKey:
+    """Incremental: the rows with those values of ``column`` that a change touches are computed anew and replaced.
+
+    Right for a table whose rows with one value of ``column`` follow from the input rows with that value. via: how a
+    row of an input without such a column leads to one: ``{"silver_customers": ("customer_id", "bronze_orders",
+    "user_id")}`` says that a customer_id is found as user_id in bronze_orders.
+    """
+
+    column: str
+    via: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Additive:
+    """Incremental: sums and counts are kept up to date by adding what came and taking away what went.
+
+    parts: common table expressions of the query, each over one input, of keys, SUM and COUNT alone; the rest of the
+    query is computed from them in full. COUNT(DISTINCT x) adds up where the input is refreshed by key x: a change
+    then brings all rows of an x, as they were and as they are.
+    """
+
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Recent:
+    """Incremental: only the newest part of an input matters, the rows less than ``span`` before its largest value."""
+
+    input: str
+    column: str
+    span: timedelta
+
+
+@dataclass(frozen=True)
 class Table:
     """A Silver or Gold table: a pure function of the tables its query names.
 
     keys: the grain, one row per combination. query: Spark SQL with inputs as ``{silver_customers}``; a literal
     brace is doubled. expect: promises beyond the keys, which are always unique. nullable_keys: the keys that
-    may be null and then form a group of their own. name, layer and doc are filled in by the registry from
+    may be null and then form a group of their own. incremental: how it is refreshed by touching what changed; None
+    for a table that stays small and is always recomputed. pruned_by: columns besides the keys by which readers look for
+    few rows: files tell their ranges. name, layer and doc are filled in by the registry from
     the module's path and docstring.
     """
 
@@ -38,6 +78,8 @@ class Table:
     query: str
     expect: tuple[Expectation, ...] = ()
     nullable_keys: tuple[str, ...] = ()
+    incremental: ByKey | Additive | Recent | None = None
+    pruned_by: tuple[str, ...] = ()
     name: str = ""
     layer: Layer = "silver"
     doc: str = ""
@@ -46,6 +88,11 @@ class Table:
     def inputs(self) -> tuple[str, ...]:
         """The tables the query reads, in the order it first names them."""
         return tuple(dict.fromkeys(name for _, name, _, _ in Formatter().parse(self.query) if name))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with the query: what was computed by another one is not built upon."""
+        return sha256(" ".join(self.query.split()).encode()).hexdigest()[:16]
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
@@ -64,6 +111,7 @@ class Feed:
     keys: tuple[str, ...]
     schema: str
     expect: tuple[Expectation, ...] = ()
+    pruned_by: tuple[str, ...] = ()
     name: str = ""
     layer: Layer = "bronze"
     doc: str = ""

@@ -4,7 +4,7 @@ A week is an ISO week. An order with lines in two categories counts in both; ret
 """
 
 from expectations.vocabulary import at_least, between, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import Additive, Table
 
 TABLE = Table(
     keys=("category", "week_start"),
@@ -19,6 +19,7 @@ TABLE = Table(
         between("cancellation_rate_4wk", 0, 1),
         at_least("weekly_cancelled_revenue", 0, severity="warning"),
     ),
+    incremental=Additive(("weeks",)),
     query="""
         WITH orders AS (
             -- one row per order in a category: it has one week and one status, so counting rows counts orders

@@ -1,7 +1,7 @@
 """How long the stock of each sold product lasts, against its supplier's lead time. One row per product_id."""
 
 from expectations.vocabulary import at_least, in_set, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import Additive, Table
 
 TABLE = Table(
     keys=("product_id",),
@@ -13,6 +13,7 @@ TABLE = Table(
         at_least("total_stock_all_warehouses", 0, allowed_percent=10, severity="warning"),
         at_least("net_revenue", 0, severity="warning"),
     ),
+    incremental=Additive(("days",)),
     query="""
         WITH stock AS (
             SELECT
@@ -21,14 +22,25 @@ TABLE = Table(
             FROM {silver_inventory_current}
             GROUP BY product_id, product_name, category, brand, supplier_name, lead_time_days
         ),
-        sales AS (
+        days AS (
+            -- one row per product and day, which makes counting days a count of rows
             SELECT
                 product_id,
+                CAST(order_created_at AS DATE) AS day,
                 SUM(quantity) AS units_sold,
-                COUNT(DISTINCT CAST(order_created_at AS DATE)) AS days_sold,
                 SUM(line_net_revenue) AS net_revenue,
                 SUM(line_gross_margin) AS gross_margin
             FROM {silver_confirmed_order_items}
+            GROUP BY product_id, CAST(order_created_at AS DATE)
+        ),
+        sales AS (
+            SELECT
+                product_id,
+                SUM(units_sold) AS units_sold,
+                COUNT(*) AS days_sold,
+                SUM(net_revenue) AS net_revenue,
+                SUM(gross_margin) AS gross_margin
+            FROM days
             GROUP BY product_id
         ),
         cover AS (

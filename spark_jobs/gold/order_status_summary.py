@@ -1,7 +1,7 @@
 """Orders, revenue and customers by order status. One row per order_status."""
 
 from expectations.vocabulary import at_least, in_set, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import Additive, Table
 
 TABLE = Table(
     keys=("order_status",),
@@ -12,14 +12,26 @@ TABLE = Table(
         not_null("total_revenue"),
         at_least("total_revenue", 0),
     ),
+    incremental=Additive(("customers",)),
     query="""
+        WITH customers AS (
+            -- one row per status and customer, which makes counting customers a count of rows
+            SELECT
+                order_status,
+                user_id,
+                COUNT(*) AS order_count,  -- the input has one row per order
+                SUM(order_total) AS revenue,
+                COUNT(order_total) AS total_count
+            FROM {silver_orders_enriched}
+            GROUP BY order_status, user_id
+        )
         SELECT
             order_status,
-            COUNT(*) AS order_count,  -- the input has one row per order
-            COALESCE(SUM(order_total), 0) AS total_revenue,
-            CAST(SUM(order_total) AS DOUBLE) / NULLIF(COUNT(order_total), 0) AS avg_order_value,
-            COUNT(DISTINCT user_id) AS unique_customers
-        FROM {silver_orders_enriched}
+            SUM(order_count) AS order_count,
+            COALESCE(SUM(revenue), 0) AS total_revenue,
+            CAST(SUM(revenue) AS DOUBLE) / NULLIF(SUM(total_count), 0) AS avg_order_value,
+            COUNT(user_id) AS unique_customers
+        FROM customers
         GROUP BY order_status
     """,
 )

@@ -3,8 +3,10 @@
 The day ends with the newest click in the table, not with the clock.
 """
 
+from datetime import timedelta
+
 from expectations.vocabulary import at_least, in_set, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import Recent, Table
 
 TABLE = Table(
     keys=("product_id",),
@@ -19,6 +21,7 @@ TABLE = Table(
         in_set("demand_alert", ("SURGE_STOCKOUT_RISK", "WARNING", "OK")),
         not_null("product_name", allowed_percent=5, severity="warning"),
     ),
+    incremental=Recent("silver_enriched_clickstream", "event_timestamp", timedelta(days=1)),
     query="""
         WITH recent AS (
             SELECT

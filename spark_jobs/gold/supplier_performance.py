@@ -1,7 +1,7 @@
 """What each supplier's products earn and how surely they arrive, beside its stock. One row per supplier_id."""
 
 from expectations.vocabulary import at_least, between, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import Additive, Table
 
 TABLE = Table(
     keys=("supplier_id",),
@@ -14,6 +14,7 @@ TABLE = Table(
         between("avg_discount_applied", 0, 100, severity="warning"),
         at_least("total_net_revenue", 0, severity="warning"),
     ),
+    incremental=Additive(("products", "orders")),
     query="""
         WITH products AS (
             -- a few thousand rows, which make counting products a count of rows

@@ -4,7 +4,7 @@ A week is an ISO week and belongs to the year of its Monday.
 """
 
 from expectations.vocabulary import at_least, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import Additive, Table
 
 TABLE = Table(
     keys=("week_start", "category"),
@@ -17,6 +17,7 @@ TABLE = Table(
         not_null("cumulative_ytd_revenue"),
         at_least("weekly_net_revenue", 0, severity="warning"),
     ),
+    incremental=Additive(("weeks",)),
     query="""
         WITH weeks AS (
             SELECT

@@ -1,11 +1,12 @@
 """The enriched order lines that count as sold: neither cancelled nor returned. One row per order_item_id."""
 
 from expectations.vocabulary import in_set
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import ByKey, Table
 
 TABLE = Table(
     keys=("order_item_id",),
     expect=(in_set("order_status", ("pending", "confirmed", "shipped", "delivered")),),
+    incremental=ByKey("order_id"),
     query="""
         SELECT
             order_item_id, order_id, product_id, quantity, unit_price, discount_pct,

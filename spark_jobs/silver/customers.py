@@ -1,11 +1,12 @@
 """Customers of the four known tiers. One row per customer_id."""
 
 from expectations.vocabulary import in_set, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import ByKey, Table
 
 TABLE = Table(
     keys=("customer_id",),
     expect=(not_null("customer_tier"), in_set("customer_tier", ("standard", "silver", "gold", "platinum"))),
+    incremental=ByKey("customer_id"),
     query="""
         SELECT
             customer_id, email, signup_date, customer_tier, geo_country, geo_region, updated_at

@@ -1,7 +1,7 @@
 """Clicks of known users in the five steps of the purchase funnel. One row per event_id."""
 
 from expectations.vocabulary import in_set, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import ByKey, Table
 
 TABLE = Table(
     keys=("event_id",),
@@ -10,6 +10,8 @@ TABLE = Table(
         not_null("event_timestamp"),
         in_set("event_type", ("page_view", "product_view", "add_to_cart", "begin_checkout", "purchase")),
     ),
+    pruned_by=("event_timestamp",),
+    incremental=ByKey("event_id"),
     query="""
         SELECT
             event_id, user_id, session_id, event_type, page_url, product_id, device_type, geo_country, geo_region,

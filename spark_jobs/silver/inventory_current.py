@@ -1,7 +1,7 @@
 """Stock and movements per product and warehouse. One row per product_id and warehouse_id."""
 
 from expectations.vocabulary import at_least, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import Additive, Table
 
 TABLE = Table(
     keys=("product_id", "warehouse_id"),
@@ -13,6 +13,7 @@ TABLE = Table(
         at_least("total_sold", 0, allowed_percent=5, severity="warning"),
         at_least("total_returned", 0, severity="warning"),
     ),
+    incremental=Additive(("stock",)),
     query="""
         WITH stock AS (
             -- a few rows per product before any join; BIGINT because ABS and minus of the smallest INT overflow

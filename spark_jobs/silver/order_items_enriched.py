@@ -4,7 +4,7 @@ One row per order_item_id.
 """
 
 from expectations.vocabulary import at_least, between, in_set, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import ByKey, Table
 
 TABLE = Table(
     keys=("order_item_id",),
@@ -16,6 +16,15 @@ TABLE = Table(
         in_set("order_status", ("pending", "confirmed", "shipped", "delivered", "cancelled", "returned")),
         between("discount_pct", 0, 100, severity="warning"),
         not_null("line_gross_margin", allowed_percent=5, severity="warning"),
+    ),
+    # by order and not by line, so that who reads its changes gets whole orders and can count them
+    incremental=ByKey(
+        "order_id",
+        via={
+            "silver_customers": ("customer_id", "bronze_orders", "user_id"),
+            "bronze_products": ("product_id", "bronze_order_items", "product_id"),
+            "bronze_suppliers": ("supplier_id", "bronze_products", "supplier_id"),
+        },
     ),
     query="""
         SELECT

@@ -1,7 +1,7 @@
 """The product catalogue for reporting, without costs. One row per product_id."""
 
 from expectations.vocabulary import at_least, not_null
-from spark_jobs.core.table import Table
+from spark_jobs.core.table import ByKey, Table
 
 TABLE = Table(
     keys=("product_id",),
@@ -9,6 +9,7 @@ TABLE = Table(
         not_null("product_name"),
         at_least("list_price", 0, severity="warning"),
     ),
+    incremental=ByKey("product_id"),
     query="""
         SELECT
             product_id, product_name, category, brand, list_price

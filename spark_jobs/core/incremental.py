@@ -1,0 +1,345 @@
+"""Refreshing a table by touching what changed, from the definition that a full refresh recomputes.
+
+Each commit tells which versions of its inputs it followed from, so what is new to a table is known from the logs alone,
+after a crash as after a run in full. Where that cannot be told, or is much, the table is recomputed, and the event log
+says why.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.core.changes import Changes, change_feed, changes, come, gone
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.kept import ROWS, Part, split_of
+from spark_jobs.core.lake import Lake, TableState
+from spark_jobs.core.refresh import Written, input_states, read_inputs, refresh_full, told, versions_of
+from spark_jobs.core.session import TABLE_PROPERTIES, explained
+from spark_jobs.core.table import Additive, ByKey, Recent, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+LARGE = 0.2  # the share of an input that may have changed, in bytes: beyond it, recomputing is cheaper
+MOST_KEYS = 20_000  # values of a key that are named one by one
+MOST_COMMITS = 24  # commits of an input that are added up one by one
+SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark commit costs ten times as much
+
+
+class _InFull(Exception):
+    """This table is recomputed; the message says why."""
+
+
+def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
+    """Bring ``table`` to its inputs' current versions in one commit, or none where no input changed.
+
+    The rows are those that refresh_full gives.
+    """
+    try:
+        return _refresh(_quick(spark), lake, table, hour, run_id)
+    except _InFull as reason:
+        written = refresh_full(spark, lake, table, hour=hour, run_id=run_id)
+        return Written(**(vars(written) | {"note": f"recomputed: {reason}"}))
+
+
+def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, run_id: str) -> Written:
+    origin = _origin(lake, lake.path(table.name), table)
+    inputs = input_states(lake, table)
+    found = {name: changes(lake.path(name), origin[name], state.version) for name, state in inputs.items()}
+    versions = versions_of(inputs)
+    if not any(found.values()):
+        state = lake.state(table.name)
+        assert state is not None, f"{table.name} tells where it comes from"
+        return Written(0, 0, 0, state.version, versions, "incremental", "unchanged", "no input has changed")
+    commit = told(table, hour, run_id, "incremental", inputs)
+    with explained(f"{table.name} could not be refreshed"):
+        match table.incremental:
+            case ByKey() as by:
+                _require_few(found, inputs)
+                return _by_key(spark, lake, table, by, inputs, found, commit)
+            case Additive():
+                return _additive(spark, lake, table, inputs, hour, run_id, commit)
+            case Recent() as recent:
+                frames = read_inputs(spark, lake, inputs)
+                frames[recent.input] = _recent(lake, frames[recent.input], recent)
+                return _overwrite(lake, table, spark.sql(table.query, **frames), inputs, "recent rows", commit)
+            case None:
+                rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
+                return _overwrite(lake, table, rows, inputs, "recomputed", commit)
+
+
+def _origin(lake: Lake, path: str, table: Table) -> dict[str, int]:
+    """The versions of its inputs that a table's rows follow from. Raises _InFull when they are not known."""
+    try:
+        origin = lake.origin(path)
+    except MedallionError as damaged:
+        raise _InFull(str(damaged)) from None
+    if not origin:
+        raise _InFull("it has not been written yet")
+    if origin.get("query") != table.fingerprint:
+        raise _InFull("its query has changed")
+    return dict(origin["inputs"])
+
+
+def _require_few(found: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> None:
+    for name, one in found.items():
+        if one.unknown:
+            raise _InFull(f"what changed in {name} is not known: {one.unknown}")
+        if one.bytes > LARGE * max(inputs[name].bytes, 1_000_000):
+            share = one.bytes / max(inputs[name].bytes, 1)
+            raise _InFull(f"{share:.0%} of {name} changed, more than {LARGE:.0%}")
+
+
+# --- by key ----------------------------------------------------------------------------------------------------------
+
+
+def _by_key(
+    spark: "SparkSession",
+    lake: Lake,
+    table: Table,
+    by: ByKey,
+    inputs: Mapping[str, TableState],
+    found: Mapping[str, Changes],
+    commit: str,
+) -> Written:
+    from pyspark.sql import functions as F
+
+    frames = read_inputs(spark, lake, inputs)
+    touched = [
+        _led(name, change_feed(spark, lake.path(name), one.versions[0], one.versions[-1]), by, frames)
+        for name, one in found.items()
+        if one
+    ]
+    rows = reduce(lambda a, b: a.unionAll(b), touched).distinct().limit(MOST_KEYS + 1).collect()
+    values = sorted(row[0] for row in rows if row[0] is not None)
+    if len(values) < len(rows):
+        raise _InFull(f"{by.column} is null in a row that changed")
+    if len(rows) > MOST_KEYS:
+        raise _InFull(f"more than {MOST_KEYS:,} values of {by.column} changed")
+    if not values:  # rows were rewritten as they were
+        raise _InFull("its inputs were written anew")
+    few = F.col(by.column).between(values[0], values[-1]) & F.col(by.column).isin(values)
+    for name, frame in frames.items():
+        if by.column in frame.columns:
+            frames[name] = frame.where(few)
+    listed = ", ".join(_literal(value) for value in values)
+    condition = (
+        f"{by.column} >= {_literal(values[0])} AND {by.column} <= {_literal(values[-1])} AND {by.column} IN ({listed})"
+    )
+    (
+        spark.sql(table.query, **frames)
+        .coalesce(1)
+        .write.format("delta")
+        .mode("overwrite")
+        .option("replaceWhere", condition)
+        .option("userMetadata", commit)
+        .save(lake.path(table.name))
+    )
+    done = lake.last_commit(table.name)
+    metrics = done["operationMetrics"]
+    return Written(
+        len(values),
+        int(metrics.get("numOutputRows", 0)),
+        int(metrics.get("numOutputBytes", 0)),
+        int(done["version"]),
+        versions_of(inputs),
+        "incremental",
+        "by key",
+        f"{len(values):,} values of {by.column}",
+    )
+
+
+def _led(name: str, rows: "DataFrame", by: ByKey, frames: "Mapping[str, DataFrame]") -> "DataFrame":
+    """The values of the key that ``rows`` of the input ``name`` lead to, as they were and as they are.
+
+    Where it leads through another input, that one as it is will do: rows that left it are among its own changes.
+    """
+    from pyspark.sql import functions as F
+
+    if by.column in rows.columns:
+        return rows.select(by.column)
+    own, other, there = by.via[name]
+    sought = F.broadcast(rows.select(F.col(own).alias(there)).distinct())
+    return _led(other, frames[other].join(sought, there, "left_semi"), by, frames)
+
+
+def _literal(value: Any) -> str:
+    """``value`` in SQL. Whole numbers and texts alone can be keys."""
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    raise _InFull(f"a key of type {type(value).__name__} cannot be named one by one")
+
+
+# --- additive --------------------------------------------------------------------------------------------------------
+
+
+def _additive(
+    spark: "SparkSession",
+    lake: Lake,
+    table: Table,
+    inputs: Mapping[str, TableState],
+    hour: str | None,
+    run_id: str,
+    commit: str,
+) -> Written:
+    halves = split_of(table)
+    notes = []
+    frames: dict[str, Any] = read_inputs(spark, lake, {name: inputs[name] for name in halves.inputs})
+    for name, part in halves.parts.items():
+        source = {part.input: inputs[part.input]}
+        part_commit = told(table, hour, run_id, "incremental", source)
+        try:
+            _add(spark, lake, table, name, part, source, part_commit)
+        except _InFull as reason:
+            _sum_anew(spark, lake, table, name, part, source, part_commit)
+            notes.append(f"the sums of {name} were made anew: {reason}")
+        frames[name] = _value(spark.read.format("delta").load(lake.kept(table.name, name)), part)
+    note = "; ".join(notes) or None
+    return _overwrite(lake, table, spark.sql(halves.rest, **frames), inputs, "additive", commit, note)
+
+
+def _add(
+    spark: "SparkSession",
+    lake: Lake,
+    table: Table,
+    name: str,
+    part: Part,
+    source: Mapping[str, TableState],
+    commit: str,
+) -> None:
+    """Add what changed in the part's input to its sums, in one commit of the differences, which are few."""
+    import pyarrow as pa
+
+    path = lake.kept(table.name, name)
+    since = _origin(lake, path, table)[part.input]
+    found = {part.input: changes(lake.path(part.input), since, source[part.input].version)}
+    _require_few(found, source)
+    versions = found[part.input].versions
+    if len(versions) > MOST_COMMITS:
+        raise _InFull(f"{part.input} has {len(versions)} commits since")
+    if versions:
+        # One by one: what a commit takes away and brings is whole, what several do together is not.
+        differences = [_difference(spark, part, change_feed(spark, lake.path(part.input), v, v)) for v in versions]
+        _append(path, pa.concat_tables(differences), commit)
+
+
+def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Table":
+    """By key, what the changes of one commit add to each sum; keys where that is nothing are left out."""
+    from pyspark.sql import functions as F
+
+    sides: list[dict[str, Any]] = [{part.input: come(feed)}, {part.input: gone(feed)}]
+    plus, minus = (spark.sql(part.query, **rows) for rows in sides)
+    both = plus.unionAll(minus.select(*part.keys, *((-F.col(c)).alias(c) for c in part.counters)))
+    sums = both.groupBy(*part.keys).agg(
+        *(F.sum(F.coalesce(c, F.lit(0))).cast(plus.schema[c].dataType).alias(c) for c in part.counters)
+    )
+    return sums.where(reduce(lambda a, b: a | b, (F.col(c) != 0 for c in part.counters))).toArrow()
+
+
+def _sum_anew(
+    spark: "SparkSession",
+    lake: Lake,
+    table: Table,
+    name: str,
+    part: Part,
+    source: Mapping[str, TableState],
+    commit: str,
+) -> None:
+    from pyspark.sql import functions as F
+
+    sums = spark.sql(part.query, **read_inputs(spark, lake, source))
+    if inexact := [c for c in part.sums if sums.schema[c].dataType.typeName() in {"float", "double"}]:
+        raise MedallionError(
+            f"{table.name} keeps {name}, whose {inexact[0]} is DOUBLE: adding and taking away would drift, use DECIMAL"
+        )
+    filled = sums.select(
+        *part.keys,
+        *(F.coalesce(c, F.lit(0)).cast(sums.schema[c].dataType).alias(c) for c in part.counters),
+    )
+    (
+        filled.write.format("delta")
+        .mode("overwrite")
+        .options(**TABLE_PROPERTIES)
+        .option("overwriteSchema", "true")
+        .option("userMetadata", commit)
+        .save(lake.kept(table.name, name))
+    )
+
+
+def _value(log: "DataFrame", part: Part) -> "DataFrame":
+    """The part as its query gives it, from the differences that make it up: groups without rows are gone."""
+    from pyspark.sql import functions as F
+
+    total = {c: F.sum(c).cast(log.schema[c].dataType) for c in part.counters}
+    columns = [
+        (F.when(F.sum(part.values[c]) > 0, total[c]) if c in part.values else total[c]).alias(c) for c in part.sums
+    ]
+    sums = log.groupBy(*part.keys).agg(*columns, F.sum(ROWS).alias(ROWS))
+    return sums.where(F.col(ROWS) > 0).drop(ROWS)
+
+
+# --- writing what is small -------------------------------------------------------------------------------------------
+
+
+def _overwrite(
+    lake: Lake,
+    table: Table,
+    rows: "DataFrame",
+    inputs: Mapping[str, TableState],
+    how: str,
+    commit: str,
+    note: str | None = None,
+) -> Written:
+    former = lake.state(table.name)
+    assert former is not None, f"{table.name} tells where it comes from"
+    if former.rows <= SMALL_ROWS:
+        from deltalake import write_deltalake
+
+        write_deltalake(lake.path(table.name), rows.toArrow(), mode="overwrite", commit_properties=_properties(commit))
+    else:
+        target = rows.write.format("delta").mode("overwrite").option("userMetadata", commit)
+        target.save(lake.path(table.name))
+    state = lake.state(table.name)
+    assert state is not None, f"{table.name} was just written"
+    rows_in = sum(one.rows for one in inputs.values())
+    strategy = "full" if how == "recomputed" else "incremental"
+    note = note or ("it is small and always recomputed" if how == "recomputed" else None)
+    return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), strategy, how, note)
+
+
+def _append(path: str, rows: "pa.Table", commit: str) -> None:
+    from deltalake import write_deltalake
+
+    write_deltalake(path, rows, mode="append", commit_properties=_properties(commit))
+
+
+def _properties(commit: str) -> Any:
+    from deltalake import CommitProperties
+
+    return CommitProperties(custom_metadata={"userMetadata": commit})
+
+
+def _recent(lake: Lake, rows: "DataFrame", recent: Recent) -> "DataFrame":
+    """The newest rows, found by the statistics of the files; all of them where a file has none."""
+    import pyarrow as pa
+    from pyspark.sql import functions as F
+
+    delta = lake.open(lake.path(recent.input))
+    assert delta is not None, f"{recent.input} was just read"
+    files = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
+    largest = files.get(f"max.{recent.column}", [None])
+    if not largest or None in largest:
+        return rows
+    # A second more, as statistics are cut to milliseconds.
+    return rows.where(F.col(recent.column) > F.lit(max(largest) - recent.span - timedelta(seconds=1)))
+
+
+def _quick(spark: "SparkSession") -> "SparkSession":
+    """A session for small jobs: what adapts a plan while it runs costs more than it saves."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    return session

@@ -1,0 +1,117 @@
+"""Splitting a query at the common table expressions whose sums are kept: two halves of one definition."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import sqlglot
+from sqlglot import exp
+
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.table import Additive, Table
+
+ROWS = "_rows"  # how many input rows stand behind a group: it goes when none is left
+
+
+@dataclass(frozen=True)
+class Part:
+    """A kept common table expression over one input.
+
+    query: gives keys and sums of any rows of ``input``, with ROWS and, by column in ``values``, how many values a
+    nullable sum has; both in words that Spark binds, as a table's own query.
+    """
+
+    input: str
+    query: str
+    keys: tuple[str, ...]
+    sums: tuple[str, ...]
+    values: Mapping[str, str]
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """All columns that add up."""
+        return (*self.sums, *self.values.values(), ROWS)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A query in two: the parts that are kept, and the rest, which reads them and the remaining inputs by name."""
+
+    parts: Mapping[str, Part]
+    rest: str
+    inputs: tuple[str, ...]
+
+
+def split_of(table: Table) -> Split:
+    """The split of a table that is declared Additive. Raises MedallionError when a part of it does not add up."""
+    assert isinstance(table.incremental, Additive)
+    return _split(table.name, table.query, table.inputs, table.incremental.parts)
+
+
+@cache
+def _split(name: str, query: str, inputs: tuple[str, ...], parts: tuple[str, ...]) -> Split:
+    tree = _parsed(query, inputs)
+    if missing := set(parts) - {cte.alias for cte in tree.ctes}:
+        raise MedallionError(f"{name} keeps {missing.pop()}, which is no common table expression of its query")
+    kept = {part: _part(name, tree, part, inputs) for part in parts}
+    rest = tree.copy()
+    for cte in rest.ctes:
+        if cte.alias in parts:
+            cte.pop()
+    _forget_unread(rest)
+    left = tuple(i for i in inputs if i in _named(rest))
+    return Split(kept, _bound(rest, (*left, *parts)), left)
+
+
+def _part(name: str, tree: exp.Query, part: str, inputs: tuple[str, ...]) -> Part:
+    query = sqlglot.select("*").from_(part)
+    query.set("with_", tree.args["with_"].copy())
+    _forget_unread(query)
+    body = next(cte.this for cte in query.ctes if cte.alias == part)
+    keys, sums, values = [], [], {}
+    for column in body.selects:
+        if column.find(exp.AggFunc) is None:
+            keys.append(column.alias_or_name)
+            continue
+        aggregate = column.unalias()
+        aggregate = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
+        if not isinstance(aggregate, exp.Sum | exp.Count):
+            raise MedallionError(f"{name} keeps {part}, whose {column.alias_or_name} is neither a SUM nor a COUNT")
+        sums.append(column.alias_or_name)
+        if isinstance(aggregate, exp.Sum):
+            values[column.alias_or_name] = f"_values_{column.alias_or_name}"
+            body.select(f"COUNT({aggregate.this.sql('spark')}) AS {values[column.alias_or_name]}", copy=False)
+    body.select(f"COUNT(*) AS {ROWS}", copy=False)
+    read = [i for i in inputs if i in _named(query)]
+    if len(read) != 1:
+        raise MedallionError(f"{name} keeps {part}, which reads {', '.join(read) or 'no table'}: it must read one")
+    return Part(read[0], _bound(query, (read[0],)), tuple(keys), tuple(sums), values)
+
+
+def _parsed(query: str, inputs: tuple[str, ...]) -> exp.Query:
+    tree = sqlglot.parse_one(query.format_map({name: name for name in inputs}), dialect="spark")
+    assert isinstance(tree, exp.Query)
+    return tree
+
+
+def _named(tree: exp.Query) -> set[str]:
+    return {table.name for table in tree.find_all(exp.Table)}
+
+
+def _forget_unread(tree: exp.Query) -> None:
+    """Remove the common table expressions that nothing reads."""
+    while unread := [cte for cte in tree.ctes if cte.alias not in _named(tree)]:
+        for cte in unread:
+            cte.pop()
+    if not tree.ctes:
+        tree.set("with_", None)
+
+
+def _bound(tree: exp.Query, names: tuple[str, ...]) -> str:
+    """The text of ``tree``, with each of ``names`` in the braces that Spark binds a frame to."""
+    for table in tree.find_all(exp.Table):
+        if table.name in names:
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
+            table.set("this", exp.Identifier(this=f"{{{table.name}}}", quoted=False))
+    return tree.sql("spark", comments=False)
