@@ -1,4 +1,4 @@
-"""Many faults in one run: ``python -m tests.faults [--seed N] [--faults N] [--report FILE]``.
+"""Many faults in one run: ``python -m tests.faults [--seed N] [--faults N] [--strategy S] [--report FILE]``.
 
 Each strikes a lake that is its own, is followed by a plain re-run, and then every table is compared with an
 undisturbed run, row by row, while a reader polls the published release. Exit code 1 when anything differs.
@@ -20,6 +20,7 @@ from spark_jobs.core.console import progress_bar
 from spark_jobs.core.registry import registry
 from spark_jobs.core.session import spark_session
 from spark_jobs.core.settings import Settings
+from spark_jobs.core.table import STRATEGIES
 from tests.faults.faults import Result, every_fault, suffer
 from tests.faults.world import World, make_world, some_tables
 
@@ -29,6 +30,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("--seed", type=int, default=0, help="chooses the random ones, and which when not all")
     parser.add_argument("--faults", type=int, default=0, help="at most so many  [all]")
+    parser.add_argument("--strategy", choices=STRATEGIES, default="full", help="how hours are refreshed")
     parser.add_argument("--all-tables", action="store_true", help="the 22 tables, not the 10 that go every way")
     parser.add_argument("--report", type=Path, help="the results as JSON, one object per fault")
     given = parser.parse_args()
@@ -44,7 +46,7 @@ def main() -> int:
 
         def fresh(since: str | None) -> World:
             shutil.rmtree(scratch, ignore_errors=True)
-            return world.copy(scratch, since)
+            return world.copy(scratch, since, given.strategy)
 
         faults = every_fault(fresh, given.seed)
         if given.faults:

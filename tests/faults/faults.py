@@ -83,17 +83,17 @@ def refresh(hour: str) -> Callable[[World], object]:
 
 def restate(hour: str) -> Callable[[World], object]:
     """Restate from one hour on."""
-    return lambda world: steps.restate(steps.Run(world.settings, hour, "struck"), world.driver())
+    return lambda world: steps.restate(world.run(hour, "struck"), world.driver())
 
 
 def tidy(world: World) -> None:
     """Remove all that may be removed."""
-    maintain(steps.Run(world.settings, None, "struck"), world.driver(), Retention(hours=0))
+    maintain(world.run(None, "struck"), world.driver(), Retention(hours=0))
 
 
 def back(world: World) -> None:
     """Roll back to the release before."""
-    steps.rollback(steps.Run(world.settings, None, "struck"), world.driver(), None)
+    steps.rollback(world.run(None, "struck"), world.driver(), None)
 
 
 def deaths(
@@ -131,8 +131,8 @@ def full_disk(number: int) -> Fault:
 # --- processes, killed ----------------------------------------------------------------------------------------------
 
 
-def start(world: World, *arguments: str, wait: float = 0, **more: str) -> subprocess.Popen[str]:
-    """A medallion command in a process of its own, over all tables that the world has."""
+def start(world: World, hour: str, wait: float = 0, **more: str) -> subprocess.Popen[str]:
+    """A refresh in a process of its own, over all tables that the world has."""
     environment = os.environ | {
         "MEDALLION_LAKE": world.settings.lake,
         "MEDALLION_SOURCE": world.settings.source,
@@ -140,9 +140,10 @@ def start(world: World, *arguments: str, wait: float = 0, **more: str) -> subpro
         "MEDALLION_DRIVER_MEMORY": "1g",
         **more,
     }
+    command = ("refresh", "--hour", hour, "--strategy", world.strategy)
     script = "import sys; from tests.faults.few import main; main()"
     return subprocess.Popen(
-        [sys.executable, "-c", script, *world.tables.tables, "--", *arguments],
+        [sys.executable, "-c", script, *world.tables.tables, "--", *command],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -168,7 +169,7 @@ def killed_at_commit(number: int, *, jvm: bool, landed: bool) -> Fault:
 
     def strike(world: World) -> str:
         before = set(_commits(world, drafts=not landed))
-        process = start(world, "refresh", "--hour", H1)
+        process = start(world, H1)
         seen: set[Path] = set()
         while process.poll() is None and len(seen) < number:
             seen |= set(_commits(world, drafts=not landed)) - before
@@ -185,7 +186,7 @@ def killed_after(seconds: float, *, jvm: bool) -> Fault:
     """kill -9 at some moment."""
 
     def strike(world: World) -> str:
-        process = start(world, "refresh", "--hour", H1)
+        process = start(world, H1)
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
         kill(process, jvm=jvm)
@@ -199,9 +200,9 @@ def two_at_once(apart: float) -> Fault:
     """Two processes refresh the same hour."""
 
     def strike(world: World) -> str:
-        one = start(world, "refresh", "--hour", H1, wait=300)
+        one = start(world, H1, wait=300)
         time.sleep(apart)
-        two = start(world, "refresh", "--hour", H1, wait=300)
+        two = start(world, H1, wait=300)
         codes = [process.wait(timeout=300) for process in (one, two)]
         numbers = [release.release_id for release in releases.published(world.lake)]
         if codes != [0, 0] or numbers != sorted(set(numbers)):
@@ -233,7 +234,7 @@ def delivered(name: str, ids: str, spoil: Callable[[bytes], bytes]) -> Fault:
         path.write_bytes(right)
         if not outcome.startswith("refused"):  # what fits was applied: a restatement takes in the rest
             world.in_part.append(world.published()[1])
-            steps.restate(steps.Run(world.settings, H1, "restate"), world.driver())
+            steps.restate(world.run(H1, "restate"), world.driver())
         return outcome[:100]
 
     return Fault(name, ids, H0, H1, strike)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.core.table import STRATEGIES
 from tests.faults.faults import Fault, every_fault, suffer
 from tests.faults.world import World
 
@@ -39,7 +40,12 @@ def faults(few: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, li
 @pytest.fixture
 def fresh(few: World, tmp_path: Path) -> Callable[[Fault], World]:
     """A world for a fault, as it has to be before."""
-    return lambda fault: few.copy(tmp_path / fault.name.replace(" ", "-"), fault.since)
+
+    def of(fault: Fault) -> World:
+        strategy = random.Random(fault.name).choice(STRATEGIES)
+        return few.copy(tmp_path / fault.name.replace(" ", "-"), fault.since, strategy)
+
+    return of
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from spark_jobs.core import releases, steps
 from spark_jobs.core.decode import decode_file
 from spark_jobs.core.maintain import Retention, maintain
+from spark_jobs.core.table import STRATEGIES
 from tests.faults.world import HOURS, World, dies
 
 Model = dict[str, dict[Any, dict[str, Any]]]  # feed -> key -> row
@@ -63,12 +64,13 @@ class Walk(RuleBasedStateMachine):
         return [hour for hour in HOURS if self.reached is None or hour > self.reached]
 
     def run(self, name: str, hour: str | None = None) -> steps.Run:
-        return steps.Run(self.world.settings, hour, name)
+        return self.world.run(hour, name)
 
     @precondition(lambda self: self.following)
-    @rule()
-    def refresh(self) -> None:
-        """The next hour, or what was cut short, as far as the hour that it was for."""
+    @rule(strategy=st.sampled_from(STRATEGIES))
+    def refresh(self, strategy: str) -> None:
+        """The next hour, or what was cut short, as far as the hour that it was for; in this way from now on."""
+        self.world.strategy = strategy
         self.reached = self.following[0]
         self.world.catch_up(self.reached)
         self.under_way = False

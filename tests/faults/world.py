@@ -32,6 +32,7 @@ class World:
     """A source, a lake loaded from it, and the rows of every hour as an undisturbed run published them.
 
     ahead: where another such world is, as it was after that hour. in_part: what was published of spoiled files.
+    strategy: how the world refreshes; what is expected was always made in full.
     """
 
     root: Path
@@ -40,6 +41,7 @@ class World:
     expected: dict[str | None, Rows] = field(default_factory=dict)
     ahead: dict[str | None, Path] = field(default_factory=dict)
     in_part: list[Rows] = field(default_factory=list)
+    strategy: str = "full"
 
     @property
     def settings(self) -> Settings:
@@ -70,7 +72,11 @@ class World:
 
     def refresh(self, hour: str | None, run_id: str = "plain", attempt: int = 1) -> steps.Outcome:
         """Refresh one hour."""
-        return steps.refresh_hour(steps.Run(self.settings, hour, run_id, attempt), self.driver())
+        return steps.refresh_hour(self.run(hour, run_id, attempt), self.driver())
+
+    def run(self, hour: str | None, run_id: str, attempt: int = 1) -> steps.Run:
+        """A run of this world's."""
+        return steps.Run(self.settings, hour, run_id, attempt, self.strategy)
 
     def catch_up(self, until: str) -> None:
         """What a plain re-run does: refresh the next hour in line, until there is none before ``until``."""
@@ -83,10 +89,10 @@ class World:
         release = releases.find(self.lake, None)
         return release.hour, rows_of(self.lake, release)
 
-    def copy(self, root: Path, at: str | None = None) -> "World":
+    def copy(self, root: Path, at: str | None = None, strategy: str = "full") -> "World":
         """Another one like it, to be spoiled: just loaded, or as it was after an hour."""
         shutil.copytree(self.ahead[at], root)
-        return replace(self, root=root, in_part=[])
+        return replace(self, root=root, in_part=[], strategy=strategy)
 
 
 def some_tables(*wanted: str) -> Registry:

@@ -1,0 +1,292 @@
+"""Incremental equals full, whatever happens: random histories that bend every join, filter and group of the tables.
+
+MEDALLION_HISTORY is how many changes of the lake are made (8), MEDALLION_SEED which they are (1).
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.core import bronze
+from spark_jobs.core.changes import changes
+from spark_jobs.core.decode import DELETED, LINE
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.incremental import refresh_incremental
+from spark_jobs.core.kept import split_of
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.maintain import Retention, maintain
+from spark_jobs.core.refresh import Written, input_states, read_inputs, refresh_full
+from spark_jobs.core.registry import registry
+from spark_jobs.core.session import TABLE_PROPERTIES
+from spark_jobs.core.settings import Settings
+from spark_jobs.core.steps import Driver, Run
+from spark_jobs.core.table import Additive, ByKey, Feed, Table
+
+Rows = dict[int, dict[str, Any]]
+START = datetime(2025, 12, 20, tzinfo=UTC)
+STATUSES = ("pending", "confirmed", "shipped", "delivered", "cancelled", "returned", "lost", None)
+
+
+class Shop:
+    """Bronze in Python, and the lake it is written to. Few keys, so that changes meet."""
+
+    def __init__(self, spark: Any, lake: Lake, seed: int) -> None:
+        self.spark, self.lake, self.chance = spark, lake, random.Random(seed)
+        self.feeds: dict[str, Feed] = {feed.topic: feed for feed in registry().feeds}
+        self.rows: dict[str, Rows] = {topic: {} for topic in self.feeds}
+        self.changed: dict[str, Rows | dict[int, None]] = {}
+        for topic, count in (("suppliers", 4), ("products", 12), ("customers", 15), ("orders", 60)):
+            for key in range(1, count + 1):
+                self.put(topic, key)
+        for topic, count in (("order_items", 150), ("clickstream_events", 80), ("inventory_events", 60)):
+            for key in range(1, count + 1):
+                self.put(topic, key)
+
+    def moment(self) -> datetime:
+        """Around the turn of a year, over weeks that are not all there, to the second."""
+        return START + timedelta(
+            days=self.chance.choice((0, 1, 2, 3, 9, 10, 24)), seconds=self.chance.randrange(86_400)
+        )
+
+    def money(self, low: int, high: int) -> Decimal:
+        return Decimal(self.chance.randrange(low, high)) / 100
+
+    def put(self, topic: str, key: int, **given: Any) -> None:
+        """Insert a row, or change all of it."""
+        pick, some = self.chance.choice, self.chance.randrange
+        made: dict[str, Any] = {
+            "suppliers": lambda: {
+                "supplier_name": f"supplier {some(9)}",
+                "country": pick(("DE", "US", None)),
+                "lead_time_days": pick((None, 0, 2, 7, 10_000)),
+            },
+            "products": lambda: {
+                "product_name": f"product {some(9)}",
+                "category": pick(("tools", "toys", None)),
+                "supplier_id": some(1, 6),
+                "list_price": self.money(100, 9000),
+                "cost_price": pick((None, self.money(100, 9000))),
+                "is_active": pick((True, True, True, False, None)),
+            },
+            "customers": lambda: {
+                "customer_tier": pick(("standard", "gold", "gold", "unheard of", None)),
+                "geo_country": pick(("DE", "US")),
+                "signup_date": date(2025, 1, 1 + some(28)),
+            },
+            "orders": lambda: {
+                "user_id": pick((*range(1, 17), None)),
+                "order_status": pick(STATUSES),
+                "order_total": pick((self.money(0, 99_999), self.money(-500, 0), None)),
+                "created_at": self.moment(),
+            },
+            "order_items": lambda: {
+                "order_id": some(1, 66),
+                "product_id": some(1, 14),
+                "quantity": pick((1, 2, 3, 0, -1)),
+                "unit_price": self.money(-200, 9000),
+                "discount_pct": pick((None, self.money(0, 5000))),
+            },
+            "clickstream_events": lambda: {
+                "user_id": pick((1, 2, None)),
+                "product_id": pick((*range(1, 14), None)),
+                "event_type": pick(("product_view", "add_to_cart", "begin_checkout", "purchase", "scroll")),
+                "event_timestamp": self.moment(),
+            },
+            "inventory_events": lambda: {
+                "product_id": some(1, 14),
+                "warehouse_id": some(1, 3),
+                "event_type": pick(("restock", "sale_reserve", "cancellation_restock", "return_restock", "audit")),
+                "quantity_change": some(-40, 60),
+            },
+        }[topic]()
+        feed = self.feeds[topic]
+        always = dict.fromkeys(("updated_at", "ingested_at", "created_at", "event_timestamp"), START)
+        row = {c.name: (always | made | given | {feed.keys[0]: key}).get(c.name) for c in feed.columns}
+        self.rows[topic][key] = row
+        self.changed.setdefault(topic, {})[key] = row  # type: ignore[index]
+
+    def drop(self, topic: str, key: int) -> None:
+        """Delete a row if it is there."""
+        if self.rows[topic].pop(key, None) is not None:
+            self.changed.setdefault(topic, {})[key] = None  # type: ignore[index]
+
+    def live(self) -> None:
+        """An hour of it: a few changes of every kind."""
+        some, pick = self.chance.randrange, self.chance.choice
+        for topic, count in (("orders", 4), ("order_items", 6), ("clickstream_events", 5), ("inventory_events", 4)):
+            for _ in range(some(count)):
+                self.put(topic, some(1, 160 if topic != "orders" else 66))
+            for _ in range(some(3)):
+                self.drop(topic, some(1, 160 if topic != "orders" else 66))
+        special = pick(("tier", "price", "supplier", "outlier", "empty a group", "none", "nothing at all"))
+        if special == "tier":
+            self.put("customers", some(1, 17))
+        elif special == "price":
+            self.put("products", some(1, 14))
+            self.drop("products", some(1, 14))
+        elif special == "supplier":
+            self.put("suppliers", some(1, 6))
+            self.drop("suppliers", some(1, 6))
+        elif special == "outlier":  # the newest click moves the day that counts, and its end moves it back
+            key = 900 + some(2)
+            late = START + timedelta(days=some(20, 60))
+            (self.drop if key in self.rows["clickstream_events"] else self.put)("clickstream_events", key)
+            if key in self.rows["clickstream_events"]:
+                self.put("clickstream_events", key, event_timestamp=late, user_id=1, event_type="product_view")
+        elif special == "empty a group":
+            gone = [key for key, row in self.rows["orders"].items() if row["order_status"] == "cancelled"]
+            for key in gone:
+                self.drop("orders", key)
+        elif special == "nothing at all":
+            self.changed = {}
+
+    def write(self) -> None:
+        """Bring the lake to it, in one commit per table that changed."""
+        from pyspark.sql.types import StructType
+
+        for topic, rows in self.changed.items():
+            feed = self.feeds[topic]
+            path = self.lake.path(feed.name)
+            declared: Any = StructType.fromDDL(feed.schema)
+            fresh = self.lake.version(feed.name) is None
+            if fresh:
+                frame = self.spark.createDataFrame([tuple(row.values()) for row in rows.values() if row], declared)
+                frame.coalesce(1).write.format("delta").options(**TABLE_PROPERTIES).save(path)
+                continue
+            (key_column,) = feed.keys
+            lines: list[Any] = []
+            for number, (key, row) in enumerate(rows.items()):
+                values = row or {c.name: key if c.name == key_column else None for c in feed.columns}
+                lines.append((*values.values(), row is None, number))
+            nullable = ", ".join(f"{c.name} {c.type}" for c in feed.columns)
+            frame = self.spark.createDataFrame(lines, f"{nullable}, {DELETED} BOOLEAN, {LINE} INT")
+            bronze._merge(self.spark, path, feed, bronze._last_per_key(frame, feed))
+        self.changed = {}
+
+
+@pytest.fixture(scope="module")
+def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """One for all tests: each leaves Silver and Gold as Bronze has them, or begins by bringing them there."""
+    lake = Lake(str(tmp_path_factory.mktemp("shop") / "lake"))
+    made = Shop(spark, lake, int(os.environ.get("MEDALLION_SEED", "1")))
+    made.write()
+    return made
+
+
+def tables() -> Iterator[Table]:
+    """Silver and Gold, in order."""
+    for table in registry():
+        if isinstance(table, Table):
+            yield table
+
+
+def refresh(shop: Shop, hour: int, strategy: str = "incremental") -> dict[str, Written]:
+    """All of Silver and Gold."""
+    work = refresh_incremental if strategy == "incremental" else refresh_full
+    return {t.name: work(shop.spark, shop.lake, t, hour=None, run_id=f"hour {hour}") for t in tables()}
+
+
+def differing(shop: Shop) -> list[str]:
+    """Tables whose rows are not exactly those that their query gives."""
+    wrong = []
+    for table in tables():
+        frames = read_inputs(shop.spark, shop.lake, input_states(shop.lake, table))
+        wanted = shop.spark.sql(table.query, **frames).collect()
+        found = shop.spark.read.format("delta").load(shop.lake.path(table.name)).collect()
+        if sorted(map(repr, found)) != sorted(map(repr, wanted)):
+            wrong.append(table.name)
+    return wrong
+
+
+@pytest.mark.timeout(3600)
+def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_jobs.core.incremental.LARGE", 10)  # the shop is small, and nearly all of it changes
+    refresh(shop, 0, "full")
+    ways: dict[str, set[str]] = {table.name: set() for table in tables()}
+    hours = int(os.environ.get("MEDALLION_HISTORY", "8"))
+    for hour in range(1, hours + 1):
+        for _ in range(shop.chance.choice((1, 1, 2))):  # two commits before a refresh: an hour that was cut short
+            shop.live()
+            shop.write()
+        strategy = "full" if hour == 4 else "incremental"
+        for name, written in refresh(shop, hour, strategy).items():
+            ways[name].add(written.how if written.strategy == "incremental" else f"{written.how} {written.note}")
+        assert differing(shop) == [], f"hour {hour}"
+    for table in tables():
+        way = {ByKey: "by key", Additive: "additive", type(None): "recomputed it is small and always recomputed"}
+        assert way.get(type(table.incremental), "recent rows") in ways[table.name], "it was never refreshed that way"
+
+
+def test_what_nothing_changed_in_is_not_written(shop: Shop) -> None:
+    refresh(shop, 0)
+    before = {t.name: shop.lake.version(t.name) for t in tables()}
+    assert {written.how for written in refresh(shop, 1).values()} == {"unchanged"}
+    assert {t.name: shop.lake.version(t.name) for t in tables()} == before
+
+
+def test_upkeep_changes_nothing_of_what_is_known(shop: Shop) -> None:
+    refresh(shop, 0)
+    driver = Driver(Settings(lake=shop.lake.root), report=lambda _: None)
+    maintain(Run(driver.settings, None, "tidy"), driver, Retention(hours=0))
+    assert {written.how for written in refresh(shop, 1).values()} == {"unchanged"}
+    shop.put("suppliers", 1)
+    shop.write()
+    refresh(shop, 2)
+    assert differing(shop) == []
+
+
+def test_where_much_changes_the_table_is_recomputed_and_says_why(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    refresh(shop, 0)
+    monkeypatch.setattr("spark_jobs.core.incremental.MOST_KEYS", 3)
+    for key in range(1, 9):
+        shop.put("orders", key)
+    shop.write()
+    written = refresh(shop, 1)["silver_orders_enriched"]
+    assert (written.strategy, written.note) == ("full", "recomputed: more than 3 values of order_id changed")
+    assert differing(shop) == []
+
+
+def test_another_query_is_not_built_upon(shop: Shop) -> None:
+    from dataclasses import replace
+
+    refresh(shop, 0)
+    table = registry()["silver_customers"]
+    assert isinstance(table, Table)
+    other = replace(table, query=table.query.replace("'standard', ", ""))
+    written = refresh_incremental(shop.spark, shop.lake, other, hour=None, run_id="other")
+    assert written.note == "recomputed: its query has changed"
+    found = shop.spark.read.format("delta").load(shop.lake.path("silver_customers"))
+    assert found.where("customer_tier = 'standard'").isEmpty()
+
+
+def test_a_log_that_does_not_reach_back_is_no_reason_to_guess(shop: Shop) -> None:
+    refresh(shop, 0)
+    shop.put("customers", 1)
+    shop.write()
+    path = shop.lake.path("bronze_customers")
+    newest = shop.lake.version("bronze_customers") or 0
+    Path(path, "_delta_log", f"{newest:020}.json").rename(Path(path, "gone"))
+    assert changes(path, newest - 1, newest).unknown == f"its log no longer tells of version {newest}"
+
+
+@pytest.mark.parametrize(
+    ("column", "error"),
+    [
+        ("MAX(quantity)", "is neither a SUM nor a COUNT"),
+        ("AVG(quantity)", "is neither a SUM nor a COUNT"),
+        ("SUM(quantity) / 2", "is neither a SUM nor a COUNT"),
+    ],
+)
+def test_what_does_not_add_up_is_refused(column: str, error: str) -> None:
+    query = (
+        f"WITH a AS (SELECT product_id, {column} AS n FROM {{bronze_order_items}} GROUP BY product_id) SELECT * FROM a"
+    )
+    table = Table(keys=("product_id",), query=query, incremental=Additive(("a",)), name="gold_x")
+    with pytest.raises(MedallionError, match=error):
+        split_of(table)
