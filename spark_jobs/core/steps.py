@@ -257,7 +257,7 @@ def restate(run: Run, driver: Driver) -> Outcome:
         former = ledger.read_restatement(lake)
         until = max(applied or "", former.until if former else "")
         if hour > until:
-            raise UsageError(f"hour {hour} is after {hour_or_snapshot(until)}, the last one: run medallion refresh")
+            raise UsageError(f"hour {hour} is after {until or 'the snapshot'}, the last one: run medallion refresh")
         for feed in driver.tables.feeds:
             lake.version_before(feed.name, hour)  # all of them or none
         ledger.write_restatement(lake, ledger.Restatement(hour, until))
