@@ -1,11 +1,12 @@
 """The baseline: every table from temp views over Bronze, as one would write it first."""
 
-import time
+import threading
 from typing import TYPE_CHECKING
 
 from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import Registry
-from spark_jobs.core.table import LAYERS
+from spark_jobs.core.refresh import Written, input_states, told, versions_of
+from spark_jobs.core.registry import registry
+from spark_jobs.core.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,21 +16,20 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     "spark.databricks.delta.snapshotPartitions": "4",
 }
+_ONE_AFTER_THE_OTHER = threading.Lock()
 
 
-def refresh_naive(spark: "SparkSession", bronze: Lake, target: Lake, tables: Registry) -> dict[str, float]:
-    """Overwrite every Silver and Gold table under ``target`` from the Bronze of ``bronze``.
-
-    Each table is a view over other views, so what two tables share is computed twice. Returns seconds by table.
-    """
-    for feed in tables.feeds:
-        spark.read.format("delta").load(bronze.path(feed.name)).createOrReplaceTempView(feed.name)
-    seconds = {}
-    for layer in LAYERS[1:]:
-        for table in tables.queries(layer):
-            start = time.perf_counter()
-            rows = spark.sql(table.query.format(**{name: name for name in table.inputs}))
-            rows.createOrReplaceTempView(table.name)
-            rows.write.format("delta").mode("overwrite").save(target.path(table.name))
-            seconds[table.name] = time.perf_counter() - start
-    return seconds
+def refresh_naive(spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
+    """Overwrite ``table`` from a view over views over Bronze: what two tables share is computed twice."""
+    with _ONE_AFTER_THE_OTHER:
+        inputs = input_states(lake, table)
+        for feed in registry().feeds:
+            spark.read.format("delta").load(lake.path(feed.name)).createOrReplaceTempView(feed.name)
+        rows = spark.sql(table.query.format(**{name: name for name in table.inputs}))
+        rows.createOrReplaceTempView(table.name)
+        commit = told(table, hour, run_id, "naive", inputs)
+        rows.write.format("delta").mode("overwrite").option("userMetadata", commit).save(lake.path(table.name))
+        state = lake.state(table.name)
+        assert state is not None, f"{table.name} was just written"
+    rows_in = sum(one.rows for one in inputs.values())
+    return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), "naive", "from views")

@@ -379,6 +379,58 @@ def replay_quarantine(feed: str, hour: str, file: Path | None) -> None:
         steps.replay(steps.Run(driver.settings, hour, _run_id("replay")), driver, feed, lines)
 
 
+def _numbers(kind: type) -> Callable[..., Any]:
+    def read(_context: click.Context, _parameter: click.Parameter, value: str) -> list[Any]:
+        try:
+            return [kind(part) for part in value.split(",")]
+        except ValueError:
+            raise click.BadParameter(f"{value!r} is no list of numbers, such as 30,90") from None
+
+    return read
+
+
+@cli.command()
+@click.option("--strategies", default="naive,full,incremental,duckdb", show_default=True, help="Two of these, or more.")
+@click.option("--days", default="90", show_default=True, callback=_numbers(int), help="Sizes of history.")
+@click.option("--changes", default="1", show_default=True, callback=_numbers(float), help="Times an hour's changes.")
+@click.option("--hours", default=10, show_default=True, help="Hours that count, after 3 that warm up.")
+@click.option("--repeats", default=1, show_default=True, help="All of it so many times.")
+@click.option("--scale", default=1.0, show_default=True, help="Size of the shop, as for source generate.")
+@click.option("--out", default="bench-report", show_default=True, type=click.Path(path_type=Path, file_okay=False))
+@click.option("--work", type=click.Path(path_type=Path), help="For the lakes.  [default: a temporary one]")
+def bench(
+    strategies: str,
+    days: list[int],
+    changes: list[float],
+    hours: int,
+    repeats: int,
+    scale: float,
+    out: Path,
+    work: Path | None,
+) -> None:
+    """Compare strategies on the same hours: seconds, CPU, bytes, with proof that the rows are equal.
+
+    Each strategy has a copy of the lake and a driver of its own; they take turns hour by hour, and after
+    each hour every table of Silver and Gold is compared. Rows that differ void the run.
+
+    \b
+    The report is OUT/report.html; all that was measured is OUT/measures.json.
+      medallion bench --strategies full,incremental --days 7 --hours 2 --scale 0.1    a look, in minutes
+      medallion bench --days 30,90,365 --repeats 3                                    the whole answer, in hours
+    """
+    from tempfile import TemporaryDirectory
+
+    from bench import contest, report
+    from spark_jobs.core.console import progress_bar
+
+    plan = contest.Plan(strategies.split(","), days, changes, hours, repeats, scale)
+    with TemporaryDirectory(prefix="bench-") as folder, progress_bar() as advance:
+        result = contest.run(plan, Settings.from_environment(), work or Path(folder), advance)
+        contest.write(result, out)
+        (out / "report.html").write_text(report.render(result))
+    click.echo(f"rows equal after every hour; the report is {out / 'report.html'}")
+
+
 def main() -> None:
     """Run the command; errors meant for people become one line on standard error."""
     sys.exit(run(cli))

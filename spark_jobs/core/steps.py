@@ -18,7 +18,7 @@ from spark_jobs.core.hours import hour_or_snapshot, parse_hour
 from spark_jobs.core.incremental import refresh_incremental
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.lock import WriterLock, writer_lock
-from spark_jobs.core.refresh import refresh_full, side_by_side
+from spark_jobs.core.refresh import Written, refresh_full, side_by_side
 from spark_jobs.core.registry import Registry, registry
 from spark_jobs.core.session import CpuClock, session_began, spark_session
 from spark_jobs.core.settings import Settings
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Report = Callable[[str], None]
+Refresh = Callable[..., Written]  # of (spark, lake, table, *, hour, run_id)
+
+REFRESH: dict[str, Refresh] = {"full": refresh_full, "incremental": refresh_incremental}  # the benchmark adds others
+assert tuple(REFRESH) == STRATEGIES, "a strategy of the DAG is missing"
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,8 @@ class Run:
     def __post_init__(self) -> None:
         if self.hour is not None:
             parse_hour(self.hour)
-        if self.strategy not in STRATEGIES:
-            raise UsageError(f"strategy {self.strategy[:40]!r} is unknown: choose {', '.join(STRATEGIES)}")
+        if self.strategy not in REFRESH:
+            raise UsageError(f"strategy {self.strategy[:40]!r} is unknown: choose {', '.join(REFRESH)}")
 
     @property
     def required_hour(self) -> str:
@@ -388,13 +392,12 @@ def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outc
     _require_bronze_at(driver, run.hour)
     spark = driver.spark(log)
     tables = driver.tables.queries(chosen)
-    refresh = refresh_incremental if run.strategy == "incremental" else refresh_full
     with log.timed("refresh", chosen, cpu=driver.cpu) as event:
         event.rows_in = event.rows_out = event.bytes_out = 0
 
         def work(table: Table) -> None:
             with log.timed("refresh", chosen, table.name) as one:
-                written = refresh(spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
+                written = REFRESH[run.strategy](spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
                 one.rows_in, one.rows_out, one.bytes_out = written.rows_in, written.rows_out, written.bytes_out
                 one.strategy = written.strategy
                 one.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.how}

@@ -1,0 +1,311 @@
+"""Strategies side by side: each has a driver and a copy of the lake of its own, and they take turns hour by hour.
+
+After every hour all Silver and Gold tables are compared, row by row; a strategy with other rows voids the run.
+"""
+
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from itertools import islice
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from bench.duck import refresh_duckdb
+from bench.naive import SETTINGS, refresh_naive
+from bench.proof import differing
+from spark_jobs.core import events, releases, steps
+from spark_jobs.core.errors import MedallionError, UsageError
+from spark_jobs.core.hours import hour_from_number, hour_number, next_hour
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.session import needed_conf, spark_session
+from spark_jobs.core.settings import Settings
+from spark_jobs.source.generate import generate
+
+WARM_UP = 3
+FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
+STRATEGIES: Mapping[str, steps.Refresh] = {"naive": refresh_naive, **steps.REFRESH, "duckdb": refresh_duckdb}
+PHASES = ("land", "apply", "silver", "gold", "check", "publish", "other")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is compared. days: sizes of history; changes: multiples of an hour's usual change; hours: that count."""
+
+    strategies: Sequence[str]
+    days: Sequence[int]
+    changes: Sequence[float] = (1,)
+    hours: int = 10
+    repeats: int = 1
+    scale: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.strategies if name not in STRATEGIES]:
+            raise UsageError(f"strategy {unknown[0][:40]!r} is unknown: choose {', '.join(STRATEGIES)}")
+        if len(self.strategies) < 2 or min(*self.days, *self.changes, self.hours, self.repeats) <= 0:
+            raise UsageError("a comparison takes two strategies or more, and at least one hour, day and repeat")
+
+    @property
+    def turns(self) -> int:
+        """Hours of all strategies together."""
+        return len(self.strategies) * len(self.days) * len(self.changes) * self.repeats * (WARM_UP + self.hours)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One phase of one hour of one strategy. number counts the hours of a driver from 1; the first ones warm it up.
+
+    seconds are wall seconds, cpu_seconds those of the driver and its JVM, None where that is not known apart.
+    """
+
+    days: int
+    change: float
+    repeat: int
+    strategy: str
+    hour: str
+    number: int
+    warm: bool
+    phase: str
+    seconds: float
+    cpu_seconds: float | None = None
+    rows_out: int | None = None
+    files: int | None = None
+    commits: int | None = None
+    bytes_out: int | None = None
+
+
+def run(plan: Plan, settings: Settings, work: Path, advance: Callable[[str, int, int], None]) -> dict[str, Any]:
+    """Run all of it in ``work``; the results as plain values. Raises MedallionError when rows differ."""
+    measures: list[Measure] = []
+    kept: dict[str, int] = {}
+    load = os.getloadavg()
+    for days in plan.days:
+        source = work / f"source-{days}"
+        hours = int(max(1.0, *plan.changes) * (WARM_UP + plan.hours)) + 1
+        generate(source, days=days, hours=hours, scale=plan.scale, seed=plan.seed)
+        loaded = replace(settings, lake=str(work / f"loaded-{days}"), source=str(source))
+        advance(f"{days} days: load", len(measures) // (len(PHASES) + 1), plan.turns)
+        if releases.latest(Lake(loaded.lake)) is None:
+            _load(loaded)
+        for change in plan.changes:
+            changed = replace(loaded, source=str(_with_changes(source, change, WARM_UP + plan.hours)))
+            for repeat in range(1, plan.repeats + 1):
+                with _drivers(plan, changed, work) as drivers:
+                    for measure in _hours(plan, drivers, days, change, repeat):
+                        measures.append(measure)
+                        done = len(measures) // (len(PHASES) + 1)
+                        if measure.phase == "total":
+                            advance(f"{days} days, {measure.hour}, {measure.strategy}", done, plan.turns)
+                    kept[str(days)] = (
+                        _bytes(Path(drivers["incremental"].lake, "ops", "kept")) if ("incremental" in drivers) else 0
+                    )
+    return {
+        "plan": asdict(plan),
+        "machine": machine() | {"load at the start": f"{load[0]:.2f}, {load[1]:.2f}, {load[2]:.2f}"},
+        "kept_bytes": kept,
+        "measures": [asdict(measure) for measure in measures],
+    }
+
+
+def machine() -> dict[str, str]:
+    """What it ran on, for whoever reads the figures."""
+    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    cpu = names[0].split(":")[1].strip() if names else platform.processor()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    packages = ("pyspark", "delta-spark", "deltalake", "duckdb")
+    return {
+        "processor": f"{cpu}, {os.cpu_count()} cores",
+        "memory": f"{memory:.0f} GiB",
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        **{package: version(package) for package in packages},
+    }
+
+
+# --- sources ---------------------------------------------------------------------------------------------------------
+
+
+def _with_changes(source: Path, change: float, hours: int) -> Path:
+    """A source whose hours have ``change`` times the usual lines: several hours in one, or the first part of one."""
+    if change == 1:
+        return source
+    target = source.with_name(f"{source.name}-x{change:g}")
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    (target / "snapshot").symlink_to(source / "snapshot")
+    for folder in sorted((source / "cdc").iterdir()):
+        (target / "cdc" / folder.name).mkdir(parents=True)
+        whole, hour = FIRST_HOUR, FIRST_HOUR
+        for _ in range(hours):
+            lines: list[bytes] = []
+            for _ in range(max(1, int(change))):
+                file = folder / f"{whole}.json"
+                lines += file.read_bytes().splitlines(keepends=True) if file.exists() else []
+                whole = next_hour(whole)
+            if change < 1:
+                lines = list(islice(lines, int(len(lines) * change)))
+            if lines:
+                (target / "cdc" / folder.name / f"{hour}.json").write_bytes(b"".join(lines))
+            hour = next_hour(hour)
+    return target
+
+
+def _load(settings: Settings) -> None:
+    process = get_context("spawn").Process(target=_load_here, args=(settings,))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise MedallionError(f"{settings.lake} could not be loaded: see above")
+
+
+def _load_here(settings: Settings) -> None:
+    driver = steps.Driver(settings, report=lambda _: None)
+    steps.load(steps.Run(settings, None, "bench-load"), driver)
+    driver.stop()
+
+
+# --- drivers ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Remote:
+    """A driver in a process of its own."""
+
+    lake: str
+    orders: Connection
+    process: Any
+    session_seconds: float = 0.0
+
+    def refresh(self, hour: str) -> tuple[float, float]:
+        """Wall and CPU seconds of one hour. Raises MedallionError when it failed."""
+        self.orders.send(hour)
+        try:
+            wall, cpu, error = self.orders.recv()
+        except EOFError:
+            raise MedallionError(f"the driver of {self.lake} ended in hour {hour}") from None
+        if error:
+            raise MedallionError(f"{self.lake}, hour {hour}: {error}")
+        return wall, cpu
+
+
+class _drivers:
+    """A driver and a fresh copy of the loaded lake for each strategy, gone when the block ends."""
+
+    def __init__(self, plan: Plan, settings: Settings, work: Path) -> None:
+        self._plan, self._settings, self._work = plan, settings, work
+        self._made: dict[str, _Remote] = {}
+
+    def __enter__(self) -> dict[str, _Remote]:
+        processes = get_context("spawn")
+        for strategy in self._plan.strategies:
+            lake = self._work / f"lake-{strategy}"
+            shutil.rmtree(lake, ignore_errors=True)
+            shutil.copytree(self._settings.lake, lake)
+            mine, orders = processes.Pipe()
+            arguments = (strategy, replace(self._settings, lake=str(lake)), orders)
+            process = processes.Process(target=_drive, args=arguments, daemon=True)
+            process.start()
+            orders.close()
+            self._made[strategy] = _Remote(str(lake), mine, process)
+            self._made[strategy].session_seconds = mine.recv()
+        return self._made
+
+    def __exit__(self, *_: object) -> None:
+        for remote in self._made.values():
+            remote.orders.send(None)
+            remote.process.join(timeout=60)
+            shutil.rmtree(remote.lake, ignore_errors=True)
+
+
+def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
+    """Refresh an hour each time one is named, and answer with wall seconds, CPU seconds, and an error if there is."""
+    steps.REFRESH[strategy] = STRATEGIES[strategy]
+    conf = {**needed_conf(settings, settings.spark_master), **SETTINGS} if strategy == "naive" else None
+    driver = steps.Driver(settings, report=lambda _: None)
+    start = time.perf_counter()
+    driver.use(spark_session(settings, conf=conf))
+    orders.send(time.perf_counter() - start)
+    while hour := orders.recv():
+        error, start, used = None, time.perf_counter(), driver.cpu()
+        try:
+            steps.refresh_hour(steps.Run(settings, hour, f"bench-{hour}", strategy=strategy), driver)
+        except Exception as failure:  # told to the one who asked, whatever it is
+            error = f"{type(failure).__name__}: {failure}"
+        orders.send((time.perf_counter() - start, driver.cpu() - used, error))
+    driver.stop()
+
+
+# --- hours -----------------------------------------------------------------------------------------------------------
+
+
+def _hours(plan: Plan, drivers: Mapping[str, _Remote], days: int, change: float, repeat: int) -> Iterator[Measure]:
+    first = hour_number(FIRST_HOUR)
+    for number in range(1, WARM_UP + plan.hours + 1):
+        hour = hour_from_number(first + number - 1)
+        names = list(drivers)
+        for strategy in names[number % len(names) :] + names[: number % len(names)]:  # nobody is always first
+            lake = Lake(drivers[strategy].lake)
+            before = _footprint(lake)
+            wall, cpu = drivers[strategy].refresh(hour)
+            after = _footprint(lake)
+            where = (days, change, repeat, strategy, hour, number, number > WARM_UP)
+            phases = dict(_phases(lake, hour))
+            known = sum(seconds for seconds, _, _ in phases.values())
+            for phase in PHASES[:-1]:
+                seconds, cpu_seconds, rows = phases.get(phase, (0.0, None, None))
+                yield Measure(*where, phase, seconds, cpu_seconds, rows)
+            yield Measure(*where, "other", max(0.0, wall - known))
+            files, commits, size = (b - a for a, b in zip(before, after, strict=True))
+            yield Measure(*where, "total", wall, cpu, files=files, commits=commits, bytes_out=size)
+        _require_equal(drivers, hour)
+
+
+def _phases(lake: Lake, hour: str) -> Iterator[tuple[str, tuple[float, float | None, int | None]]]:
+    """Seconds, CPU seconds and rows by phase, from the event log's rows of whole steps."""
+    totals: dict[str, tuple[float, float | None, int | None]] = {}
+    for row in events.read(lake, hour=hour, run_id=f"bench-{hour}"):
+        if row["table_name"] is None:
+            phase = row["layer"] if row["event_type"] == "refresh" else row["event_type"]
+            seconds, cpu, rows = totals.get(phase, (0.0, 0.0, 0))
+            totals[phase] = (
+                seconds + row["seconds"],
+                (cpu or 0.0) + (row["cpu_seconds"] or 0.0),
+                (rows or 0) + (row["rows_out"] or 0),
+            )
+    yield from totals.items()
+
+
+def _footprint(lake: Lake) -> tuple[int, int, int]:
+    """How many data files and commits there are, and the bytes of the files."""
+    files = commits = size = 0
+    for folder, _, names in os.walk(lake.root):
+        for name in names:
+            if name.endswith(".json") and folder.endswith("_delta_log"):
+                commits += 1
+            elif name.endswith(".parquet") and not folder.endswith("_delta_log"):
+                files, size = files + 1, size + os.path.getsize(os.path.join(folder, name))
+    return files, commits, size
+
+
+def _bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _require_equal(drivers: Mapping[str, _Remote], hour: str) -> None:
+    reference, *others = drivers
+    for other in others:
+        if wrong := differing(Lake(drivers[reference].lake), Lake(drivers[other].lake)):
+            raise MedallionError(f"after hour {hour}, {other} and {reference} differ in {', '.join(wrong)}: void")
+
+
+def write(result: Mapping[str, Any], folder: Path) -> None:
+    """The results as JSON, for the report and for whoever wants the raw rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "measures.json").write_text(json.dumps(result, indent=1))

@@ -1,0 +1,41 @@
+"""The second opinion: the same queries, translated, by DuckDB over the same files. What one machine can do."""
+
+from typing import TYPE_CHECKING
+
+import sqlglot
+
+from expectations.lake_views import TableAt, open_views
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.refresh import Written, input_states, told, versions_of
+from spark_jobs.core.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def translated(table: Table) -> str:
+    """The query of ``table`` in the words of DuckDB, over views called like its inputs."""
+    query = table.query.format_map({name: name for name in table.inputs})
+    (sql,) = sqlglot.transpile(query, read="spark", write="duckdb")
+    return sql
+
+
+def refresh_duckdb(_spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
+    """Recompute ``table`` with DuckDB and overwrite it through delta-rs; Spark has no part in it."""
+    import pyarrow as pa
+    from deltalake import CommitProperties, write_deltalake
+
+    inputs = input_states(lake, table)
+    delta = lake.open(lake.path(table.name))
+    assert delta is not None, f"{table.name} was written when the lake was loaded"
+    with open_views({name: TableAt(lake.path(name), state.version) for name, state in inputs.items()}) as views:
+        if views.errors:
+            raise MedallionError("; ".join(views.errors.values()))
+        rows = views.connection.execute(translated(table)).to_arrow_table()
+    commit = CommitProperties(custom_metadata={"userMetadata": told(table, hour, run_id, "duckdb", inputs)})
+    write_deltalake(delta, rows.cast(pa.schema(delta.schema().to_arrow())), mode="overwrite", commit_properties=commit)
+    state = lake.state(table.name)
+    assert state is not None, f"{table.name} was just written"
+    rows_in = sum(one.rows for one in inputs.values())
+    return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), "duckdb", "recomputed")

@@ -1,0 +1,46 @@
+"""Proof that two lakes hold the same rows, before anyone says which of them was faster."""
+
+from collections.abc import Mapping, Sequence
+
+from spark_jobs.core import releases
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.query import open_release
+from spark_jobs.core.registry import registry
+from spark_jobs.core.table import Feed
+
+TOLERANCE = 1e-6  # relative, for decimals and doubles; everything else is compared exactly
+
+
+def differing(one: Lake, other: Lake) -> list[str]:
+    """The Silver and Gold tables whose rows differ between the newest releases of two lakes."""
+    a, b = releases.find(one, None), releases.find(other, None)
+    wrong = [] if a.hour == b.hour else [f"the hour: {a.hour} and {b.hour}"]
+    with open_release(one, a) as left, open_release(other, b) as right:
+        for table in registry():
+            if isinstance(table, Feed):
+                continue
+            quick = f"SELECT COUNT(*), SUM(HASH(t)) FROM {table.name} AS t"  # noqa: S608 (declared names)
+            if left.execute(quick).fetchall() == right.execute(quick).fetchall():
+                continue
+            types = {name: kind for name, kind, *_ in left.execute(f"DESCRIBE {table.name}").fetchall()}
+            left.register("other_rows", right.execute(f"SELECT * FROM {table.name}").to_arrow_table())  # noqa: S608
+            ((count,),) = left.execute(_difference(table.name, table.keys, types)).fetchall()
+            left.unregister("other_rows")
+            if count:
+                wrong.append(f"{table.name} ({count:,} rows)")
+    return wrong
+
+
+def _difference(table: str, keys: Sequence[str], types: Mapping[str, str]) -> str:
+    """A query for the number of rows that only one side has, or that differ by more than rounding."""
+    apart = []
+    for name, kind in types.items():
+        a, b = f'a."{name}"', f'b."{name}"'
+        differ = f"{a} IS DISTINCT FROM {b}"
+        if kind.startswith(("DECIMAL", "DOUBLE", "FLOAT")):
+            gap = f"ABS({a}::DOUBLE - {b}::DOUBLE) > {TOLERANCE} * GREATEST(ABS({a}::DOUBLE), ABS({b}::DOUBLE))"
+            differ = f"({a} IS NULL) <> ({b} IS NULL) OR {gap}"
+        apart.append(f"COALESCE({differ}, FALSE)")
+    on = " AND ".join(f'a."{key}" IS NOT DISTINCT FROM b."{key}"' for key in keys)
+    sides = f"(SELECT 1 AS a_row, * FROM {table}) AS a FULL JOIN (SELECT 1 AS b_row, * FROM other_rows) AS b ON {on}"  # noqa: S608
+    return f"SELECT COUNT(*) FROM {sides} WHERE a_row IS NULL OR b_row IS NULL OR {' OR '.join(apart)}"  # noqa: S608
