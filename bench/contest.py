@@ -24,11 +24,11 @@ from spark_jobs.core import events, releases, steps
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import hour_from_number, hour_number, next_hour
 from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
 from spark_jobs.core.session import needed_conf, spark_session
 from spark_jobs.core.settings import Settings
 from spark_jobs.source.generate import generate
 
-WARM_UP = 3
 FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 STRATEGIES: Mapping[str, steps.Refresh] = {"naive": refresh_naive, **steps.REFRESH, "duckdb": refresh_duckdb}
 PHASES = ("land", "apply", "silver", "gold", "check", "publish", "other")
@@ -36,12 +36,14 @@ PHASES = ("land", "apply", "silver", "gold", "check", "publish", "other")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared. days: sizes of history; changes: multiples of an hour's usual change; hours: that count."""
+    """What is compared. days: sizes of history; changes: multiples of an hour's usual change; hours: that count, after
+    those that warm a driver up."""
 
     strategies: Sequence[str]
     days: Sequence[int]
     changes: Sequence[float] = (1,)
     hours: int = 10
+    warm_up: int = 3
     repeats: int = 1
     scale: float = 1.0
     seed: int = 0
@@ -53,9 +55,14 @@ class Plan:
             raise UsageError("a comparison takes two strategies or more, and at least one hour, day and repeat")
 
     @property
+    def all_hours(self) -> int:
+        """Hours that a driver refreshes."""
+        return self.warm_up + self.hours
+
+    @property
     def turns(self) -> int:
         """Hours of all strategies together."""
-        return len(self.strategies) * len(self.days) * len(self.changes) * self.repeats * (WARM_UP + self.hours)
+        return len(self.strategies) * len(self.days) * len(self.changes) * self.repeats * self.all_hours
 
 
 @dataclass(frozen=True)
@@ -88,14 +95,14 @@ def run(plan: Plan, settings: Settings, work: Path, advance: Callable[[str, int,
     load = os.getloadavg()
     for days in plan.days:
         source = work / f"source-{days}"
-        hours = int(max(1.0, *plan.changes) * (WARM_UP + plan.hours)) + 1
+        hours = int(max(1.0, *plan.changes) * plan.all_hours) + 1
         generate(source, days=days, hours=hours, scale=plan.scale, seed=plan.seed)
         loaded = replace(settings, lake=str(work / f"loaded-{days}"), source=str(source))
         advance(f"{days} days: load", len(measures) // (len(PHASES) + 1), plan.turns)
         if releases.latest(Lake(loaded.lake)) is None:
             _load(loaded)
         for change in plan.changes:
-            changed = replace(loaded, source=str(_with_changes(source, change, WARM_UP + plan.hours)))
+            changed = replace(loaded, source=str(_with_changes(source, change, plan.all_hours)))
             for repeat in range(1, plan.repeats + 1):
                 with _drivers(plan, changed, work) as drivers:
                     for measure in _hours(plan, drivers, days, change, repeat):
@@ -247,7 +254,7 @@ def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
 
 def _hours(plan: Plan, drivers: Mapping[str, _Remote], days: int, change: float, repeat: int) -> Iterator[Measure]:
     first = hour_number(FIRST_HOUR)
-    for number in range(1, WARM_UP + plan.hours + 1):
+    for number in range(1, plan.all_hours + 1):
         hour = hour_from_number(first + number - 1)
         names = list(drivers)
         for strategy in names[number % len(names) :] + names[: number % len(names)]:  # nobody is always first
@@ -255,7 +262,7 @@ def _hours(plan: Plan, drivers: Mapping[str, _Remote], days: int, change: float,
             before = _footprint(lake)
             wall, cpu = drivers[strategy].refresh(hour)
             after = _footprint(lake)
-            where = (days, change, repeat, strategy, hour, number, number > WARM_UP)
+            where = (days, change, repeat, strategy, hour, number, number > plan.warm_up)
             phases = dict(_phases(lake, hour))
             known = sum(seconds for seconds, _, _ in phases.values())
             for phase in PHASES[:-1]:
@@ -301,7 +308,7 @@ def _bytes(folder: Path) -> int:
 def _require_equal(drivers: Mapping[str, _Remote], hour: str) -> None:
     reference, *others = drivers
     for other in others:
-        if wrong := differing(Lake(drivers[reference].lake), Lake(drivers[other].lake)):
+        if wrong := differing(Lake(drivers[reference].lake), Lake(drivers[other].lake), registry()):
             raise MedallionError(f"after hour {hour}, {other} and {reference} differ in {', '.join(wrong)}: void")
 
 

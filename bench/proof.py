@@ -1,22 +1,22 @@
 """Proof that two lakes hold the same rows, before anyone says which of them was faster."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from spark_jobs.core import releases
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.query import open_release
-from spark_jobs.core.registry import registry
+from spark_jobs.core.registry import Node
 from spark_jobs.core.table import Feed
 
 TOLERANCE = 1e-6  # relative, for decimals and doubles; everything else is compared exactly
 
 
-def differing(one: Lake, other: Lake) -> list[str]:
-    """The Silver and Gold tables whose rows differ between the newest releases of two lakes."""
+def differing(one: Lake, other: Lake, tables: Iterable[Node]) -> list[str]:
+    """The Silver and Gold ones of ``tables`` whose rows differ between the newest releases of two lakes."""
     a, b = releases.find(one, None), releases.find(other, None)
     wrong = [] if a.hour == b.hour else [f"the hour: {a.hour} and {b.hour}"]
     with open_release(one, a) as left, open_release(other, b) as right:
-        for table in registry():
+        for table in tables:
             if isinstance(table, Feed):
                 continue
             quick = f"SELECT COUNT(*), SUM(HASH(t)) FROM {table.name} AS t"  # noqa: S608 (declared names)

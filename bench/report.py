@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from bench.contest import PHASES, WARM_UP
+from bench.contest import PHASES
 
 COLOURS = {"naive": "#9aa0a6", "full": "#2f6fde", "incremental": "#1a7f4b", "duckdb": "#c98a00"}
 PHASE_COLOURS = dict(
@@ -47,7 +47,7 @@ def render(result: Mapping[str, Any]) -> str:
     sections = [
         f'<p class="answer">{_answer(plan, totals)}</p>',
         "<h2>Seconds of an hour, by phase</h2>",
-        f'<p class="soft">Medians of the hours after {WARM_UP} that warm each driver up.</p>',
+        f'<p class="soft">Medians of the hours after {plan["warm_up"]} that warm each driver up.</p>',
         _stacked(result),
         "<h2>Every hour</h2>",
         _lines(result),
@@ -147,7 +147,7 @@ def _lines(result: Mapping[str, Any]) -> str:
             alpha=shade,
             label=_label(days, change, name),
         )
-    axes.axvline(WARM_UP + 0.5, color="#c9cdd3", linestyle=":")
+    axes.axvline(result["plan"]["warm_up"] + 0.5, color="#c9cdd3", linestyle=":")
     axes.set_xlabel("hour since the driver started")
     axes.set_ylabel("seconds")
     axes.set_yscale("log")
@@ -239,7 +239,9 @@ def _cold(result: Mapping[str, Any]) -> str:
     for (days, change, name), hours in _series(result).items():
         first = [f"{m['seconds']:.1f}" for m in hours if not m["warm"]]
         rows.append((f"{days} d", f"x{change:g}", name, *first))
-    return _table(("history", "change", "strategy", *(f"hour {n}" for n in range(1, WARM_UP + 1))), rows)
+    return _table(
+        ("history", "change", "strategy", *(f"hour {n}" for n in range(1, result["plan"]["warm_up"] + 1))), rows
+    )
 
 
 def _conditions(result: Mapping[str, Any]) -> str:
@@ -248,7 +250,7 @@ def _conditions(result: Mapping[str, Any]) -> str:
     facts = {
         **result["machine"],
         "scale": plan["scale"],
-        "hours counted": f"{plan['hours']} after {WARM_UP}, {plan['repeats']} times",
+        "hours counted": f"{plan['hours']} after {plan['warm_up']}, {plan['repeats']} times",
         "rows": "equal in all strategies after every hour, or there would be no report",
         "state of incremental": kept or "none",
         "queue": "none: no scheduler stands between the hours here",

@@ -393,7 +393,8 @@ def _numbers(kind: type) -> Callable[..., Any]:
 @click.option("--strategies", default="naive,full,incremental,duckdb", show_default=True, help="Two of these, or more.")
 @click.option("--days", default="90", show_default=True, callback=_numbers(int), help="Sizes of history.")
 @click.option("--changes", default="1", show_default=True, callback=_numbers(float), help="Times an hour's changes.")
-@click.option("--hours", default=10, show_default=True, help="Hours that count, after 3 that warm up.")
+@click.option("--hours", default=10, show_default=True, help="Hours that count.")
+@click.option("--warm-up", default=3, show_default=True, help="Hours before those, to warm up each driver.")
 @click.option("--repeats", default=1, show_default=True, help="All of it so many times.")
 @click.option("--scale", default=1.0, show_default=True, help="Size of the shop, as for source generate.")
 @click.option("--out", default="bench-report", show_default=True, type=click.Path(path_type=Path, file_okay=False))
@@ -403,6 +404,7 @@ def bench(
     days: list[int],
     changes: list[float],
     hours: int,
+    warm_up: int,
     repeats: int,
     scale: float,
     out: Path,
@@ -423,7 +425,7 @@ def bench(
     from bench import contest, report
     from spark_jobs.core.console import progress_bar
 
-    plan = contest.Plan(strategies.split(","), days, changes, hours, repeats, scale)
+    plan = contest.Plan(strategies.split(","), days, changes, hours, warm_up, repeats, scale)
     with TemporaryDirectory(prefix="bench-") as folder, progress_bar() as advance:
         result = contest.run(plan, Settings.from_environment(), work or Path(folder), advance)
         contest.write(result, out)

@@ -142,9 +142,10 @@ class Lake:
         Empty where there is none. Upkeep commits after it, which say nothing.
         """
         delta = self.open(path)
-        for commit in delta.history() if delta is not None else ():
-            if told := json.loads(commit.get("userMetadata") or "{}"):
-                return dict(told)
+        for limit in (8, None):  # a long log is read only if it must be
+            for commit in delta.history(limit) if delta is not None else ():
+                if told := json.loads(commit.get("userMetadata") or "{}"):
+                    return dict(told)
         return {}
 
     def same_rows(self, table: str, version: int | None, newest: int) -> bool:

@@ -32,7 +32,12 @@ def lake_status(settings: Settings) -> dict[str, Any]:
     tables = []
     for table in registry():
         state = lake.state(table.name)
-        hour = lake.applied_hour(table.name) if isinstance(table, Feed) else _computed_hour(lake, table.name)
+        if isinstance(table, Feed):
+            hour = lake.applied_hour(table.name)
+        elif release and state and release.versions.get(table.name) == state.version:
+            hour = release.hour  # it may be unchanged since an earlier one
+        else:
+            hour = lake.origin(lake.path(table.name)).get("hour")
         check = checks.get(table.name)
         tables.append(
             {
@@ -150,11 +155,6 @@ def _grid(title: str | None, names: Sequence[str], numbers: Container[int], *, w
     for position, name in enumerate(names):
         grid.add_column(name, justify="right" if position in numbers else "left", no_wrap=not wrap)
     return grid
-
-
-def _computed_hour(lake: Lake, table: str) -> str | None:
-    hour: str | None = lake.origin(lake.path(table)).get("hour")
-    return hour
 
 
 def _age(hour: str | None) -> float | None:
