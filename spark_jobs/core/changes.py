@@ -51,8 +51,9 @@ def change_feed(spark: "SparkSession", path: str, first: int, last: int) -> "Dat
 
     Besides the table's columns: _change_type, _commit_version, _commit_timestamp.
     """
-    reader = spark.read.format("delta").option("readChangeFeed", "true")
-    return reader.option("startingVersion", first).option("endingVersion", last).load(path)
+    # In lower case: otherwise Spark warns of each option that it knows it twice.
+    reader = spark.read.format("delta").option("readchangefeed", "true")
+    return reader.option("startingversion", first).option("endingversion", last).load(path)
 
 
 def gone(feed: "DataFrame") -> "DataFrame":

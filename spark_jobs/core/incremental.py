@@ -5,6 +5,7 @@ after a crash as after a run in full. Where that cannot be told, or is much, the
 says why.
 """
 
+import shutil
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import reduce
@@ -14,7 +15,7 @@ from spark_jobs.core.changes import Changes, change_feed, changes, come, gone
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.kept import ROWS, Part, split_of
 from spark_jobs.core.lake import Lake, TableState
-from spark_jobs.core.refresh import Written, input_states, read_inputs, refresh_full, told, versions_of
+from spark_jobs.core.refresh import Written, forget_logs, input_states, read_inputs, refresh_full, told, versions_of
 from spark_jobs.core.session import TABLE_PROPERTIES, explained
 from spark_jobs.core.table import Additive, ByKey, Recent, Table
 
@@ -256,6 +257,12 @@ def _sum_anew(
         raise MedallionError(
             f"{table.name} keeps {name}, whose {inexact[0]} is DOUBLE: adding and taking away would drift, use DECIMAL"
         )
+    path = lake.kept(table.name, name)
+    try:
+        lake.open(path)
+    except MedallionError:  # nothing in it is known from elsewhere
+        shutil.rmtree(path)
+        forget_logs(spark)
     filled = sums.select(
         *part.keys,
         *(F.coalesce(c, F.lit(0)).cast(sums.schema[c].dataType).alias(c) for c in part.counters),
@@ -266,7 +273,7 @@ def _sum_anew(
         .options(**TABLE_PROPERTIES)
         .option("overwriteSchema", "true")
         .option("userMetadata", commit)
-        .save(lake.kept(table.name, name))
+        .save(path)
     )
 
 

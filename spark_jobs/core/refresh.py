@@ -103,10 +103,15 @@ def _make_way(spark: "SparkSession", lake: Lake, table: Table) -> str | None:
         lake.version(table.name)
     except MedallionError as damaged:
         aside = lake.set_aside(table.name)
-        jvm: Any = spark._jvm
-        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # it remembers logs that are no longer there
+        forget_logs(spark)
         return f"rebuilt, as {damaged}; what was there is in {aside}"
     return None
+
+
+def forget_logs(spark: "SparkSession") -> None:
+    """Let Spark read every Delta log anew: it remembers those that are no longer there."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 def side_by_side(spark: "SparkSession", tables: tuple[Table, ...], work: Callable[[Table], None]) -> None:

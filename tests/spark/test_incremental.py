@@ -5,6 +5,7 @@ MEDALLION_HISTORY is how many changes of the lake are made (8), MEDALLION_SEED w
 
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -192,6 +193,13 @@ def refresh(shop: Shop, hour: int, strategy: str = "incremental") -> dict[str, W
     return {t.name: work(shop.spark, shop.lake, t, hour=None, run_id=f"hour {hour}") for t in tables()}
 
 
+def some_orders(shop: Shop, status: str) -> None:
+    """Write orders of that status, valid ones among them."""
+    for key in range(1, 30):
+        shop.put("orders", key, order_status=status, order_total=Decimal("7.00"))
+    shop.write()
+
+
 def differing(shop: Shop) -> list[str]:
     """Tables whose rows are not exactly those that their query gives."""
     wrong = []
@@ -263,6 +271,24 @@ def test_another_query_is_not_built_upon(shop: Shop) -> None:
     assert written.note == "recomputed: its query has changed"
     found = shop.spark.read.format("delta").load(shop.lake.path("silver_customers"))
     assert found.where("customer_tier = 'standard'").isEmpty()
+
+
+@pytest.mark.parametrize("what", ["gone", "damaged"])
+def test_kept_sums_that_are_lost_are_made_anew(shop: Shop, what: str) -> None:
+    some_orders(shop, "pending")
+    refresh(shop, 0)
+    some_orders(shop, "confirmed")
+    refresh(shop, 1)
+    kept = Path(shop.lake.kept("gold_order_status_summary", "customers"))
+    if what == "gone":
+        shutil.rmtree(kept)
+    else:
+        for commit in (kept / "_delta_log").glob("*.json"):
+            commit.write_text("{")
+    some_orders(shop, "shipped")
+    written = refresh(shop, 2)["gold_order_status_summary"]
+    assert "the sums of customers were made anew" in (written.note or "")
+    assert differing(shop) == []
 
 
 def test_a_log_that_does_not_reach_back_is_no_reason_to_guess(shop: Shop) -> None:
