@@ -89,7 +89,8 @@ def _totals(result: Mapping[str, Any]) -> dict[Key, list[dict[str, Any]]]:
             refresh[where] = refresh.get(where, 0.0) + m["seconds"]
         if m["phase"] == "total" and m["warm"]:
             found.setdefault((m["days"], m["change"], m["strategy"]), []).append({**m, "refresh": refresh[where]})
-    return found
+    order = result["plan"]["strategies"]
+    return {key: found[key] for key in sorted(found, key=lambda key: (key[0], key[1], order.index(key[2])))}
 
 
 def _answer(plan: Mapping[str, Any], totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
@@ -121,7 +122,8 @@ def _label(days: int, change: float, name: str) -> str:
 
 
 def _stacked(result: Mapping[str, Any]) -> str:
-    bars = [(_label(*key), values) for key, values in _medians(result).items()]
+    found = _medians(result)
+    bars = [(_label(*key), found[key]) for key in _totals(result)]
     figure, axes = _figure(0.9 + 0.42 * len(bars))
     left = [0.0] * len(bars)
     for phase in PHASES:
@@ -149,6 +151,7 @@ def _lines(result: Mapping[str, Any]) -> str:
         )
     axes.axvline(result["plan"]["warm_up"] + 0.5, color="#c9cdd3", linestyle=":")
     axes.set_xlabel("hour since the driver started")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("seconds")
     axes.set_yscale("log")
     axes.legend(frameon=False, fontsize="small", ncols=3)

@@ -8,7 +8,7 @@ says why.
 import shutil
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core.changes import Changes, change_feed, changes, come, gone
@@ -345,8 +345,9 @@ def _recent(lake: Lake, rows: "DataFrame", recent: Recent) -> "DataFrame":
     return rows.where(F.col(recent.column) > F.lit(max(largest) - recent.span - timedelta(seconds=1)))
 
 
+@lru_cache(maxsize=1)
 def _quick(spark: "SparkSession") -> "SparkSession":
-    """A session for small jobs: what adapts a plan while it runs costs more than it saves."""
+    """A session for small jobs, one for all: what adapts a plan while it runs costs more than it saves."""
     session = spark.newSession()
     session.conf.set("spark.sql.adaptive.enabled", "false")
     return session

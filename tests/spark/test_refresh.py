@@ -1,20 +1,24 @@
 """A whole hour in one session: landed, applied, refreshed, checked, published; again; and after a red gate."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.proof import differing
 from spark_jobs.core import events, releases, steps
 from spark_jobs.core.decode import decode_file
 from spark_jobs.core.errors import CheckFailed, UsageError
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
 from spark_jobs.core.settings import Settings
+from spark_jobs.core.table import Table
 from spark_jobs.source.generate import generate
 
-H0, H1 = "2025-11-30T00", "2025-11-30T01"
+H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +133,21 @@ def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
     assert steps.refresh_hour(steps.Run(driver.settings, H1, "mended"), driver).hour == H1
     after = releases.latest(driver.lake)
     assert after is not None and after.hour == H1
+
+
+def test_an_incremental_hour_gives_the_rows_of_a_full_one_and_says_how(
+    driver: steps.Driver, spark: Any, tmp_path: Path
+) -> None:
+    other = steps.Driver(replace(driver.settings, lake=str(tmp_path / "full")), report=lambda _: None)
+    shutil.copytree(driver.lake.root, other.lake.root)
+    other.use(spark)
+    steps.refresh_hour(steps.Run(other.settings, H2, "in full"), other)
+    steps.refresh_hour(steps.Run(driver.settings, H2, "in part", strategy="incremental"), driver)
+    assert differing(other.lake, driver.lake, registry()) == []
+    release = releases.latest(driver.lake)
+    assert release is not None and (release.hour, release.strategy) == (H2, "incremental")
+    done = {row["table_name"]: row for row in events.read(driver.lake, run_id="in part", event_type="refresh")}
+    for table in registry():
+        if isinstance(table, Table):
+            row = done[table.name]
+            assert row["strategy"] == ("full" if table.incremental is None else "incremental"), row["details"]

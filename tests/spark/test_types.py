@@ -9,7 +9,8 @@ from spark_jobs.core.registry import registry
 if TYPE_CHECKING:
     from tests.spark.conftest import Schema
 
-# Six decimals where a discount was taken off, two elsewhere; a sum has room for ten digits more.
+# Six decimals where a discount was taken off, two elsewhere; a sum has room for ten digits more, a sum of sums for
+# twenty.
 MONEY = {
     "silver_products": {"list_price": "decimal(10,2)"},
     "silver_orders_enriched": {
@@ -28,8 +29,8 @@ MONEY = {
         "list_price": "decimal(10,2)",
     },
     "gold_supplier_performance": {"total_net_revenue": "decimal(38,6)", "total_gross_margin": "decimal(38,2)"},
-    "gold_inventory_risk": {"net_revenue": "decimal(38,6)", "gross_margin": "decimal(32,2)"},
-    "gold_order_status_summary": {"total_revenue": "decimal(22,2)"},
+    "gold_inventory_risk": {"net_revenue": "decimal(38,6)", "gross_margin": "decimal(38,2)"},
+    "gold_order_status_summary": {"total_revenue": "decimal(32,2)"},
     "gold_weekly_revenue_trend": {
         "weekly_net_revenue": "decimal(38,6)",
         "weekly_gross_margin": "decimal(32,2)",
