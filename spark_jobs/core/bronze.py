@@ -21,7 +21,7 @@ from spark_jobs.source.root import FolderSource, Source, copy_file, copy_snapsho
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
+_ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Path) -> 
 
     rows = spark.read.format("delta").load(str(snapshot)).select(*(c.name for c in feed.columns))
     delta = lake.open(str(snapshot))
-    files = 1 + (state_of(delta).rows if delta else 0) // ROWS_PER_FILE
+    files = 1 + (state_of(delta).rows if delta else 0) // _ROWS_PER_FILE
     ordered = rows.repartitionByRange(files, *feed.keys).sortWithinPartitions(*feed.keys)
     ordered.write.format("delta").mode("append").save(path)
 

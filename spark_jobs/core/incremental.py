@@ -350,4 +350,6 @@ def _quick(spark: "SparkSession") -> "SparkSession":
     """A session for small jobs, one for all: what adapts a plan while it runs costs more than it saves."""
     session = spark.newSession()
     session.conf.set("spark.sql.adaptive.enabled", "false")
+    # One task per file: what replaces rows then leaves each file in its place, and does not merge those it touches.
+    session.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))
     return session

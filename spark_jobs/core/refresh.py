@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core.bronze import ROWS_PER_FILE, in_parallel
+from spark_jobs.core.bronze import in_parallel
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.lake import Lake, TableState
 from spark_jobs.core.session import TABLE_PROPERTIES, explained
@@ -15,6 +15,9 @@ from spark_jobs.core.table import ByKey, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# A change rewrites the files it touches, and most changes are of the newest rows: about a day of them in a file.
+_ROWS_PER_FILE, _MOST_FILES = 20_000, 500
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,9 @@ def refresh_full(spark: "SparkSession", lake: Lake, table: Table, *, hour: str |
         if isinstance(table.incremental, ByKey) and lake.version(table.name) is None:
             # Laid out by the key, so that a change touches few files; hourly full refreshes do not pay for it.
             size = max((state.rows for state in inputs.values()), default=0)
+            files = min(_MOST_FILES, 1 + size // _ROWS_PER_FILE)
             column = table.incremental.column
-            rows = rows.repartitionByRange(1 + size // ROWS_PER_FILE, column).sortWithinPartitions(column)
+            rows = rows.repartitionByRange(files, column).sortWithinPartitions(column)
         (
             rows.write.format("delta")
             .mode("overwrite")

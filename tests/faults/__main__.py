@@ -15,6 +15,7 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from spark_jobs.core.console import progress_bar
 from spark_jobs.core.registry import registry
@@ -32,7 +33,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=0, help="at most so many  [all]")
     parser.add_argument("--strategy", choices=STRATEGIES, default="full", help="how hours are refreshed")
     parser.add_argument("--all-tables", action="store_true", help="the 22 tables, not the 10 that go every way")
-    parser.add_argument("--report", type=Path, help="the results as JSON, one object per fault")
+    parser.add_argument("--report", type=Path, help="the results as JSON; one that is there is continued")
     given = parser.parse_args()
     os.environ["TZ"] = "UTC"
     time.tzset()
@@ -51,35 +52,38 @@ def main() -> int:
         faults = every_fault(fresh, given.seed)
         if given.faults:
             faults = random.Random(given.seed).sample(faults, min(given.faults, len(faults)))
-        results = []
+        results = json.loads(given.report.read_text()) if given.report and given.report.exists() else []
+        done = {result["fault"] for result in results}
         for number, fault in enumerate(faults):
             advance(fault.name, number, len(faults))
-            results.append(suffer(fault, fresh(fault.since)))
-            if bad := [*results[-1].differing, *results[-1].torn]:
-                print(f"seed {given.seed}: {fault.name} ({results[-1].struck}): {'; '.join(bad)}", file=sys.stderr)
+            if fault.name in done:
+                continue
+            results.append(told(suffer(fault, fresh(fault.since))))
+            if bad := [*results[-1]["differing"], *results[-1]["torn"]]:
+                print(f"seed {given.seed}: {fault.name} ({results[-1]['struck']}): {'; '.join(bad)}", file=sys.stderr)
             if given.report:
-                given.report.write_text(json.dumps([told(result) for result in results], indent=1))
+                given.report.write_text(json.dumps(results, indent=1))
     print(summary(results))
-    return int(any(result.differing or result.torn for result in results))
+    return int(any(result["differing"] or result["torn"] for result in results))
 
 
-def told(result: Result) -> dict[str, object]:
+def told(result: Result) -> dict[str, Any]:
     """One result as plain values."""
     values = {name: value for name, value in vars(result).items() if name != "fault"}
     return {"fault": result.fault.name, "ids": result.fault.ids, **values}
 
 
-def summary(results: list[Result]) -> str:
+def summary(results: list[dict[str, Any]]) -> str:
     """A Markdown table: by kind of fault how many, differing tables, torn reads, and seconds to recover."""
-    kinds: dict[str, list[Result]] = defaultdict(list)
+    kinds: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for result in results:
-        kinds[result.fault.ids].append(result)
+        kinds[result["ids"]].append(result)
     lines = ["| ids | faults | tables that differ | torn reads | of reads | seconds to recover, median and most |"]
     lines += ["|---|---|---|---|---|---|"]
     for ids, group in [*kinds.items(), ("all", results)]:
-        differing, torn = (sum(len(getattr(result, kind)) for result in group) for kind in ("differing", "torn"))
-        seconds = sorted(result.seconds_to_recover for result in group)
-        figures = f"{len(group):,} | {differing:,} | {torn:,} | {sum(result.reads for result in group):,}"
+        differing, torn = (sum(len(result[kind]) for result in group) for kind in ("differing", "torn"))
+        seconds = sorted(result["seconds_to_recover"] for result in group)
+        figures = f"{len(group):,} | {differing:,} | {torn:,} | {sum(result['reads'] for result in group):,}"
         lines.append(f"| {ids} | {figures} | {seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.1f} |")
     return "\n".join(lines)
 

@@ -155,8 +155,9 @@ def start(world: World, hour: str, wait: float = 0, **more: str) -> subprocess.P
 
 def kill(process: subprocess.Popen[str], *, jvm: bool) -> None:
     """kill -9 the Python process, and with it the JVM or not."""
-    family = psutil.Process(process.pid).children(recursive=True) if jvm else []
-    with suppress(ProcessLookupError):
+    family: list[psutil.Process] = []
+    with suppress(psutil.NoSuchProcess, ProcessLookupError):  # it may have come to its end first
+        family = psutil.Process(process.pid).children(recursive=True) if jvm else []
         os.kill(process.pid, signal.SIGKILL)
     for child in family:
         with suppress(psutil.NoSuchProcess):
