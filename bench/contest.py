@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.duck import refresh_duckdb
+from bench.feldera import FelderaDriver, Service
 from bench.naive import SETTINGS, refresh_naive
 from bench.proof import differing
 from spark_jobs.core import events, releases, steps
@@ -30,14 +31,15 @@ from spark_jobs.core.settings import Settings
 from spark_jobs.source.generate import generate
 
 FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
-STRATEGIES: Mapping[str, steps.Refresh] = {"naive": refresh_naive, **steps.REFRESH, "duckdb": refresh_duckdb}
-PHASES = ("land", "apply", "silver", "gold", "check", "publish", "other")
+REFRESH: Mapping[str, steps.Refresh] = {"naive": refresh_naive, **steps.REFRESH, "duckdb": refresh_duckdb}
+STRATEGIES = (*REFRESH, "feldera")
+PHASES = ("land", "push", "apply", "silver", "gold", "check", "publish", "other")
 
 
 @dataclass(frozen=True)
 class Plan:
     """What is compared. days: sizes of history; changes: multiples of an hour's usual change; hours: that count, after
-    those that warm a driver up."""
+    those that warm a driver up; feldera: where a Feldera runs, for the strategy of that name."""
 
     strategies: Sequence[str]
     days: Sequence[int]
@@ -47,12 +49,15 @@ class Plan:
     repeats: int = 1
     scale: float = 1.0
     seed: int = 0
+    feldera: str | None = None
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.strategies if name not in STRATEGIES]:
             raise UsageError(f"strategy {unknown[0][:40]!r} is unknown: choose {', '.join(STRATEGIES)}")
         if len(self.strategies) < 2 or min(*self.days, *self.changes, self.hours, self.repeats) <= 0:
             raise UsageError("a comparison takes two strategies or more, and at least one hour, day and repeat")
+        if ("feldera" in self.strategies) != (self.feldera is not None):
+            raise UsageError("the strategy feldera needs --feldera-url, and that address the strategy")
 
     @property
     def all_hours(self) -> int:
@@ -92,6 +97,7 @@ def run(plan: Plan, settings: Settings, work: Path, advance: Callable[[str, int,
     """Run all of it in ``work``; the results as plain values. Raises MedallionError when rows differ."""
     measures: list[Measure] = []
     kept: dict[str, int] = {}
+    sessions: dict[str, float] = {}
     load = os.getloadavg()
     for days in plan.days:
         source = work / f"source-{days}"
@@ -105,6 +111,8 @@ def run(plan: Plan, settings: Settings, work: Path, advance: Callable[[str, int,
             changed = replace(loaded, source=str(_with_changes(source, change, plan.all_hours)))
             for repeat in range(1, plan.repeats + 1):
                 with _drivers(plan, changed, work) as drivers:
+                    for name, driver in drivers.items():
+                        sessions[f"{days} {change:g} {name}"] = driver.session_seconds
                     for measure in _hours(plan, drivers, days, change, repeat):
                         measures.append(measure)
                         done = len(measures) // (len(PHASES) + 1)
@@ -117,6 +125,7 @@ def run(plan: Plan, settings: Settings, work: Path, advance: Callable[[str, int,
         "plan": asdict(plan),
         "machine": machine() | {"load at the start": f"{load[0]:.2f}, {load[1]:.2f}, {load[2]:.2f}"},
         "kept_bytes": kept,
+        "session_seconds": sessions,
         "measures": [asdict(measure) for measure in measures],
     }
 
@@ -190,7 +199,7 @@ class _Remote:
     process: Any
     session_seconds: float = 0.0
 
-    def refresh(self, hour: str) -> tuple[float, float]:
+    def refresh(self, hour: str) -> tuple[float, float | None]:
         """Wall and CPU seconds of one hour. Raises MedallionError when it failed."""
         self.orders.send(hour)
         try:
@@ -201,39 +210,49 @@ class _Remote:
             raise MedallionError(f"{self.lake}, hour {hour}: {error}")
         return wall, cpu
 
+    def stop(self) -> None:
+        """End the process."""
+        self.orders.send(None)
+        self.process.join(timeout=60)
+
+
+_Drivers = Mapping[str, _Remote | FelderaDriver]
+
 
 class _drivers:
     """A driver and a fresh copy of the loaded lake for each strategy, gone when the block ends."""
 
     def __init__(self, plan: Plan, settings: Settings, work: Path) -> None:
         self._plan, self._settings, self._work = plan, settings, work
-        self._made: dict[str, _Remote] = {}
+        self._made: dict[str, _Remote | FelderaDriver] = {}
 
-    def __enter__(self) -> dict[str, _Remote]:
+    def __enter__(self) -> dict[str, _Remote | FelderaDriver]:
         processes = get_context("spawn")
         for strategy in self._plan.strategies:
             lake = self._work / f"lake-{strategy}"
             shutil.rmtree(lake, ignore_errors=True)
+            if strategy == "feldera":
+                service = Service(str(self._plan.feldera), os.environ.get("MEDALLION_FELDERA_KEY"))
+                self._made[strategy] = FelderaDriver(service, Path(self._settings.source), lake)
+                continue
             shutil.copytree(self._settings.lake, lake)
             mine, orders = processes.Pipe()
             arguments = (strategy, replace(self._settings, lake=str(lake)), orders)
             process = processes.Process(target=_drive, args=arguments, daemon=True)
             process.start()
             orders.close()
-            self._made[strategy] = _Remote(str(lake), mine, process)
-            self._made[strategy].session_seconds = mine.recv()
+            self._made[strategy] = _Remote(str(lake), mine, process, mine.recv())
         return self._made
 
     def __exit__(self, *_: object) -> None:
         for remote in self._made.values():
-            remote.orders.send(None)
-            remote.process.join(timeout=60)
+            remote.stop()
             shutil.rmtree(remote.lake, ignore_errors=True)
 
 
 def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
     """Refresh an hour each time one is named, and answer with wall seconds, CPU seconds, and an error if there is."""
-    steps.REFRESH[strategy] = STRATEGIES[strategy]
+    steps.REFRESH[strategy] = REFRESH[strategy]
     conf = {**needed_conf(settings, settings.spark_master), **SETTINGS} if strategy == "naive" else None
     driver = steps.Driver(settings, report=lambda _: None)
     start = time.perf_counter()
@@ -252,7 +271,9 @@ def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
 # --- hours -----------------------------------------------------------------------------------------------------------
 
 
-def _hours(plan: Plan, drivers: Mapping[str, _Remote], days: int, change: float, repeat: int) -> Iterator[Measure]:
+def _hours(
+    plan: Plan, drivers: Mapping[str, _Remote | FelderaDriver], days: int, change: float, repeat: int
+) -> Iterator[Measure]:
     first = hour_number(FIRST_HOUR)
     for number in range(1, plan.all_hours + 1):
         hour = hour_from_number(first + number - 1)
@@ -305,7 +326,7 @@ def _bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def _require_equal(drivers: Mapping[str, _Remote], hour: str) -> None:
+def _require_equal(drivers: _Drivers, hour: str) -> None:
     reference, *others = drivers
     for other in others:
         if wrong := differing(Lake(drivers[reference].lake), Lake(drivers[other].lake), registry()):

@@ -399,6 +399,7 @@ def _numbers(kind: type) -> Callable[..., Any]:
 @click.option("--scale", default=1.0, show_default=True, help="Size of the shop, as for source generate.")
 @click.option("--out", default="bench-report", show_default=True, type=click.Path(path_type=Path, file_okay=False))
 @click.option("--work", type=click.Path(path_type=Path), help="For the lakes.  [default: a temporary one]")
+@click.option("--feldera-url", help="A running Feldera, for the strategy feldera: http://127.0.0.1:8080.")
 def bench(
     strategies: str,
     days: list[int],
@@ -409,6 +410,7 @@ def bench(
     scale: float,
     out: Path,
     work: Path | None,
+    feldera_url: str | None,
 ) -> None:
     """Compare strategies on the same hours: seconds, CPU, bytes, with proof that the rows are equal.
 
@@ -419,18 +421,32 @@ def bench(
     The report is OUT/report.html; all that was measured is OUT/measures.json.
       medallion bench --strategies full,incremental --days 7 --hours 2 --scale 0.1    a look, in minutes
       medallion bench --days 30,90,365 --repeats 3                                    the whole answer, in hours
+
+    
+    With --feldera-url a Feldera of yours takes part: its pipeline is replaced by one made from our tables
+    (medallion feldera-program shows it), the hours are pushed to it, its views are compared with ours.
+    MEDALLION_FELDERA_KEY is its API key, where it asks for one.
+      medallion bench --strategies full,incremental,feldera --feldera-url http://127.0.0.1:8080
     """
     from tempfile import TemporaryDirectory
 
     from bench import contest, report
     from spark_jobs.core.console import progress_bar
 
-    plan = contest.Plan(strategies.split(","), days, changes, hours, warm_up, repeats, scale)
+    plan = contest.Plan(strategies.split(","), days, changes, hours, warm_up, repeats, scale, feldera=feldera_url)
     with TemporaryDirectory(prefix="bench-") as folder, progress_bar() as advance:
         result = contest.run(plan, Settings.from_environment(), work or Path(folder), advance)
         contest.write(result, out)
         (out / "report.html").write_text(report.render(result))
     click.echo(f"rows equal after every hour; the report is {out / 'report.html'}")
+
+
+@cli.command("feldera-program")
+def feldera_program() -> None:
+    """Print all tables and views as one program for Feldera, made from the same declarations."""
+    from bench.feldera import program
+
+    click.echo(program(), nl=False)
 
 
 def main() -> None:

@@ -41,7 +41,7 @@ def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour
     try:
         return _refresh(_quick(spark), lake, table, hour, run_id)
     except _InFull as reason:
-        written = refresh_full(spark, lake, table, hour=hour, run_id=run_id)
+        written = refresh_full(spark, lake, table, hour=hour, run_id=run_id, laid_out=True)
         return Written(**(vars(written) | {"note": f"recomputed: {reason}"}))
 
 

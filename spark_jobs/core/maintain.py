@@ -15,7 +15,9 @@ from urllib.parse import unquote
 from expectations import reports
 from spark_jobs.core import releases
 from spark_jobs.core.lake import Lake, state_of
+from spark_jobs.core.refresh import files_by_key
 from spark_jobs.core.steps import Driver, Outcome, Run
+from spark_jobs.core.table import ByKey, Table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -46,7 +48,7 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
                 with log.timed("maintain", None, name) as event:
                     event.engine = "delta-rs"
                     named = {release.versions[name] for release in kept if name in release.versions}
-                    done = _keep_table(lake, path, named, keep)
+                    done = _keep_table(lake, path, named, keep, _key_of(driver, name))
                     event.details = done
                     merged, removed = merged + done["merged"], removed + done["removed"]
             _forget_events(lake, keep)
@@ -80,14 +82,29 @@ def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
     yield from ((path.name, str(path)) for path in sorted(Path(lake.ops("kept")).glob("*.*")))
 
 
-def _keep_table(lake: Lake, path: str, named: Collection[int], keep: Retention) -> dict[str, int]:
-    """Merge small files, checkpoint the log, remove what no kept version needs; how many files each."""
+def _key_of(driver: Driver, name: str) -> str | None:
+    """The column that a table is laid out by, if it is."""
+    table = driver.tables.tables.get(name)
+    return table.incremental.column if isinstance(table, Table) and isinstance(table.incremental, ByKey) else None
+
+
+def _keep_table(
+    lake: Lake, path: str, named: Collection[int], keep: Retention, column: str | None = None
+) -> dict[str, int]:
+    """Merge small files, checkpoint the log, remove what no kept version needs; how many files each.
+
+    column: the one that the table is laid out by; it stays so.
+    """
     delta = lake.open(path)
     if delta is None:
         return {"merged": 0, "removed": 0}
     merged, state = 0, state_of(delta)
-    if state.files > _SPARE_FILES + state.bytes // _FILE_BYTES:
-        merged = delta.optimize.compact(target_size=_FILE_BYTES)["numFilesRemoved"]
+    if column is None:
+        if state.files > _SPARE_FILES + state.bytes // _FILE_BYTES:
+            merged = delta.optimize.compact(target_size=_FILE_BYTES)["numFilesRemoved"]
+    elif state.files > _SPARE_FILES + (wanted := files_by_key(state.rows)):
+        size = max(1, state.bytes // wanted)
+        merged = delta.optimize.z_order([column], target_size=size)["numFilesRemoved"]
     removed = _vacuum(delta, path, named, keep)
     delta.update_incremental()
     delta.create_checkpoint()

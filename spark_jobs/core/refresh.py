@@ -39,16 +39,19 @@ class Written:
     warning: str | None = None
 
 
-def refresh_full(spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
-    """Recompute ``table`` from its inputs' current versions and overwrite it in one commit."""
+def refresh_full(
+    spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str, laid_out: bool = False
+) -> Written:
+    """Recompute ``table`` from its inputs' current versions and overwrite it in one commit.
+
+    laid_out: by its key, so that a change touches few files. The first write is; hourly ones need not pay for it.
+    """
     inputs = input_states(lake, table)
     warning = _make_way(spark, lake, table)
     with explained(f"{table.name} could not be computed"):
         rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
-        if isinstance(table.incremental, ByKey) and lake.version(table.name) is None:
-            # Laid out by the key, so that a change touches few files; hourly full refreshes do not pay for it.
-            size = max((state.rows for state in inputs.values()), default=0)
-            files = min(_MOST_FILES, 1 + size // _ROWS_PER_FILE)
+        if isinstance(table.incremental, ByKey) and (laid_out or lake.version(table.name) is None):
+            files = files_by_key(max((state.rows for state in inputs.values()), default=0))
             column = table.incremental.column
             rows = rows.repartitionByRange(files, column).sortWithinPartitions(column)
         (
@@ -63,6 +66,11 @@ def refresh_full(spark: "SparkSession", lake: Lake, table: Table, *, hour: str |
     assert state is not None, f"{table.name} was just written"
     rows_in = sum(s.rows for s in inputs.values())
     return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), warning=warning)
+
+
+def files_by_key(rows: int) -> int:
+    """Into how many files a table that is refreshed by key is laid out."""
+    return min(_MOST_FILES, 1 + rows // _ROWS_PER_FILE)
 
 
 def input_states(lake: Lake, table: Table) -> dict[str, TableState]:

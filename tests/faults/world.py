@@ -136,6 +136,7 @@ _EFFECTS = (
     ("deltalake.DeltaTable", "delete"),
     ("deltalake.DeltaTable", "create_checkpoint"),
     ("deltalake.table.TableOptimizer", "compact"),
+    ("deltalake.table.TableOptimizer", "z_order"),
     ("delta.tables.DeltaMergeBuilder", "execute"),
     ("pyspark.sql.readwriter.DataFrameWriter", "save"),
     ("pathlib.Path", "replace"),

@@ -109,7 +109,9 @@ def measured(days: tuple[int, ...] = (30, 90)) -> dict[str, Any]:
                 ]
     plan = {"strategies": ["full", "incremental"], "days": list(days), "changes": [1.0], "hours": 1, "warm_up": 3}
     plan |= {"repeats": 1, "scale": 1.0, "seed": 0}
-    return {"plan": plan, "machine": {"memory": "<24> GiB"}, "kept_bytes": {"30": 1, "90": 2e6}, "measures": rows}
+    sessions = {f"{size} 1 {strategy}": 4.2 for size in days for strategy in plan["strategies"]}
+    known = {"machine": {"memory": "<24> GiB"}, "kept_bytes": {"30": 1, "90": 2e6}, "session_seconds": sessions}
+    return {"plan": plan, **known, "measures": rows}
 
 
 def test_the_page_gives_the_answer_and_where_it_turns() -> None:
