@@ -265,7 +265,7 @@ def other_zone(zone: str) -> Fault:
     """An hour is refreshed on a machine in another time zone."""
 
     def strike(world: World) -> str:
-        return f"exit code {start(world, 'refresh', '--hour', H1, TZ=zone).wait(timeout=300)}"
+        return f"exit code {start(world, H1, TZ=zone).wait(timeout=300)}"
 
     return Fault(f"the machine is in {zone}", "F12", H0, H1, strike)
 
