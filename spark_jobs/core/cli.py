@@ -161,6 +161,32 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restat
 
 
 @cli.command()
+@click.option("--settle", default=10.0, show_default=True, type=click.FloatRange(0), help="Seconds without a change.")
+@click.option("--every", default=0.0, show_default=True, type=click.FloatRange(0), help="Least seconds between hours.")
+@click.option("--until", type=HOUR, help="End after this hour.  [default: go on until interrupted]")
+@click.option("--strategy", default="incremental", show_default=True, help="As for medallion refresh.")
+def follow(settle: float, every: float, until: str | None, strategy: str) -> None:
+    """Refresh each hour as its files arrive, in one process whose session stays warm.
+
+    An hour is taken once its files have not changed for --settle seconds; a file that comes later still is taken
+    in by refresh --restate. What fails ends it: nothing passes over a red check.
+
+    
+    Each hour is a line, in seconds from when its files had last changed:
+      2025-11-30T00  landed 10.2  bronze 13.0  silver 16.1  gold 18.4  published 21.9
+    """
+    from spark_jobs.core import follow as following
+
+    pace = following.Pace(settle, every, poll=max(0.1, min(1.0, settle / 4)))
+    with _driver() as driver:
+        driver.report = lambda _: None
+        click.echo(f"following {driver.settings.source}; the session starts", err=True)
+        for done in following.follow(driver, strategy, pace, lambda: _run_id("follow"), until):
+            hops = "".join(f"  {hop} {seconds:.1f}" for hop, seconds in done.latency.items())
+            click.echo(f"{done.hour}{hops}" if hops else f"{done.hour}  {done.outcome.message}")
+
+
+@cli.command()
 @click.argument("name", metavar="NAME")
 @click.option("--hour", type=HOUR, help="The hour; land alone can find the next in line by itself.")
 @click.option("--layer", help="For refresh: silver or gold. For check: bronze, silver or gold.")

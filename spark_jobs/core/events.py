@@ -158,11 +158,11 @@ def append(path: str, events: Sequence[Event]) -> None:
     write_deltalake(path, table, mode="append", name="event_log")
 
 
-def read(lake: Lake, **equal: str | None) -> list[dict[str, Any]]:
+def read(lake: Lake, since: datetime | None = None, **equal: str | None) -> list[dict[str, Any]]:
     """The event rows in order of time, with details as an object.
 
-    equal: column = value filters, None for no filter. An empty list when nothing has been written. A row that a crash
-    let in twice is given once.
+    since: those that ended before are left out. equal: column = value filters, None for no filter. An empty list when
+    nothing has been written. A row that a crash let in twice is given once.
     """
     delta = lake.open(lake.ops("event_log"))
     if delta is None:
@@ -170,7 +170,7 @@ def read(lake: Lake, **equal: str | None) -> list[dict[str, Any]]:
     import pyarrow.compute as pc
 
     data = delta.to_pyarrow_dataset()
-    condition = None
+    condition = None if since is None else pc.field("event_timestamp") >= since
     for name, value in equal.items():
         if value is not None:
             test = pc.field(name) == value
@@ -182,10 +182,10 @@ def read(lake: Lake, **equal: str | None) -> list[dict[str, Any]]:
     return rows
 
 
-def read_if_whole(lake: Lake, **equal: str | None) -> list[dict[str, Any]] | None:
+def read_if_whole(lake: Lake, since: datetime | None = None, **equal: str | None) -> list[dict[str, Any]] | None:
     """As read; None where the event log is damaged, which must not stop a refresh."""
     try:
-        return read(lake, **equal)
+        return read(lake, since, **equal)
     except Exception as error:  # whatever is wrong with it
         print(f"medallion: the event log cannot be read: {error}", file=sys.stderr)
         return None

@@ -7,11 +7,13 @@ says why.
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core.changes import Changes, change_feed, changes, come, gone
+from spark_jobs.core.cost import Costs, known_costs
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.kept import ROWS, Part, split_of
 from spark_jobs.core.lake import Lake, TableState
@@ -39,13 +41,13 @@ def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour
     The rows are those that refresh_full gives.
     """
     try:
-        return _refresh(_quick(spark), lake, table, hour, run_id)
+        return _refresh(_quick(spark), lake, table, hour, run_id, _costs(lake, run_id).get(table.name, Costs()))
     except _InFull as reason:
         written = refresh_full(spark, lake, table, hour=hour, run_id=run_id, laid_out=True)
-        return Written(**(vars(written) | {"note": f"recomputed: {reason}"}))
+        return replace(written, note=f"recomputed: {reason}")
 
 
-def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, run_id: str) -> Written:
+def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, run_id: str, costs: Costs) -> Written:
     origin = _origin(lake, lake.path(table.name), table)
     inputs = input_states(lake, table)
     found = {name: changes(lake.path(name), origin[name], state.version) for name, state in inputs.items()}
@@ -55,20 +57,30 @@ def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, 
         assert state is not None, f"{table.name} tells where it comes from"
         return Written(0, 0, 0, state.version, versions, "incremental", "unchanged", "no input has changed")
     commit = told(table, hour, run_id, "incremental", inputs)
+    changed = sum(one.bytes for one in found.values())
+    if table.incremental is not None and (reason := costs.in_full(changed)):
+        raise _InFull(reason)
     with explained(f"{table.name} could not be refreshed"):
         match table.incremental:
             case ByKey() as by:
                 _require_few(found, inputs)
-                return _by_key(spark, lake, table, by, inputs, found, commit)
+                written = _by_key(spark, lake, table, by, inputs, found, commit)
             case Additive():
-                return _additive(spark, lake, table, inputs, hour, run_id, commit)
+                written = _additive(spark, lake, table, inputs, hour, run_id, commit)
             case Recent() as recent:
                 frames = read_inputs(spark, lake, inputs)
                 frames[recent.input] = _recent(lake, frames[recent.input], recent)
-                return _overwrite(lake, table, spark.sql(table.query, **frames), inputs, "recent rows", commit)
+                written = _overwrite(lake, table, spark.sql(table.query, **frames), inputs, "recent rows", commit)
             case None:
                 rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
                 return _overwrite(lake, table, rows, inputs, "recomputed", commit)
+    return replace(written, changed_bytes=changed)
+
+
+@lru_cache(maxsize=4)
+def _costs(lake: Lake, _run_id: str) -> Mapping[str, Costs]:
+    """What tables took lately, read once a run: an hour's own refreshes tell nothing about themselves."""
+    return known_costs(lake)
 
 
 def _origin(lake: Lake, path: str, table: Table) -> dict[str, int]:

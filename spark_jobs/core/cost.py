@@ -1,0 +1,67 @@
+"""What refreshing a table will cost, from what it cost lately: the event log decides, per table and hour."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from statistics import StatisticsError, linear_regression, median
+from typing import Any
+
+from spark_jobs.core import events
+from spark_jobs.core.lake import Lake
+
+MARGIN = 1.5  # incremental is given up only where it is this much dearer: predictions are no better
+LEAST = 3  # incremental refreshes that must be known first: the first ones find a cold driver
+LATELY = timedelta(days=7)
+RETRY = 24  # refreshes in full after which incremental is tried again: what was slow then may be fast now
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a table took lately. full: seconds, oldest first; incremental: bytes of changes read and seconds; newer:
+    how many of the full ones came after the last incremental one."""
+
+    full: tuple[float, ...] = ()
+    incremental: tuple[tuple[int, float], ...] = ()
+    newer: int = 0
+
+    def predicted(self, changed: int) -> float:
+        """Seconds that an incremental refresh would take with so many bytes of changes: on a line through the known
+        ones, which does not fall."""
+        seconds = [s for _, s in self.incremental]
+        try:
+            line = linear_regression([b for b, _ in self.incremental], seconds)
+        except StatisticsError:  # one size alone
+            return median(seconds)
+        return max(min(seconds), line.intercept + line.slope * changed) if line.slope > 0 else median(seconds)
+
+    def in_full(self, changed: int) -> str | None:
+        """Why recomputing is cheaper for so many bytes of changes; None where it is not, or not known to be."""
+        if not self.full or len(self.incremental) < LEAST or self.newer >= RETRY:
+            return None
+        least, expected = median(self.full[-5:]), self.predicted(changed)
+        if expected <= MARGIN * least:
+            return None
+        return (
+            f"{changed / 1e6:.1f} MB of changes would take about {expected:.1f} s, recomputing takes {least:.1f} s,"
+            f" going by the last {len(self.incremental[-5:])} and {len(self.full[-5:])} times"
+        )
+
+
+def known_costs(lake: Lake) -> dict[str, Costs]:
+    """By table, what the event log of the last days tells; nothing where it cannot be read."""
+    since = datetime.now(UTC) - LATELY
+    return costs_of(events.read_if_whole(lake, since, event_type="refresh", status="succeeded") or ())
+
+
+def costs_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Costs]:
+    """By table, from rows of the event log in order of time."""
+    found: dict[str, Costs] = {}
+    for row in rows:
+        if (name := row["table_name"]) is None:
+            continue
+        known = found.get(name, Costs())
+        if row["strategy"] == "full":
+            found[name] = Costs((*known.full, row["seconds"]), known.incremental, known.newer + 1)
+        elif (changed := row["details"].get("changed_bytes")) is not None:
+            found[name] = Costs(known.full, (*known.incremental, (changed, row["seconds"]))[-5:], 0)
+    return found

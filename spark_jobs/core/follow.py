@@ -1,0 +1,124 @@
+"""Following the source: one process with a warm session, which refreshes each hour as soon as its files have settled.
+
+Nothing is refreshed another way than by ``refresh``: the same steps, the same lock, the same event log.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from spark_jobs.core import events, ledger, releases
+from spark_jobs.core.errors import HourNotAvailable
+from spark_jobs.core.steps import Driver, Outcome, Run, refresh_hour
+from spark_jobs.source.root import change_files, open_source
+
+# The steps after which the rows of an hour are further than before, in their order.
+HOPS: Mapping[tuple[str, str | None], str] = {
+    ("land", "bronze"): "landed",
+    ("apply", "bronze"): "bronze",
+    ("refresh", "silver"): "silver",
+    ("refresh", "gold"): "gold",
+    ("publish", None): "published",
+}
+
+
+@dataclass(frozen=True)
+class Pace:
+    """settle: seconds for which the files of an hour must have stayed as they are, so that none is half written.
+    every: least seconds from the start of one refresh to that of the next. poll: seconds between two looks."""
+
+    settle: float = 10.0
+    every: float = 0.0
+    poll: float = 1.0
+
+
+@dataclass(frozen=True)
+class Followed:
+    """An hour as it was refreshed. latency: seconds from when its files were last seen to change, to each of HOPS."""
+
+    hour: str
+    outcome: Outcome
+    latency: Mapping[str, float]
+
+
+def follow(
+    driver: Driver,
+    strategy: str,
+    pace: Pace,
+    run_id: Callable[[], str],
+    until: str | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Followed]:
+    """Refresh the next hour in line whenever there is one that has settled; after ``until``, end.
+
+    What fails stays in line, and the failure is raised: an hour that cannot be applied bars all later ones.
+    """
+    # The session starts now and not with the first hour, which has to wait for it otherwise.
+    warm = Run(driver.settings, None, run_id(), strategy=strategy)
+    with driver.recording(warm, "follow") as log:
+        driver.spark(log)
+    began = float("-inf")
+    hour, arrived = _left_behind(driver), time.time()
+    while True:
+        if hour is None:
+            hour, arrived = _settled(driver, pace, until, sleep)
+        if hour is None:
+            return
+        sleep(max(0.0, began + pace.every - time.monotonic()))
+        began = time.monotonic()
+        run = Run(driver.settings, hour, run_id(), strategy=strategy)
+        outcome = refresh_hour(run, driver)
+        latency = _latency(driver, run, arrived)
+        with driver.recording(run, "follow") as log:
+            log.add("follow", None, None, seconds=latency.get("published", 0.0), details={"latency": latency})
+        yield Followed(hour, outcome, latency)
+        hour = None
+
+
+def _left_behind(driver: Driver) -> str | None:
+    """The hour that is in Bronze and not published, where a run ended between the two."""
+    applied, release = ledger.applied_hour(driver.lake, driver.tables), releases.latest(driver.lake)
+    return applied if release is not None and release.hour != applied else None
+
+
+def _settled(driver: Driver, pace: Pace, until: str | None, sleep: Callable[[float], None]) -> tuple[str | None, float]:
+    """The next hour in line once its files have settled, and when they last changed; None after ``until``."""
+    seen: tuple[str, Mapping[str, int]] | None = None
+    arrived = since = 0.0
+    while True:
+        applied = ledger.applied_hour(driver.lake, driver.tables)
+        if until is not None and applied is not None and applied >= until:
+            return None, 0.0
+        found = _next(driver, applied)
+        if found != seen:
+            seen, arrived, since = found, time.time(), time.monotonic()
+        if found is not None and time.monotonic() - since >= pace.settle:
+            return found[0], arrived
+        sleep(pace.poll)
+
+
+def _next(driver: Driver, applied: str | None) -> tuple[str, Mapping[str, int]] | None:
+    """The next hour in line, with the size of each of its files; None while there is none."""
+    source = open_source(driver.settings)
+    files = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
+    try:
+        hour = ledger.in_line(None, applied, files, ledger.landed_hours(driver.lake))
+    except HourNotAvailable:
+        return None
+    sizes = {}
+    for topic, name in files.get(hour, {}).items():
+        stream, size = source.open(name)
+        stream.close()
+        sizes[topic] = size
+    return hour, sizes
+
+
+def _latency(driver: Driver, run: Run, arrived: float) -> dict[str, float]:
+    latency = {}
+    for row in events.read(driver.lake, run_id=run.run_id):
+        hop = HOPS.get((row["event_type"], row["layer"])) if row["table_name"] is None else None
+        if hop is not None:
+            ended: datetime = row["event_timestamp"]
+            latency[hop] = round(ended.timestamp() - arrived, 3)
+    return dict(sorted(latency.items(), key=lambda item: item[1]))

@@ -1,0 +1,69 @@
+"""Following a source: what arrives in pieces is taken once it is whole, in order, and from where a crash left off."""
+
+from itertools import count
+
+import pytest
+
+from spark_jobs.core import events, follow, steps
+from spark_jobs.core.errors import CheckFailed
+from spark_jobs.core.follow import HOPS, Followed, Pace
+from tests.faults.world import HOURS, World, differing
+
+H0, H1, H2 = HOURS
+
+
+def followed(world: World, until: str, sleep: object = None) -> list[Followed]:
+    numbers = count()
+    pause = sleep if callable(sleep) else lambda _: None
+    pace = Pace(settle=0.2, poll=0.01)
+    run_id = lambda: f"follow-{next(numbers)}"  # noqa: E731
+    return list(follow.follow(world.driver(), "incremental", pace, run_id, until, pause))
+
+
+def test_an_hour_is_taken_once_its_files_have_settled(world: World) -> None:
+    whole = {path: path.read_bytes() for path in [*world.change_files(H0), *world.change_files(H1)]}
+    for path in whole:
+        path.unlink()
+    parts = iter(range(1, 1000))
+
+    def arrives(_: float) -> None:
+        """A file comes in quarters, one a look, each file of H0 before those of H1."""
+        step = next(parts)
+        for number, (path, content) in enumerate(whole.items()):
+            share = min(4, max(0, step - 2 * number))
+            if share:
+                path.write_bytes(content[: len(content) * share // 4])
+
+    done = followed(world, H1, arrives)
+    assert [one.hour for one in done] == [H0, H1]
+    assert differing(world, H1) == []
+
+
+def test_each_hop_of_an_hour_is_told_and_kept(world: World) -> None:
+    (done,) = followed(world, H0)
+    assert list(done.latency) == list(HOPS.values())
+    assert list(done.latency.values()) == sorted(done.latency.values())
+    (row,) = events.read(world.lake, hour=H0, event_type="follow")
+    assert row["seconds"] == done.latency["published"] > 0
+
+
+def test_what_a_crash_left_is_finished_first(world: World) -> None:
+    driver, run = world.driver(), world.run(H0, "cut short")
+    steps.run_step("land", run, driver=driver)
+    steps.run_step("apply", run, driver=driver)
+    assert [one.hour for one in followed(world, H0)] == [H0]
+    assert differing(world, H0) == []
+    assert followed(world, H0) == [], "nothing is left to do"
+
+
+def test_a_red_check_ends_it_and_the_hour_stays_in_line(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def red(*_: object) -> None:
+        raise CheckFailed("red")
+
+    with monkeypatch.context() as broken:
+        broken.setitem(steps._STEPS, "check", (red, steps._STEPS["check"][1]))
+        with pytest.raises(CheckFailed):
+            followed(world, H1)
+    assert world.published()[0] is None
+    assert [one.hour for one in followed(world, H1)] == [H0, H1]
+    assert differing(world, H1) == []
