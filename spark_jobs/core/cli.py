@@ -228,15 +228,20 @@ def maintain(keep_hours: int, keep_days: int) -> None:
 
 @cli.command()
 @_format("table", "json")
-def status(form: str) -> None:
+@click.option("--check", is_flag=True, help="For a monitor: exit code 1 when something is stale or red.")
+@click.option("--stale-hours", default=2.0, show_default=True, help="How long ago a table's last hour may have ended.")
+def status(form: str, check: bool, stale_hours: float) -> None:
     """Show each table's rows, version, last hour, freshness and last check, and the newest release."""
     from spark_jobs.core.status import lake_status, status_table
 
-    found = lake_status(Settings.from_environment())
+    found = lake_status(Settings.from_environment(), stale_hours)
     if form == "json":
         click.echo(json.dumps(found, indent=1, default=str))
     else:
         _print(status_table(found))
+    if check and found["problems"]:
+        first, *more = found["problems"]
+        raise MedallionError(first + (f"; and {len(more)} more" if more else ""))
 
 
 @cli.command()

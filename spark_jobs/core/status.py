@@ -16,19 +16,24 @@ from spark_jobs.core.table import Feed
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
+STALE_HOURS = 2.0  # hourly, and an hour of grace: a table whose last hour ended longer ago is stale
+
 _COLOURS = {"succeeded": "green", "warned": "yellow", "failed": "red", "skipped": "dim", "not checked": "dim"}
 
 
-def lake_status(settings: Settings) -> dict[str, Any]:
+def lake_status(settings: Settings, stale_hours: float = STALE_HOURS) -> dict[str, Any]:
     """The lake as one object: ``release`` (None before the first), ``writer`` and ``restatement`` (None when there is
-    none right now) and ``tables``, one entry each.
+    none right now), ``tables``, one entry each, and ``problems``, a line for each thing that is stale or red.
 
     A table's rows and version are those of its newest commit; hour is the last one in it, None for the snapshot
-    alone; age_hours is how long ago that hour ended; check is how its last check ended.
+    alone; age_hours is how long ago that hour ended, and stale whether that is more than ``stale_hours``; check is how
+    its last check ended; failures are those since anything last went well with it.
     """
     lake = Lake(settings.lake)
     release = releases.latest(lake)
-    checks = {row["table_name"]: row for row in events.read(lake, event_type="check") if row["table_name"]}
+    rows = events.read(lake)
+    checks = {row["table_name"]: row for row in rows if row["event_type"] == "check" and row["table_name"]}
+    failures = _failures(rows)
     tables = []
     for table in registry():
         state = lake.state(table.name)
@@ -38,7 +43,7 @@ def lake_status(settings: Settings) -> dict[str, Any]:
             hour = release.hour  # it may be unchanged since an earlier one
         else:
             hour = lake.origin(lake.path(table.name)).get("hour")
-        check = checks.get(table.name)
+        check, age = checks.get(table.name), _age(hour)
         tables.append(
             {
                 "table": table.name,
@@ -48,8 +53,10 @@ def lake_status(settings: Settings) -> dict[str, Any]:
                 "version": state.version if state else None,
                 "published": release.versions.get(table.name) if release else None,
                 "hour": hour,
-                "age_hours": _age(hour),
+                "age_hours": age,
+                "stale": age is not None and age > stale_hours,
                 "check": check["status"] if check else "not checked",
+                "failures": failures.get(table.name, 0),
             }
         )
     writer, restatement = current_writer(lake), ledger.read_restatement(lake)
@@ -59,7 +66,32 @@ def lake_status(settings: Settings) -> dict[str, Any]:
         "writer": str(writer) if writer else None,
         "restatement": vars(restatement) if restatement else None,
         "tables": tables,
+        "problems": _problems(release, tables, stale_hours),
     }
+
+
+def _failures(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """By table, how many of its steps have failed since one went well."""
+    found: dict[str, int] = {}
+    for row in rows:
+        if name := row["table_name"]:
+            found[name] = found.get(name, 0) + 1 if row["status"] == "failed" else 0
+    return found
+
+
+def _problems(release: releases.Release | None, tables: Iterable[Mapping[str, Any]], stale_hours: float) -> list[str]:
+    problems = [] if release else ["nothing is published: run medallion load"]
+    for row in tables:
+        if row["stale"]:
+            problems.append(
+                f"{row['table']} is stale: its last hour, {row['hour']}, ended {row['age_hours']:,.1f} hours ago,"
+                f" more than {stale_hours:g}"
+            )
+        if row["check"] == "failed":
+            problems.append(f"{row['table']} failed its last check")
+        elif row["failures"]:
+            problems.append(f"{row['table']} has failed {row['failures']} times in a row")
+    return problems
 
 
 def status_table(status: Mapping[str, Any]) -> "RichTable":

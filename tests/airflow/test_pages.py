@@ -1,0 +1,84 @@
+"""Our pages inside Airflow: behind its login, in its navigation, and safe to show."""
+
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from spark_jobs.core.settings import PROJECT
+
+PAGES = ["/status", "/reports", "/timings", "/run?run_id=r", "/report?run_id=r&task_id=silver.check"]
+
+
+@pytest.fixture(scope="module")
+def plugin() -> Any:
+    spec = spec_from_file_location("medallion_ui", PROJECT / "plugins" / "medallion_ui.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def client(plugin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """Somebody who is logged in."""
+    from airflow.api_fastapi.core_api.security import get_user
+
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
+    plugin.app.dependency_overrides[get_user] = lambda: None
+    yield TestClient(plugin.app)
+    plugin.app.dependency_overrides.clear()
+
+
+def test_nobody_sees_a_page_without_a_login(plugin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.api_fastapi.core_api.security import get_user
+    from fastapi import HTTPException
+
+    def nobody() -> None:
+        raise HTTPException(401)
+
+    routes = {route.path: route for route in plugin.app.routes if hasattr(route, "dependant")}
+    assert set(routes) >= {"/status", "/reports", "/reports/file/{name:path}", "/report", "/timings", "/run"}
+    for route in routes.values():
+        assert get_user in {dependency.call for dependency in route.dependant.dependencies}, route.path
+    monkeypatch.setitem(plugin.app.dependency_overrides, get_user, nobody)
+    for page in [*PAGES, "/reports/file/index.html"]:
+        assert TestClient(plugin.app).get(page).status_code == 401
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_page_of_an_empty_lake_says_what_to_do_and_runs_nothing(client: TestClient, page: str) -> None:
+    answer = client.get(page)
+    assert answer.status_code == 200
+    assert 'class="empty"' in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_only_reports_are_served(client: TestClient, tmp_path: Path) -> None:
+    folder = tmp_path / "lake" / "reports" / "validation"
+    (folder / "gx").mkdir(parents=True)
+    (folder / "index.html").write_text("index")
+    (folder / "gx" / "index.html").write_text("docs")
+    (tmp_path / "lake" / "secret").write_text("secret")
+    assert client.get("/reports/file/index.html").text == "index"
+    assert "sandbox" in client.get("/reports/file/gx/index.html").headers["content-security-policy"]
+    for name in ("%2e%2e/%2e%2e/secret", "..%2f..%2fsecret", "/etc/passwd", "nothing"):
+        assert client.get(f"/reports/file/{name}").status_code == 404
+
+
+def test_a_wrong_hour_or_strategy_is_refused(client: TestClient) -> None:
+    assert "YYYY-MM-DDTHH" in client.get("/timings?since=yesterday").text
+    assert client.get("/timings?strategy=magic").status_code == 422
+
+
+def test_the_pages_are_where_people_look_for_them(plugin: Any) -> None:
+    views = plugin.MedallionPages.external_views
+    assert [view["name"] for view in views if view["destination"] == "nav"] == [
+        *("Lakehouse", "Validation reports", "Timings")
+    ]
+    assert {view["destination"] for view in views} == {"nav", "dag_run", "task_instance"}
+    assert len({view["url_route"] for view in views}) == len(views)
+    assert not any(view["href"].startswith("/") for view in views)

@@ -1,0 +1,161 @@
+"""The pages over the lake: what they show, what they leave out, and what they say when there is nothing."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.core.events import Event, append
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
+from spark_jobs.core.table import Feed
+from spark_jobs.ui.reports import report_file, report_of_task, reports_page
+from spark_jobs.ui.status import lineage, status_page
+from spark_jobs.ui.timings import run_page, timings_page
+
+BEGAN = datetime(2025, 12, 1, tzinfo=UTC)
+
+
+def step(run: str, kind: str, layer: str | None = None, table: str | None = None, **values: Any) -> Event:
+    number = int(run.rsplit("-", 1)[-1])
+    hour = f"2025-11-30T{number % 24:02}"
+    began = BEGAN + timedelta(hours=number)
+    known: dict[str, Any] = {"started_at": began, "event_timestamp": began + timedelta(seconds=1), "seconds": 1.0}
+    return Event(run, hour, kind, "full", 1, layer, table, **(known | values))
+
+
+def whole_run(run: str, strategy: str = "full", gold: str = "succeeded") -> list[Event]:
+    check = {"details": {"report": f"lake/reports/validation/h/{run}.html"}}
+    steps = [
+        step(run, "land", "bronze"),
+        step(run, "apply", "bronze", rows_out=4000),
+        step(run, "check", "bronze", **check),
+        step(run, "refresh", "silver", "silver_customers", seconds=2.5),
+        step(run, "refresh", "silver"),
+        step(run, "check", "silver", **check),
+        step(run, "refresh", "gold"),
+        step(run, "check", "gold", status=gold, **check),
+    ]
+    if gold != "failed":
+        steps.append(step(run, "publish"))
+    for event in steps:
+        event.strategy = strategy
+    return steps
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path / "lake"))
+
+
+def log(lake: Lake, *events: Event) -> Lake:
+    append(lake.ops("event_log"), events)
+    return lake
+
+
+def text(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL))
+
+
+def test_a_lake_without_runs_says_what_to_do(lake: Lake) -> None:
+    assert "trigger hourly_refresh" in reports_page(lake)
+    assert "trigger hourly_refresh" in timings_page(lake)
+    assert "has nothing of this run" in run_page(lake, "x")
+    found = {"lake": "x", "release": None}
+    assert "run medallion load" in status_page(found, registry())
+
+
+def test_red_runs_come_first_and_then_the_newest(lake: Lake) -> None:
+    log(lake, *whole_run("r-1"), *whole_run("r-2", gold="failed"), *whole_run("r-3"))
+    assert re.findall(r"<td >(r-\d)</td>", reports_page(lake)) == ["r-2", "r-3", "r-1"]
+
+
+def test_a_layer_that_a_run_did_not_reach_is_not_checked(lake: Lake) -> None:
+    log(lake, *whole_run("r-1")[:4])
+    page = text(reports_page(lake))
+    assert re.search(r"r-1 2025-12-01 01:00 succeeded not checked not checked", page)
+
+
+def test_each_status_leads_to_its_report(lake: Lake) -> None:
+    page = reports_page(log(lake, *whole_run("r-1")))
+    assert page.count('href="reports/file/h/r-1.html"') == 3
+
+
+def test_the_report_of_a_task_is_that_of_its_layer(lake: Lake) -> None:
+    log(lake, *whole_run("r-1"))
+    report = lake.reports / "h" / "r-1.html"
+    report.parent.mkdir(parents=True)
+    report.write_text("report")
+    assert report_of_task(lake, "r-1", "silver.check") == report.resolve()
+    assert report_of_task(lake, "r-1", "silver.refresh") is None
+    assert report_of_task(lake, "r-2", "silver.check") is None
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "h/../../secret", "link", "h", "nothing.html", "..", ""])
+def test_only_files_of_the_report_folder_are_served(lake: Lake, name: str) -> None:
+    (lake.reports / "h").mkdir(parents=True)
+    (lake.reports.parent / "secret").write_text("secret")
+    (lake.reports / "link").symlink_to(lake.reports.parent / "secret")
+    (lake.reports / "h" / "r.html").write_text("report")
+    assert report_file(lake, "h/r.html") is not None
+    assert report_file(lake, name) is None
+
+
+def test_what_comes_from_the_log_is_escaped(lake: Lake) -> None:
+    evil = "<script>alert(1)</script>-1"
+    log(lake, *whole_run(evil), step(evil, "check", "gold", status="failed", details={"error": "<img src=x>"}))
+    for page in (reports_page(lake), run_page(lake, evil), timings_page(lake, since='"><script>')):
+        assert "<script" not in page
+        assert "<img" not in page
+
+
+def test_timings_can_be_narrowed_to_hours_and_a_strategy(lake: Lake) -> None:
+    log(lake, *whole_run("r-1"), *whole_run("r-2", "incremental"), *whole_run("r-3"))
+    everything = timings_page(lake)
+    assert all(hour in everything for hour in ("11-30T01", "11-30T02", "11-30T03"))
+    assert "11-30T01" not in timings_page(lake, since="2025-11-30T02").split("</form>")[1]
+    assert "11-30T03" not in timings_page(lake, until="2025-11-30T02").split("</form>")[1]
+    narrowed = timings_page(lake, strategy="incremental").split("</form>")[1]
+    assert "11-30T02" in narrowed and "11-30T01" not in narrowed
+    assert "No hour was published there" in timings_page(lake, since="2026-01-01T00")
+
+
+def test_a_run_shows_each_step_and_table_with_what_went_wrong(lake: Lake) -> None:
+    log(lake, *whole_run("r-1"), step("r-1", "check", "gold", status="failed", details={"error": "rows are missing"}))
+    page = text(run_page(lake, "r-1"))
+    assert "refresh silver_customers succeeded 2.50" in page
+    assert "check gold failed 1.00 rows are missing" in page
+
+
+def test_a_long_history_draws_no_more_than_fits_on_a_page(lake: Lake) -> None:
+    log(lake, *(event for number in range(600) for event in whole_run(f"r-{number}")))
+    page = timings_page(lake)
+    assert page.count("<rect") + page.count("<path") < 2000
+
+
+def found(**changed: Any) -> dict[str, Any]:
+    plain = {"rows": 1, "version": 1, "published": 1, "hour": "2025-11-30T00", "age_hours": 1.0, "stale": False}
+    tables = [plain | {"table": t.name, "check": "succeeded", "failures": 0} | changed for t in registry()]
+    release = {"release_id": 7, "hour": "2025-11-30T00", "published_at": BEGAN}
+    return {"lake": "x", "release": release, "writer": None, "tables": tables, "problems": []}
+
+
+def test_the_state_of_the_lakehouse_names_what_is_wrong() -> None:
+    assert "Nothing is stale, nothing is red." in status_page(found(), registry())
+    wrong = found(stale=True, age_hours=5.0) | {"problems": [f"table {n} is stale" for n in range(12)]}
+    page = text(status_page(wrong, registry()))
+    assert "table 0 is stale" in page and "and 4 more" in page and "5 h" in page
+
+
+def test_lineage_stands_from_left_to_right_and_has_every_edge() -> None:
+    drawing = lineage(found(), registry())
+    x = {name: int(at) for at, name in re.findall(r'<text x="(\d+)" y="\d+" font-size="11.5">(\w+)</text>', drawing)}
+    assert set(x) == {table.name for table in registry()}
+    edges = [(name, table.name) for table in registry() if not isinstance(table, Feed) for name in table.inputs]
+    assert all(x[name] < x[reader] for name, reader in edges)
+    assert drawing.count("<path") == len(edges)
+    assert 'stroke-dasharray="4 3"' in lineage(found(stale=True), registry())
+    assert json.dumps(found(), default=str)
