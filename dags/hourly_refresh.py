@@ -10,6 +10,7 @@ skipped, with a note.
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TaskGroup, chain
 
+from spark_jobs.airflow_alerts import Webhook, deadline
 from spark_jobs.airflow_tasks import EVERY_DAG, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
 from spark_jobs.core.hours import PATTERN
 from spark_jobs.core.table import LAYERS, STRATEGIES
@@ -19,6 +20,8 @@ with DAG(
     doc_md=f"{__doc__}{lineage()}",
     # The plain "@hourly" has intervals of no width: its runs would not know which hour they are for.
     schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    on_failure_callback=Webhook(run=True),
+    deadline=deadline(),
     **EVERY_DAG,
     params={
         "hour": Param(

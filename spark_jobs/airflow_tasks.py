@@ -20,6 +20,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
+from spark_jobs.airflow_alerts import Webhook
 from spark_jobs.core.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
 from spark_jobs.core.hours import format_hour
 from spark_jobs.core.registry import registry
@@ -118,8 +119,8 @@ class RunOnSpark(SparkSubmitOperator):
 
 def policy(step: str, layer: Layer | None) -> dict[str, Any]:
     """What a task of ``step`` does when a try of it fails, as arguments of the task."""
-    callback = partial(record_failure, step=step, layer=layer)
-    return {"on_failure_callback": callback, "on_retry_callback": callback}
+    record = partial(record_failure, step=step, layer=layer)
+    return {"on_failure_callback": [record, Webhook(step=step, layer=layer)], "on_retry_callback": record}
 
 
 def record_failure(context: Mapping[str, Any], *, step: str, layer: Layer | None) -> None:

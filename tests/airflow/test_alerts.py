@@ -1,0 +1,109 @@
+"""Alerts reach whoever listens, and nobody else; what cannot be sent breaks nothing."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spark_jobs.airflow_alerts import IN_A_ROW, Webhook, deadline, late
+from spark_jobs.core.events import Event, append
+from spark_jobs.core.lake import Lake
+
+Received = list[dict[str, Any]]
+CONTEXT = {
+    "dag_run": SimpleNamespace(dag_id="hourly_refresh", run_id="r"),
+    "ti": SimpleNamespace(task_id="silver.check", try_number=2, log_url="http://localhost:8080/log"),
+    "exception": "3 of 5 expectations are broken",
+}
+
+
+@pytest.fixture
+def received(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Received]:
+    """What a receiver on loopback was sent."""
+    got: Received = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("MEDALLION_ALERT_URL", f"http://127.0.0.1:{server.server_port}/hook")
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
+    yield got
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_red_check_is_told_with_run_task_and_reason(received: Received) -> None:
+    Webhook(step="check", layer="silver").notify(CONTEXT)
+    (told,) = received
+    assert told.pop("at")
+    assert told == {
+        "kind": "red check",
+        "message": "3 of 5 expectations are broken",
+        "dag_id": "hourly_refresh",
+        "run_id": "r",
+        "task_id": "silver.check",
+        "attempt": 2,
+        "log": "http://localhost:8080/log",
+        "layer": "silver",
+    }
+
+
+def test_another_failed_task_is_told_too(received: Received) -> None:
+    Webhook(step="apply", layer="bronze").notify({**CONTEXT, "exception": None})
+    assert [(told["kind"], told["message"]) for told in received] == [("failed task", "the process was killed")]
+
+
+def test_three_failed_runs_in_a_row_are_told(received: Received, tmp_path: Path) -> None:
+    path = Lake(str(tmp_path / "lake")).ops("event_log")
+
+    def ended(run: str, kind: str, status: str) -> None:
+        append(path, [Event(run, None, kind, "full", 1, "bronze", status=status)])
+
+    for number in range(IN_A_ROW - 1):
+        ended(f"early-{number}", "apply", "failed")
+    ended("good", "publish", "succeeded")
+    for number in range(IN_A_ROW):
+        assert received == []
+        ended(f"late-{number}", "apply", "failed")
+        ended(f"late-{number}", "apply", "failed")  # its second try
+        Webhook(run=True).notify(CONTEXT)
+    assert [(told["kind"], told["message"]) for told in received] == [
+        ("runs failing", "3 runs in a row have failed: nothing new is published")
+    ]
+
+
+def test_a_late_run_is_told(received: Received) -> None:
+    asyncio.run(late(context={"dag_run": {"dag_id": "hourly_refresh", "run_id": "r"}}))
+    assert [(told["kind"], told["run_id"]) for told in received] == [("late", "r")]
+
+
+def test_the_dag_has_its_alerts() -> None:
+    from dags.hourly_refresh import dag
+
+    assert isinstance(dag.on_failure_callback, Webhook) or isinstance(dag.on_failure_callback[0], Webhook)
+    assert dag.deadline
+    assert deadline().callback.path.endswith("airflow_alerts.late")
+    for task in dag.tasks:
+        assert any(isinstance(callback, Webhook) for callback in task.on_failure_callback), task.task_id
+
+
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1:1/nobody", "file:///etc/passwd"])
+def test_an_alert_that_cannot_be_sent_breaks_nothing(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MEDALLION_ALERT_URL", url)
+    Webhook(step="check").notify(CONTEXT)
+    assert ("this alert was not sent" in caplog.text) == bool(url)
