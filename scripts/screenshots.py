@@ -34,11 +34,7 @@ def main() -> None:
         raise MedallionError("no run has been through yet: make demo first")
     dag, run = f"dags/{DAG_ID}", f"dags/{DAG_ID}/runs/{done[0]}"
     with browser() as page:
-        page.goto(airflow.url)
-        page.fill("input[name=username]", USER)
-        page.fill("input[name=password]", airflow.password)
-        page.click("button[type=submit]")
-        page.wait_for_url(f"{airflow.url}/")
+        log_in(page, airflow)
         # Each picture: its name, its page, its height, and what is pressed there. Airflow remembers what was pressed.
         for name, path, height, buttons in (
             ("runs", f"{dag}/runs", 560, ("Show Grid (Press g)", "Expand all task groups")),
@@ -46,6 +42,11 @@ def main() -> None:
             ("trigger", dag, 900, ("Trigger Dag",)),
             ("lineage", dag, 900, ("Dag Docs",)),
             ("run", run, 640, ("Show Graph (Press g)", "Collapse Details Panel", "Fit View")),
+            ("lakehouse", "plugin/medallion-status", 1150, ()),
+            ("reports", "plugin/medallion-reports", 420, ()),
+            ("timings", "plugin/medallion-timings", 1000, ()),
+            ("timeline", f"{run}/plugin/medallion-run", 900, ()),
+            ("report", f"{run}/tasks/silver.check/plugin/medallion-report", 800, ()),
         ):
             page.set_viewport_size({"width": 1440, "height": height})
             page.goto(f"{airflow.url}/{path}")
@@ -54,6 +55,15 @@ def main() -> None:
             page.wait_for_timeout(3000)  # what is drawn is still moving
             page.screenshot(path=IMAGES / f"{name}.png")
             print(f"screenshots: docs/images/{name}.png")
+
+
+def log_in(page: Page, airflow: LocalAirflow) -> None:
+    """Be the admin in ``page``."""
+    page.goto(airflow.url)
+    page.fill("input[name=username]", USER)
+    page.fill("input[name=password]", airflow.password)
+    page.click("button[type=submit]")
+    page.wait_for_url(f"{airflow.url}/")
 
 
 @contextmanager

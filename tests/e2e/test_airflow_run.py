@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from scripts.local_airflow import DAG_ID, LocalAirflow, Process
+from scripts.screenshots import CHROMIUM, browser, log_in
 from spark_jobs.core import events, releases
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
@@ -115,6 +116,22 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
     assert refreshed == {t.name for t in registry() if t.layer != "bronze"}
 
 
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}: apt-get install chromium")
+def test_a_browser_finds_state_reports_and_timings(airflow: LocalAirflow) -> None:
+    run = f"dags/{DAG_ID}/runs/first"
+    with browser() as page:
+        log_in(page, airflow)
+        for path, told in (
+            ("plugin/medallion-status", f"of {H0}, published"),
+            ("plugin/medallion-reports", "first"),
+            ("plugin/medallion-timings", "Seconds of an hour, by step"),
+            (f"{run}/plugin/medallion-run", "refresh silver_orders_enriched"),
+            (f"{run}/tasks/silver.check/plugin/medallion-report", f"Silver check, {H0}"),
+        ):
+            page.goto(f"{airflow.url}/{path}")
+            page.frame_locator("iframe").get_by_text(told).first.wait_for(timeout=60_000)
+
+
 def test_its_tables_are_updated_assets(airflow: LocalAirflow) -> None:
     updated = airflow.api.call("GET", "assets/events?limit=100")["asset_events"]
     assert {event["name"] for event in updated} == set(registry().tables)
@@ -209,6 +226,10 @@ def test_nobody_gets_in_without_the_password(airflow: LocalAirflow) -> None:
     for path in ("dags", "dags/hourly_refresh/dagRuns", "connections", "variables"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{airflow.port}/api/v2/{path}")
+        assert refused.value.code == 401
+    for path in ("status", "reports", "reports/file/index.html", "timings", "run?run_id=first"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{airflow.port}/medallion/{path}")
         assert refused.value.code == 401
 
 
