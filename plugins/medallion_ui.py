@@ -1,86 +1,15 @@
-"""Our pages in Airflow's navigation: validation reports, timings and the state of the lakehouse, behind its login."""
+"""Where Airflow shows our pages: in its navigation, in a run, in a task."""
 
 from typing import Any
 
-from airflow.api_fastapi.core_api.security import get_user
 from airflow.plugins_manager import AirflowPlugin
-from fastapi import Depends, FastAPI, HTTPException
-from fastapi.responses import FileResponse, HTMLResponse
-
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.hours import parse_hour
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.settings import Settings
-from spark_jobs.core.status import lake_status
-from spark_jobs.core.table import STRATEGIES
-from spark_jobs.ui.reports import report_file, report_of_task, reports_page
-from spark_jobs.ui.shell import empty, page
-from spark_jobs.ui.status import status_page
-from spark_jobs.ui.timings import run_page, timings_page
-
-# Nothing of a page comes from elsewhere or runs a script. Data Docs do both, so they get an origin of their own.
-OURS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'"}
-DATA_DOCS = {"Content-Security-Policy": "sandbox allow-scripts allow-popups"}
-
-app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
 
 
-def _lake() -> Lake:
-    return Lake(Settings.from_environment().lake)
+async def pages(scope: Any, receive: Any, send: Any) -> None:
+    """The application, imported with the first request: every task loads the plugins, the API server alone answers."""
+    from spark_jobs.airflow_pages import app
 
-
-@app.exception_handler(MedallionError)
-async def explained(_request: Any, error: MedallionError) -> HTMLResponse:
-    """What is wrong with the lake, as a page."""
-    return HTMLResponse(page("Lakehouse", empty(str(error))), headers=OURS)
-
-
-@app.get("/reports", response_class=HTMLResponse)
-def reports() -> HTMLResponse:
-    """The list of all runs."""
-    return HTMLResponse(reports_page(_lake()), headers=OURS)
-
-
-@app.get("/reports/file/{name:path}")
-def file(name: str) -> FileResponse:
-    """A file of the report folder, and of no other."""
-    found = report_file(_lake(), name)
-    if found is None:
-        raise HTTPException(404, "no such report")
-    return FileResponse(found, headers=DATA_DOCS if name.startswith("gx/") else OURS)
-
-
-@app.get("/report", response_model=None)
-def report(run_id: str, task_id: str) -> FileResponse | HTMLResponse:
-    """The report of one check task."""
-    found = report_of_task(_lake(), run_id, task_id)
-    if found is None:
-        text = "There is no validation report here: only check tasks have one, once they have run."
-        return HTMLResponse(page("Validation report", empty(text)), headers=OURS)
-    return FileResponse(found, headers=OURS)
-
-
-@app.get("/timings", response_class=HTMLResponse)
-def timings(since: str = "", until: str = "", strategy: str = "") -> HTMLResponse:
-    """Plots of the event log."""
-    for hour in filter(None, (since, until)):
-        parse_hour(hour)
-    if strategy and strategy not in STRATEGIES:
-        raise HTTPException(422, f"strategy is one of {', '.join(STRATEGIES)}")
-    return HTMLResponse(timings_page(_lake(), since, until, strategy), headers=OURS)
-
-
-@app.get("/run", response_class=HTMLResponse)
-def run(run_id: str) -> HTMLResponse:
-    """One run, step by step."""
-    return HTMLResponse(run_page(_lake(), run_id), headers=OURS)
-
-
-@app.get("/status", response_class=HTMLResponse)
-def status() -> HTMLResponse:
-    """Freshness, checks and lineage."""
-    return HTMLResponse(status_page(lake_status(Settings.from_environment()), registry()), headers=OURS)
+    await app(scope, receive, send)
 
 
 def _view(name: str, href: str, destination: str = "nav") -> dict[str, str]:
@@ -90,10 +19,10 @@ def _view(name: str, href: str, destination: str = "nav") -> dict[str, str]:
 
 
 class MedallionPages(AirflowPlugin):
-    """The pages, and where Airflow shows them."""
+    """The pages, and where they are."""
 
     name = "medallion_pages"
-    fastapi_apps = [{"app": app, "url_prefix": "/medallion", "name": "medallion"}]  # noqa: RUF012 (Airflow's way)
+    fastapi_apps = [{"app": pages, "url_prefix": "/medallion", "name": "medallion"}]  # noqa: RUF012 (Airflow's way)
     external_views = [  # noqa: RUF012
         _view("Lakehouse", "status"),
         _view("Validation reports", "reports"),

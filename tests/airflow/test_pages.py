@@ -1,5 +1,7 @@
 """Our pages inside Airflow: behind its login, in its navigation, and safe to show."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from spark_jobs.airflow_pages import app
 from spark_jobs.core.settings import PROJECT
 
 PAGES = ["/status", "/reports", "/timings", "/run?run_id=r", "/report?run_id=r&task_id=silver.check"]
@@ -23,30 +26,30 @@ def plugin() -> Any:
 
 
 @pytest.fixture
-def client(plugin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """Somebody who is logged in."""
     from airflow.api_fastapi.core_api.security import get_user
 
     monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
-    plugin.app.dependency_overrides[get_user] = lambda: None
-    yield TestClient(plugin.app)
-    plugin.app.dependency_overrides.clear()
+    app.dependency_overrides[get_user] = lambda: None
+    yield TestClient(app)
+    app.dependency_overrides.clear()
 
 
-def test_nobody_sees_a_page_without_a_login(plugin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_sees_a_page_without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi import HTTPException
 
     def nobody() -> None:
         raise HTTPException(401)
 
-    routes = {route.path: route for route in plugin.app.routes if hasattr(route, "dependant")}
+    routes = {route.path: route for route in app.routes if hasattr(route, "dependant")}
     assert set(routes) >= {"/status", "/reports", "/reports/file/{name:path}", "/report", "/timings", "/run"}
     for route in routes.values():
         assert get_user in {dependency.call for dependency in route.dependant.dependencies}, route.path
-    monkeypatch.setitem(plugin.app.dependency_overrides, get_user, nobody)
+    monkeypatch.setitem(app.dependency_overrides, get_user, nobody)
     for page in [*PAGES, "/reports/file/index.html"]:
-        assert TestClient(plugin.app).get(page).status_code == 401
+        assert TestClient(app).get(page).status_code == 401
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -72,6 +75,14 @@ def test_only_reports_are_served(client: TestClient, tmp_path: Path) -> None:
 def test_a_wrong_hour_or_strategy_is_refused(client: TestClient) -> None:
     assert "YYYY-MM-DDTHH" in client.get("/timings?since=yesterday").text
     assert client.get("/timings?strategy=magic").status_code == 422
+
+
+def test_the_plugin_costs_a_task_nothing_and_serves_the_pages(plugin: Any, client: TestClient) -> None:
+    code = "import runpy, sys; runpy.run_path('plugins/medallion_ui.py'); print('fastapi.applications' in sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip().endswith("False")
+    (mounted,) = plugin.MedallionPages.fastapi_apps
+    assert TestClient(mounted["app"]).get("/status").status_code == 200
 
 
 def test_the_pages_are_where_people_look_for_them(plugin: Any) -> None:
