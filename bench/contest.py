@@ -6,6 +6,7 @@ After every hour all Silver and Gold tables are compared, row by row; a strategy
 import json
 import os
 import platform
+import resource
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from bench.declarative import hour_declarative
 from bench.duck import refresh_duckdb
 from bench.feldera import FelderaDriver, Service
 from bench.naive import SETTINGS, refresh_naive
@@ -32,7 +34,7 @@ from spark_jobs.source.generate import generate
 
 FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 REFRESH: Mapping[str, steps.Refresh] = {"naive": refresh_naive, **steps.REFRESH, "duckdb": refresh_duckdb}
-STRATEGIES = (*REFRESH, "feldera")
+STRATEGIES = (*REFRESH, "declarative", "feldera")
 PHASES = ("land", "push", "apply", "silver", "gold", "check", "publish", "other")
 
 
@@ -247,25 +249,40 @@ class _drivers:
     def __exit__(self, *_: object) -> None:
         for remote in self._made.values():
             remote.stop()
-            shutil.rmtree(remote.lake, ignore_errors=True)
+            for folder in (remote.lake, f"{remote.lake}-pipeline"):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
     """Refresh an hour each time one is named, and answer with wall seconds, CPU seconds, and an error if there is."""
-    steps.REFRESH[strategy] = REFRESH[strategy]
+    steps.REFRESH[strategy] = REFRESH.get(strategy, steps.REFRESH["full"])
     conf = {**needed_conf(settings, settings.spark_master), **SETTINGS} if strategy == "naive" else None
     driver = steps.Driver(settings, report=lambda _: None)
     start = time.perf_counter()
     driver.use(spark_session(settings, conf=conf))
     orders.send(time.perf_counter() - start)
     while hour := orders.recv():
-        error, start, used = None, time.perf_counter(), driver.cpu()
+        run = steps.Run(settings, hour, f"bench-{hour}", strategy=strategy)
+        error, start, used, after = None, time.perf_counter(), _cpu(driver), None
+        wall = cpu = 0.0
         try:
-            steps.refresh_hour(steps.Run(settings, hour, f"bench-{hour}", strategy=strategy), driver)
+            if strategy == "declarative":
+                after = hour_declarative(run, driver)
+            else:
+                steps.refresh_hour(run, driver)
+            wall, cpu = time.perf_counter() - start, _cpu(driver) - used
+            if after is not None:
+                after()
         except Exception as failure:  # told to the one who asked, whatever it is
             error = f"{type(failure).__name__}: {failure}"
-        orders.send((time.perf_counter() - start, driver.cpu() - used, error))
+        orders.send((wall, cpu, error))
     driver.stop()
+
+
+def _cpu(driver: steps.Driver) -> float:
+    """CPU seconds of this process, its JVM, and the processes it started that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return driver.cpu() + ended.ru_utime + ended.ru_stime
 
 
 # --- hours -----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.generator import Generator
 
-from spark_jobs.core import releases
+from bench.proof import publish_copies
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.events import EventLog
 from spark_jobs.core.lake import Lake
@@ -237,7 +237,7 @@ class FelderaDriver:
     def refresh(self, hour: str) -> tuple[float, float | None]:
         """Push an hour and wait until all views have it: wall seconds; CPU seconds are not ours to know."""
         lake = Lake(self.lake)
-        log = EventLog(lake, run_id=f"bench-{hour}", hour=hour, strategy="incremental", attempt=1)
+        log = EventLog(lake, run_id=f"bench-{hour}", hour=hour, strategy="feldera", attempt=1)
         start = time.perf_counter()
         with log.timed("push") as event:
             event.engine, event.rows_in, event.bytes_out = "feldera", 0, 0
@@ -260,23 +260,19 @@ class FelderaDriver:
         self._service.call("POST", f"pipelines/{PIPELINE}/stop?force=true")
 
     def _copy_views(self, lake: Lake, hour: str) -> None:
-        """The views as tables of a release, with the types that our own tables have."""
+        """The views as tables of a release."""
         import duckdb
-        from deltalake import write_deltalake
 
-        versions = {}
-        with duckdb.connect() as connection:
-            for table in registry():
-                if isinstance(table, Feed):
-                    continue
-                file = Path(self.lake, f"{table.name}.json")
-                self._service.rows(table.name, file)
-                rows = connection.execute("SELECT * FROM read_json(?, format = 'newline_delimited')", [str(file)])
-                write_deltalake(lake.path(table.name), rows.to_arrow_table(), mode="overwrite", schema_mode="overwrite")
-                file.unlink()
-                versions[table.name] = lake.version(table.name) or 0
-        last = releases.latest(lake)
-        releases.publish(lake, after=last, hour=hour, run_id=f"bench-{hour}", strategy="feldera", versions=versions)
+        def rows(name: str) -> Any:
+            file = Path(self.lake, f"{name}.json")
+            self._service.rows(name, file)
+            with duckdb.connect() as connection:
+                query = "SELECT * FROM read_json(?, format = 'newline_delimited')"
+                found = connection.execute(query, [str(file)]).to_arrow_table()
+            file.unlink()
+            return found
+
+        publish_copies(lake, hour, "feldera", rows)
 
 
 def _snapshot(folder: Path) -> Iterator[bytes]:

@@ -8,7 +8,14 @@ from typing import Any
 
 from bench.contest import PHASES
 
-COLOURS = {"naive": "#9aa0a6", "full": "#2f6fde", "incremental": "#1a7f4b", "duckdb": "#c98a00", "feldera": "#8a3fbf"}
+COLOURS = {
+    "naive": "#9aa0a6",
+    "full": "#2f6fde",
+    "incremental": "#1a7f4b",
+    "duckdb": "#c98a00",
+    "declarative": "#b5446e",
+    "feldera": "#8a3fbf",
+}
 PHASE_COLOURS = dict(
     zip(PHASES, ("#c9cdd3", "#8a3fbf", "#8fb8f5", "#2f6fde", "#1a3f85", "#e2a336", "#1a7f4b", "#e6e8eb"), strict=True)
 )

@@ -1,0 +1,90 @@
+"""The same queries as materialized views of a Spark Declarative Pipeline: landed and applied as ever, then one run of
+spark-pipelines for Silver and Gold together, in a process of its own, as its command works."""
+
+import os
+import resource
+import shutil
+import subprocess
+import sysconfig
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from bench.proof import publish_copies
+from spark_jobs.core import steps
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.session import TUNING, java_home
+from spark_jobs.core.settings import PROJECT
+
+LONGEST = 3600  # seconds
+
+
+def hour_declarative(run: steps.Run, driver: steps.Driver) -> Callable[[], None]:
+    """One hour; returns what is left to do when the clock has stopped: copies of the views, for the proof."""
+    landed = steps.run_step("land", run, driver=driver)
+    run = replace(run, hour=landed.hour)
+    steps.run_step("apply", run, driver=driver)
+    work = Path(f"{driver.lake.root}-pipeline")
+    with driver.recording(run, "refresh") as log, log.timed("refresh", "silver", cpu=_cpu) as event:
+        event.details["note"] = "Silver and Gold in one run of spark-pipelines, session included"
+        _run_pipeline(driver, work)
+
+    def copy_views() -> None:
+        import pyarrow.parquet as pq
+
+        def rows(name: str) -> pq.Table:
+            return pq.read_table(work / "spark-warehouse" / name, partitioning=None)
+
+        publish_copies(driver.lake, run.required_hour, "declarative", rows)
+
+    return copy_views
+
+
+def _cpu() -> float:
+    """CPU seconds of the processes that have ended, those of the pipeline among them."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _run_pipeline(driver: steps.Driver, work: Path) -> None:
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    shutil.copy(PROJECT / "bench" / "pipeline.py", work / "pipeline.py")
+    specification = work / "spark-pipeline.yml"
+    specification.write_text(
+        f"name: medallion\nstorage: {(work / 'storage').as_uri()}\ndatabase: default\n"
+        "libraries:\n  - glob:\n      include: pipeline.py\n"
+    )
+    conf = {
+        **TUNING,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": str(work / "spark-warehouse"),
+    }
+    command = [f"{sysconfig.get_path('scripts')}/spark-pipelines", "run", "--spec", str(specification)]
+    command += ["--master", driver.settings.spark_master, "--driver-memory", driver.settings.driver_memory]
+    for name, value in conf.items():
+        command += ["--conf", f"{name}={value}"]
+    environment = os.environ | {
+        "MEDALLION_LAKE": driver.lake.root,
+        "PYTHONPATH": str(PROJECT),
+        "PYSPARK_PYTHON": f"{sysconfig.get_path('scripts')}/python",
+        "SPARK_HOME": str(Path(sysconfig.get_path("purelib"), "pyspark")),
+        "JAVA_HOME": java_home(),
+    }
+    # Left to itself it would attach to the session of this driver.
+    for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE_ENABLED"):
+        environment.pop(name, None)
+    log, start = work / "log", time.monotonic()
+    with log.open("wb") as out:
+        done = subprocess.run(command, env=environment, cwd=work, stdout=out, stderr=out, timeout=LONGEST)
+    if done.returncode:
+        last = log.read_text(errors="replace").splitlines()[-3:]
+        raise MedallionError(
+            f"spark-pipelines ended with {done.returncode} after {time.monotonic() - start:.0f} s: {' '.join(last)}"
+            f" (all of it is in {log})"
+        )
