@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import quarantine
+from spark_jobs.core.changes import changes
 from spark_jobs.core.decode import DELETED, LINE, Decoded, arrow_type, decode_file
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.hours import hour_number
@@ -19,6 +20,7 @@ from spark_jobs.core.table import Feed
 from spark_jobs.source.root import FolderSource, Source, copy_file, copy_snapshot, fingerprint
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
@@ -157,28 +159,55 @@ def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded
     if decoded is None or not decoded.changes:
         lake.advance(feed.name, hour)
         return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
+    if (rows := _if_new(lake, feed, hour)) is not None:
+        lake.advance(feed.name, hour, rows)
+        return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
     session = spark.newSession()
     session.conf.set("spark.databricks.delta.write.txnAppId", LEDGER)
     session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
-    changes = session.read.parquet(str(_decoded(lake, feed, hour)))
+    lines = session.read.parquet(str(_decoded(lake, feed, hour)))
     with explained(f"hour {hour} could not be applied to {feed.name}"):
-        _merge(session, lake.path(feed.name), feed, _last_per_key(changes, feed))
+        _merge(session, lake.path(feed.name), feed, _last_per_key(lines, feed))
     return applied_before(lake, feed, decoded)
 
 
 def applied_before(lake: Lake, feed: Feed, decoded: Decoded | None) -> Applied:
     """What the newest commit of a table did, by its own metrics."""
-    metrics = lake.last_commit(feed.name).get("operationMetrics", {})
+    commit = lake.last_commit(feed.name)
+    metrics, version = commit.get("operationMetrics", {}), int(commit["version"])
     decoded = decoded or Decoded()
+    appended = _count(metrics, "num_added_rows")
     return Applied(
         lines=decoded.lines,
-        inserted=_count(metrics, "numTargetRowsInserted"),
+        inserted=_count(metrics, "numTargetRowsInserted") + appended,
         updated=_count(metrics, "numTargetRowsUpdated"),
         deleted=_count(metrics, "numTargetRowsDeleted"),
         rejected=len(decoded.rejected),
-        bytes=_count(metrics, "numTargetBytesAdded"),
+        bytes=changes(lake.path(feed.name), version - 1, version).bytes
+        if appended
+        else _count(metrics, "numTargetBytesAdded"),
     )
+
+
+def _if_new(lake: Lake, feed: Feed, hour: str) -> "pa.Table | None":
+    """The rows that an hour brings, where none of its changes is of a key that the table has: no merge is needed then.
+
+    Clicks and stock movements are like that hour by hour. None otherwise.
+    """
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    lines = pq.read_table(_decoded(lake, feed, hour)).sort_by(LINE)
+    (key,) = feed.keys
+    delta = lake.open(lake.path(feed.name))
+    assert delta is not None, f"{feed.name} has been loaded"
+    known = delta.to_pyarrow_dataset().scanner([key], filter=pc.field(key).isin(lines[key].unique()))
+    if known.count_rows():
+        return None
+    last = {value: place for place, value in enumerate(lines[key].to_pylist())}
+    newest = lines.take([*last.values()])
+    return newest.filter(pc.invert(newest[DELETED])).select([column.name for column in feed.columns])
 
 
 def _evolve(spark: "SparkSession", lake: Lake, feed: Feed) -> None:

@@ -14,6 +14,7 @@ from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import hour_from_number, hour_number
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from deltalake import DeltaTable
 
 LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
@@ -193,8 +194,11 @@ class Lake:
         delta.restore(target, commit_properties=CommitProperties(app_transactions=[Transaction(LEDGER, number)]))
         return target
 
-    def advance(self, table: str, hour: str) -> None:
-        """Record ``hour`` as applied to a table that had no change in it: a commit without data files."""
+    def advance(self, table: str, hour: str, rows: "pa.Table | None" = None) -> None:
+        """Record ``hour`` as applied to a Bronze table, in one commit with the rows that it brings, if it brings any.
+
+        Raises MedallionError when the table has not been loaded.
+        """
         from deltalake import CommitProperties, Transaction, write_deltalake
 
         delta = self.open(self.path(table))
@@ -202,6 +206,7 @@ class Lake:
             raise MedallionError(f"{table} has not been loaded: run medallion load")
         import pyarrow as pa
 
-        nothing = pa.schema(delta.schema().to_arrow()).empty_table()
+        schema = pa.schema(delta.schema().to_arrow())
+        data = schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
         commit = CommitProperties(app_transactions=[Transaction(LEDGER, hour_number(hour))])
-        write_deltalake(delta, nothing, mode="append", commit_properties=commit)
+        write_deltalake(delta, data, mode="append", commit_properties=commit)

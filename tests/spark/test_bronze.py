@@ -104,6 +104,28 @@ def test_inserts_updates_and_deletes_are_merged_by_key(shop: Shop) -> None:
     assert shop.lead_times() == {1: 7, 2: 30, 4: 9}
 
 
+def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Shop, spark: Any) -> None:
+    from spark_jobs.core.changes import change_feed
+
+    lines = [
+        insert(supplier(4, 1)),
+        delete(supplier(4)),
+        insert(supplier(4, 9)),
+        insert(supplier(5)),
+        delete(supplier(6)),
+    ]
+    shop.change(H0, *lines, delete(supplier(5)))
+    shop.apply()
+    assert shop.lead_times() == {1: 7, 2: 7, 3: 7, 4: 9}
+    commit = shop.lake.last_commit(SUPPLIERS)
+    assert (commit["operation"], shop.lake.applied_hour(SUPPLIERS)) == ("WRITE", H0)
+    (change,) = change_feed(spark, shop.lake.path(SUPPLIERS), commit["version"], commit["version"]).collect()
+    assert (change["_change_type"], change["supplier_id"], change["lead_time_days"]) == ("insert", 4, 9)
+    (row,) = [r for r in events.read(shop.lake, event_type="apply") if r["table_name"] == SUPPLIERS]
+    assert (row["rows_in"], row["rows_out"], row["details"]["inserted"]) == (6, 1, 1)
+    assert row["bytes_out"] > 0
+
+
 def test_the_last_change_of_a_key_wins_in_the_order_of_lines(shop: Shop) -> None:
     shop.change(
         H0,
