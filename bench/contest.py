@@ -35,13 +35,15 @@ from spark_jobs.source.generate import generate
 FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 REFRESH: Mapping[str, steps.Refresh] = {"naive": refresh_naive, **steps.REFRESH, "duckdb": refresh_duckdb}
 STRATEGIES = (*REFRESH, "declarative", "feldera")
+CATALOGUE = ("customers", "products", "suppliers")
 PHASES = ("land", "push", "apply", "silver", "gold", "check", "publish", "other")
 
 
 @dataclass(frozen=True)
 class Plan:
     """What is compared. days: sizes of history; changes: multiples of an hour's usual change; hours: that count, after
-    those that warm a driver up; feldera: where a Feldera runs, for the strategy of that name."""
+    those that warm a driver up; feldera: where a Feldera runs, for the strategy of that name. catalogue:
+    whether customers, products and suppliers change too, whose changes fan out to many orders."""
 
     strategies: Sequence[str]
     days: Sequence[int]
@@ -52,6 +54,7 @@ class Plan:
     scale: float = 1.0
     seed: int = 0
     feldera: str | None = None
+    catalogue: bool = True
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.strategies if name not in STRATEGIES]:
@@ -110,7 +113,7 @@ def run(plan: Plan, settings: Settings, work: Path, advance: Callable[[str, int,
         if releases.latest(Lake(loaded.lake)) is None:
             _load(loaded)
         for change in plan.changes:
-            changed = replace(loaded, source=str(_with_changes(source, change, plan.all_hours)))
+            changed = replace(loaded, source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
             for repeat in range(1, plan.repeats + 1):
                 with _drivers(plan, changed, work) as drivers:
                     for name, driver in drivers.items():
@@ -150,15 +153,20 @@ def machine() -> dict[str, str]:
 # --- sources ---------------------------------------------------------------------------------------------------------
 
 
-def _with_changes(source: Path, change: float, hours: int) -> Path:
-    """A source whose hours have ``change`` times the usual lines: several hours in one, or the first part of one."""
-    if change == 1:
+def _with_changes(source: Path, change: float, hours: int, catalogue: bool = True) -> Path:
+    """A source whose hours have ``change`` times the usual lines: several hours in one, or the first part of one.
+
+    catalogue: with the changes of customers, products and suppliers.
+    """
+    if change == 1 and catalogue:
         return source
-    target = source.with_name(f"{source.name}-x{change:g}")
+    target = source.with_name(f"{source.name}-x{change:g}{'' if catalogue else '-orders'}")
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     (target / "snapshot").symlink_to(source / "snapshot")
     for folder in sorted((source / "cdc").iterdir()):
+        if not catalogue and folder.name in CATALOGUE:
+            continue
         (target / "cdc" / folder.name).mkdir(parents=True)
         whole, hour = FIRST_HOUR, FIRST_HOUR
         for _ in range(hours):

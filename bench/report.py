@@ -269,6 +269,7 @@ def _conditions(result: Mapping[str, Any]) -> str:
         **result["machine"],
         "scale": plan["scale"],
         "hours counted": f"{plan['hours']} after {plan['warm_up']}, {plan['repeats']} times",
+        "changes": "of all tables" if plan["catalogue"] else "of orders, items, clicks and stock alone",
         "rows": "equal in all strategies after every hour, or there would be no report",
         "state of incremental": kept or "none",
         "queue": "none: no scheduler stands between the hours here",

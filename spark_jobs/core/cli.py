@@ -430,6 +430,7 @@ def _numbers(kind: type) -> Callable[..., Any]:
 @click.option("--scale", default=1.0, show_default=True, help="Size of the shop, as for source generate.")
 @click.option("--out", default="bench-report", show_default=True, type=click.Path(path_type=Path, file_okay=False))
 @click.option("--work", type=click.Path(path_type=Path), help="For the lakes.  [default: a temporary one]")
+@click.option("--catalogue/--no-catalogue", default=True, help="Customers, products, suppliers change too.")
 @click.option("--feldera-url", help="A running Feldera, for the strategy feldera: http://127.0.0.1:8080.")
 def bench(
     strategies: str,
@@ -441,6 +442,7 @@ def bench(
     scale: float,
     out: Path,
     work: Path | None,
+    catalogue: bool,
     feldera_url: str | None,
 ) -> None:
     """Compare strategies on the same hours: seconds, CPU, bytes, with proof that the rows are equal.
@@ -464,7 +466,12 @@ def bench(
     from bench import contest, report
     from spark_jobs.core.console import progress_bar
 
-    plan = contest.Plan(strategies.split(","), days, changes, hours, warm_up, repeats, scale, feldera=feldera_url)
+    plan = contest.Plan(
+        strategies.split(","),
+        *(days, changes, hours, warm_up, repeats, scale),
+        feldera=feldera_url,
+        catalogue=catalogue,
+    )
     with TemporaryDirectory(prefix="bench-") as folder, progress_bar() as advance:
         result = contest.run(plan, Settings.from_environment(), work or Path(folder), advance)
         contest.write(result, out)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from bench.contest import PHASES, Plan, _with_changes
+from bench.contest import FIRST_HOUR, PHASES, Plan, _with_changes
 from bench.duck import translated
 from bench.proof import differing
 from bench.report import render
@@ -80,6 +80,19 @@ def test_a_larger_change_is_several_hours_in_one_and_a_smaller_one_its_first_par
     assert (target / "snapshot").is_dir()
 
 
+def test_the_changes_of_the_catalogue_can_be_left_out(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "snapshot").mkdir(parents=True)
+    for feed in registry().feeds:
+        (source / "cdc" / feed.topic).mkdir(parents=True)
+        (source / "cdc" / feed.topic / f"{FIRST_HOUR}.json").write_text("a line\n")
+    left = _with_changes(source, 1, 1, catalogue=False)
+    assert sorted(folder.name for folder in (left / "cdc").iterdir()) == [
+        *("clickstream_events", "inventory_events", "order_items", "orders")
+    ]
+    assert (left / "cdc" / "orders" / f"{FIRST_HOUR}.json").read_text() == "a line\n"
+
+
 @pytest.mark.parametrize("table", [t for t in registry() if isinstance(t, Table)], ids=lambda t: t.name)
 def test_every_query_is_understood_by_duckdb(table: Table) -> None:
     import duckdb
@@ -108,7 +121,7 @@ def measured(days: tuple[int, ...] = (30, 90)) -> dict[str, Any]:
                     common | {"phase": "total", "seconds": seconds},
                 ]
     plan = {"strategies": ["full", "incremental"], "days": list(days), "changes": [1.0], "hours": 1, "warm_up": 3}
-    plan |= {"repeats": 1, "scale": 1.0, "seed": 0}
+    plan |= {"repeats": 1, "scale": 1.0, "seed": 0, "catalogue": True}
     sessions = {f"{size} 1 {strategy}": 4.2 for size in days for strategy in plan["strategies"]}
     known = {"machine": {"memory": "<24> GiB"}, "kept_bytes": {"30": 1, "90": 2e6}, "session_seconds": sessions}
     return {"plan": plan, **known, "measures": rows}
