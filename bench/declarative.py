@@ -6,7 +6,6 @@ import resource
 import shutil
 import subprocess
 import sysconfig
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +65,7 @@ def _run_pipeline(driver: steps.Driver, work: Path) -> None:
         "spark.sql.warehouse.dir": str(work / "spark-warehouse"),
     }
     command = [f"{sysconfig.get_path('scripts')}/spark-pipelines", "run", "--spec", str(specification)]
-    command += ["--master", driver.settings.spark_master, "--driver-memory", driver.settings.driver_memory]
+    command += ["--remote", driver.settings.spark_master, "--driver-memory", driver.settings.driver_memory]
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     environment = os.environ | {
@@ -79,12 +78,10 @@ def _run_pipeline(driver: steps.Driver, work: Path) -> None:
     # Left to itself it would attach to the session of this driver.
     for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE_ENABLED"):
         environment.pop(name, None)
-    log, start = work / "log", time.monotonic()
+    log = work / "log"
     with log.open("wb") as out:
         done = subprocess.run(command, env=environment, cwd=work, stdout=out, stderr=out, timeout=LONGEST)
     if done.returncode:
-        last = log.read_text(errors="replace").splitlines()[-3:]
-        raise MedallionError(
-            f"spark-pipelines ended with {done.returncode} after {time.monotonic() - start:.0f} s: {' '.join(last)}"
-            f" (all of it is in {log})"
-        )
+        lines = log.read_text(errors="replace").splitlines() or [""]
+        why = next((line for line in lines if "Exception" in line), lines[-1])
+        raise MedallionError(f"spark-pipelines ended with {done.returncode}: {why[:400]} (all of it is in {log})")
