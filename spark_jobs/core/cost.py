@@ -17,32 +17,34 @@ RETRY = 24  # refreshes in full after which incremental is tried again: what was
 
 @dataclass(frozen=True)
 class Costs:
-    """What a table took lately. full: seconds, oldest first; incremental: bytes of changes read and seconds; newer:
-    how many of the full ones came after the last incremental one."""
+    """What a table took lately. full: seconds, oldest first; incremental: size of the change and seconds, the size as
+    the table's way of refreshing counts it, values of its key or bytes; newer: how many of the full ones came after
+    the last incremental one."""
 
     full: tuple[float, ...] = ()
     incremental: tuple[tuple[int, float], ...] = ()
     newer: int = 0
 
     def predicted(self, changed: int) -> float:
-        """Seconds that an incremental refresh would take with so many bytes of changes: on a line through the known
-        ones, which does not fall."""
+        """Seconds that an incremental refresh would take for a change of that size: on a line through the known ones,
+        which does not fall."""
         seconds = [s for _, s in self.incremental]
         try:
-            line = linear_regression([b for b, _ in self.incremental], seconds)
+            line = linear_regression([size for size, _ in self.incremental], seconds)
         except StatisticsError:  # one size alone
             return median(seconds)
         return max(min(seconds), line.intercept + line.slope * changed) if line.slope > 0 else median(seconds)
 
-    def in_full(self, changed: int) -> str | None:
-        """Why recomputing is cheaper for so many bytes of changes; None where it is not, or not known to be."""
+    def in_full(self, changed: int, told: str) -> str | None:
+        """Why recomputing is cheaper for a change of that size, ``told`` in words; None where it is not, or not known
+        to be."""
         if not self.full or len(self.incremental) < LEAST or self.newer >= RETRY:
             return None
         least, expected = median(self.full[-5:]), self.predicted(changed)
         if expected <= MARGIN * least:
             return None
         return (
-            f"{changed / 1e6:.1f} MB of changes would take about {expected:.1f} s, recomputing takes {least:.1f} s,"
+            f"{told} would take about {expected:.1f} s, recomputing takes {least:.1f} s,"
             f" going by the last {len(self.incremental[-5:])} and {len(self.full[-5:])} times"
         )
 
@@ -62,6 +64,6 @@ def costs_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Costs]:
         known = found.get(name, Costs())
         if row["strategy"] == "full":
             found[name] = Costs((*known.full, row["seconds"]), known.incremental, known.newer + 1)
-        elif (changed := row["details"].get("changed_bytes")) is not None:
+        elif (changed := row["details"].get("changed")) is not None:
             found[name] = Costs(known.full, (*known.incremental, (changed, row["seconds"]))[-5:], 0)
     return found

@@ -41,7 +41,8 @@ def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour
     The rows are those that refresh_full gives.
     """
     try:
-        return _refresh(_quick(spark), lake, table, hour, run_id, _costs(lake, run_id).get(table.name, Costs()))
+        session = _quick(spark, filewise=isinstance(table.incremental, ByKey))
+        return _refresh(session, lake, table, hour, run_id, _costs(lake, run_id).get(table.name, Costs()))
     except _InFull as reason:
         written = refresh_full(spark, lake, table, hour=hour, run_id=run_id, laid_out=True)
         return replace(written, note=f"recomputed: {reason}")
@@ -58,13 +59,13 @@ def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, 
         return Written(0, 0, 0, state.version, versions, "incremental", "unchanged", "no input has changed")
     commit = told(table, hour, run_id, "incremental", inputs)
     changed = sum(one.bytes for one in found.values())
-    if table.incremental is not None and (reason := costs.in_full(changed)):
-        raise _InFull(reason)
+    if isinstance(table.incremental, Additive | Recent):
+        _require_cheap(costs, changed, f"{changed / 1e6:.1f} MB of changes")
     with explained(f"{table.name} could not be refreshed"):
         match table.incremental:
             case ByKey() as by:
                 _require_few(found, inputs)
-                written = _by_key(spark, lake, table, by, inputs, found, commit)
+                return _by_key(spark, lake, table, by, inputs, found, commit, costs)
             case Additive():
                 written = _additive(spark, lake, table, inputs, hour, run_id, commit)
             case Recent() as recent:
@@ -74,7 +75,7 @@ def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, 
             case None:
                 rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
                 return _overwrite(lake, table, rows, inputs, "recomputed", commit)
-    return replace(written, changed_bytes=changed)
+    return replace(written, changed=changed)
 
 
 @lru_cache(maxsize=4)
@@ -94,6 +95,11 @@ def _origin(lake: Lake, path: str, table: Table) -> dict[str, int]:
     if origin.get("query") != table.fingerprint:
         raise _InFull("its query has changed")
     return dict(origin["inputs"])
+
+
+def _require_cheap(costs: Costs, changed: int, told: str) -> None:
+    if reason := costs.in_full(changed, told):
+        raise _InFull(reason)
 
 
 def _require_few(found: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> None:
@@ -116,6 +122,7 @@ def _by_key(
     inputs: Mapping[str, TableState],
     found: Mapping[str, Changes],
     commit: str,
+    costs: Costs,
 ) -> Written:
     from pyspark.sql import functions as F
 
@@ -133,6 +140,8 @@ def _by_key(
         raise _InFull(f"more than {MOST_KEYS:,} values of {by.column} changed")
     if not values:  # rows were rewritten as they were
         raise _InFull("its inputs were written anew")
+    told = f"{len(values):,} values of {by.column}"
+    _require_cheap(costs, len(values), told)  # not sooner: one product can lead to thousands of orders
     few = F.col(by.column).between(values[0], values[-1]) & F.col(by.column).isin(values)
     for name, frame in frames.items():
         if by.column in frame.columns:
@@ -160,7 +169,8 @@ def _by_key(
         versions_of(inputs),
         "incremental",
         "by key",
-        f"{len(values):,} values of {by.column}",
+        told,
+        changed=len(values),
     )
 
 
@@ -357,11 +367,15 @@ def _recent(lake: Lake, rows: "DataFrame", recent: Recent) -> "DataFrame":
     return rows.where(F.col(recent.column) > F.lit(max(largest) - recent.span - timedelta(seconds=1)))
 
 
-@lru_cache(maxsize=1)
-def _quick(spark: "SparkSession") -> "SparkSession":
-    """A session for small jobs, one for all: what adapts a plan while it runs costs more than it saves."""
+@lru_cache(maxsize=2)
+def _quick(spark: "SparkSession", *, filewise: bool) -> "SparkSession":
+    """A session for small jobs, one for all: what adapts a plan while it runs costs more than it saves.
+
+    filewise: one task per file, so that replacing rows leaves each file in its place and does not merge those it
+    touches.
+    """
     session = spark.newSession()
     session.conf.set("spark.sql.adaptive.enabled", "false")
-    # One task per file: what replaces rows then leaves each file in its place, and does not merge those it touches.
-    session.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))
+    if filewise:
+        session.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))
     return session

@@ -25,8 +25,8 @@ class Written:
     """One table as written: rows and bytes of the commit, and the version it made.
 
     strategy: what was really done, ``full`` or ``incremental``; how: in which way. note: why so, where that is not
-    plain. warning: what a person should know of it; none as a rule. changed_bytes: how much of changes was read, where
-    it was refreshed by them.
+    plain. warning: what a person should know of it; none as a rule. changed: the size of what changed, where it was
+    refreshed by that: values of its key, or bytes.
     """
 
     rows_in: int
@@ -38,7 +38,7 @@ class Written:
     how: str = "recomputed"
     note: str | None = None
     warning: str | None = None
-    changed_bytes: int | None = None
+    changed: int | None = None
 
 
 def refresh_full(

@@ -401,8 +401,8 @@ def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outc
                 one.rows_in, one.rows_out, one.bytes_out = written.rows_in, written.rows_out, written.bytes_out
                 one.strategy = written.strategy
                 one.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.how}
-                if written.changed_bytes is not None:
-                    one.details["changed_bytes"] = written.changed_bytes
+                if written.changed is not None:
+                    one.details["changed"] = written.changed
                 if written.note:
                     one.details["note"] = written.note
                 if written.how == "unchanged":
