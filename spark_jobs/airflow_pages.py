@@ -1,10 +1,11 @@
 """Our pages as an application of Airflow's API server, behind its login: reports, timings, the lakehouse."""
 
 from typing import Any
+from urllib.parse import quote
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, HTTPException
-from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.hours import parse_hour
@@ -51,13 +52,14 @@ def file(name: str) -> FileResponse:
 
 
 @app.get("/report", response_model=None)
-def report(run_id: str, task_id: str) -> FileResponse | HTMLResponse:
+def report(run_id: str, task_id: str) -> RedirectResponse | HTMLResponse:
     """The report of one check task."""
     found = report_of_task(_lake(), run_id, task_id)
     if found is None:
         text = "There is no validation report here: only check tasks have one, once they have run."
         return HTMLResponse(page("Validation report", empty(text)), headers=OURS)
-    return FileResponse(found, headers=OURS)
+    name = "/".join(found.parts[-2:])  # its links lead on from where it lies
+    return RedirectResponse(f"reports/file/{quote(name)}")
 
 
 @app.get("/timings", response_class=HTMLResponse)

@@ -11,6 +11,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from spark_jobs.airflow_pages import app
+from spark_jobs.core.events import Event, append
+from spark_jobs.core.lake import Lake
 from spark_jobs.core.settings import PROJECT
 
 PAGES = ["/status", "/reports", "/timings", "/run?run_id=r", "/report?run_id=r&task_id=silver.check"]
@@ -70,6 +72,16 @@ def test_only_reports_are_served(client: TestClient, tmp_path: Path) -> None:
     assert "sandbox" in client.get("/reports/file/gx/index.html").headers["content-security-policy"]
     for name in ("%2e%2e/%2e%2e/secret", "..%2f..%2fsecret", "/etc/passwd", "nothing"):
         assert client.get(f"/reports/file/{name}").status_code == 404
+
+
+def test_the_report_of_a_check_task_is_shown_where_its_links_lead_on(client: TestClient, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    page = lake.reports / "2025-11-30T00" / "silver.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("all hold")
+    append(lake.ops("event_log"), [Event("r", "h", "check", "full", 1, "silver", details={"report": str(page)})])
+    answer = client.get("/report?run_id=r&task_id=silver.check")
+    assert (answer.text, answer.url.path) == ("all hold", "/reports/file/2025-11-30T00/silver.html")
 
 
 def test_a_wrong_hour_or_strategy_is_refused(client: TestClient) -> None:

@@ -122,7 +122,7 @@ def test_a_browser_finds_state_reports_and_timings(airflow: LocalAirflow) -> Non
     with browser() as page:
         log_in(page, airflow)
         for path, told in (
-            ("plugin/medallion-status", f"of {H0}, published"),
+            ("plugin/medallion-status", f"{H0}, published"),
             ("plugin/medallion-reports", "first"),
             ("plugin/medallion-timings", "Seconds of an hour, by step"),
             (f"{run}/plugin/medallion-run", "refresh silver_orders_enriched"),
