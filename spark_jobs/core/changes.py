@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,10 +40,12 @@ def changes(path: str, since: int, newest: int) -> Changes:
         if any(kind == "metaData" for kind, _ in actions):
             return Changes(unknown=f"its columns changed with version {version}")
         moved = [file for kind, file in actions if kind in {"add", "remove"} and file.get("dataChange")]
-        feed = [file for kind, file in actions if kind == "cdc"]
-        if moved or feed:
+        feed = [file for kind, file in actions if kind == "cdc"] or moved
+        if feed:
+            if not all(Path(path, unquote(file["path"])).exists() for file in feed):
+                return Changes(unknown=f"upkeep has removed what version {version} changed")
             versions.append(version)
-            read += sum(file.get("size") or 0 for file in feed or moved)
+            read += sum(file.get("size") or 0 for file in feed)
     return Changes(tuple(versions), read)
 
 
