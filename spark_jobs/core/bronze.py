@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core import quarantine
-from spark_jobs.core.changes import changes
+from spark_jobs.core import in_process, quarantine
 from spark_jobs.core.decode import DELETED, LINE, Decoded, arrow_type, decode_file
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.hours import hour_number
@@ -20,7 +19,6 @@ from spark_jobs.core.table import Feed
 from spark_jobs.source.root import FolderSource, Source, copy_file, copy_snapshot, fingerprint
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
@@ -159,8 +157,9 @@ def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded
     if decoded is None or not decoded.changes:
         lake.advance(feed.name, hour)
         return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
-    if (rows := _if_new(lake, feed, hour)) is not None:
-        lake.advance(feed.name, hour, rows)
+    state = lake.state(feed.name)
+    if state is not None and state.bytes <= in_process.MOST_BYTES:
+        _apply_here(lake, feed, hour)
         return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
     session = spark.newSession()
@@ -175,39 +174,42 @@ def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded
 def applied_before(lake: Lake, feed: Feed, decoded: Decoded | None) -> Applied:
     """What the newest commit of a table did, by its own metrics."""
     commit = lake.last_commit(feed.name)
-    metrics, version = commit.get("operationMetrics", {}), int(commit["version"])
+    metrics = commit.get("operationMetrics", {})
+    counts = json.loads(commit.get("userMetadata") or "{}")
     decoded = decoded or Decoded()
-    appended = _count(metrics, "num_added_rows")
     return Applied(
         lines=decoded.lines,
-        inserted=_count(metrics, "numTargetRowsInserted") + appended,
-        updated=_count(metrics, "numTargetRowsUpdated"),
-        deleted=_count(metrics, "numTargetRowsDeleted"),
+        inserted=counts.get("inserted", _count(metrics, "numTargetRowsInserted")),
+        updated=counts.get("updated", _count(metrics, "numTargetRowsUpdated")),
+        deleted=counts.get("deleted", _count(metrics, "numTargetRowsDeleted")),
         rejected=len(decoded.rejected),
-        bytes=changes(lake.path(feed.name), version - 1, version).bytes
-        if appended
-        else _count(metrics, "numTargetBytesAdded"),
+        bytes=in_process.bytes_written(lake.path(feed.name), int(commit["version"])),
     )
 
 
-def _if_new(lake: Lake, feed: Feed, hour: str) -> "pa.Table | None":
-    """The rows that an hour brings, where none of its changes is of a key that the table has: no merge is needed then.
-
-    Clicks and stock movements are like that hour by hour. None otherwise.
-    """
+def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
+    """Bring the table to what an hour's last changes of each key say, in one commit by this process."""
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    lines = pq.read_table(_decoded(lake, feed, hour)).sort_by(LINE)
     (key,) = feed.keys
+    lines = pq.read_table(_decoded(lake, feed, hour)).sort_by(LINE)
+    newest = {line[key]: line for line in lines.drop_columns([LINE]).to_pylist()}
     delta = lake.open(lake.path(feed.name))
     assert delta is not None, f"{feed.name} has been loaded"
-    known = delta.to_pyarrow_dataset().scanner([key], filter=pc.field(key).isin(lines[key].unique()))
-    if known.count_rows():
-        return None
-    last = {value: place for place, value in enumerate(lines[key].to_pylist())}
-    newest = lines.take([*last.values()])
-    return newest.filter(pc.invert(newest[DELETED])).select([column.name for column in feed.columns])
+    few = pc.field(key).isin(pa.array(newest, lines.schema.field(key).type))
+    known = {row[key]: row for row in delta.to_pyarrow_dataset().to_table(filter=few).to_pylist()}
+    gone = {value for value, row in newest.items() if row.pop(DELETED)}
+    deleted = [value for value in gone if value in known]
+    updated = [value for value, row in newest.items() if value not in gone and value in known and row != known[value]]
+    inserted = [value for value in newest if value not in gone and value not in known]
+    counts = {"hour": hour, "inserted": len(inserted), "updated": len(updated), "deleted": len(deleted)}
+    columns = lines.drop_columns([LINE, DELETED]).schema
+    rows = pa.Table.from_pylist([newest[value] for value in (*inserted, *updated)], schema=columns)
+    touched = [*updated, *deleted]
+    named = [*touched, *inserted] if touched else []  # what comes must be among what may go
+    lake.advance(feed.name, hour, rows, key, named, json.dumps(counts))
 
 
 def _evolve(spark: "SparkSession", lake: Lake, feed: Feed) -> None:

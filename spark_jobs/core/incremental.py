@@ -12,12 +12,23 @@ from datetime import timedelta
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.core import in_process
 from spark_jobs.core.changes import Changes, change_feed, changes, come, gone
 from spark_jobs.core.cost import Costs, known_costs
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.in_process import bytes_written, named, properties, replace_rows
 from spark_jobs.core.kept import ROWS, Part, split_of
 from spark_jobs.core.lake import Lake, TableState
-from spark_jobs.core.refresh import Written, forget_logs, input_states, read_inputs, refresh_full, told, versions_of
+from spark_jobs.core.refresh import (
+    Written,
+    files_by_key,
+    forget_logs,
+    input_states,
+    read_inputs,
+    refresh_full,
+    told,
+    versions_of,
+)
 from spark_jobs.core.session import TABLE_PROPERTIES, explained
 from spark_jobs.core.table import Additive, ByKey, Recent, Table
 
@@ -138,6 +149,8 @@ def _by_key(
         raise _InFull(f"{by.column} is null in a row that changed")
     if len(rows) > MOST_KEYS:
         raise _InFull(f"more than {MOST_KEYS:,} values of {by.column} changed")
+    if not all(isinstance(value, int | str) and "\\" not in str(value) for value in values):
+        raise _InFull(f"values of {by.column} cannot be named one by one")
     if not values:  # rows were rewritten as they were
         raise _InFull("its inputs were written anew")
     told = f"{len(values):,} values of {by.column}"
@@ -146,26 +159,30 @@ def _by_key(
     for name, frame in frames.items():
         if by.column in frame.columns:
             frames[name] = frame.where(few)
-    listed = ", ".join(_literal(value) for value in values)
-    condition = (
-        f"{by.column} >= {_literal(values[0])} AND {by.column} <= {_literal(values[-1])} AND {by.column} IN ({listed})"
-    )
-    (
-        spark.sql(table.query, **frames)
-        .coalesce(1)
-        .write.format("delta")
-        .mode("overwrite")
-        .option("replaceWhere", condition)
-        .option("userMetadata", commit)
-        .save(lake.path(table.name))
-    )
+    new = spark.sql(table.query, **frames)
+    former = lake.state(table.name)
+    assert former is not None, f"{table.name} tells where it comes from"
+    if former.bytes <= in_process.MOST_BYTES:
+        delta = lake.open(lake.path(table.name))
+        assert delta is not None, f"{table.name} has been written"
+        size = max(1, former.bytes // files_by_key(former.rows))
+        replace_rows(delta, new.toArrow(), by.column, values, properties(commit), size)
+    else:
+        (
+            new.coalesce(1)
+            .write.format("delta")
+            .mode("overwrite")
+            .option("replaceWhere", named(by.column, values))
+            .option("userMetadata", commit)
+            .save(lake.path(table.name))
+        )
     done = lake.last_commit(table.name)
-    metrics = done["operationMetrics"]
+    version, metrics = int(done["version"]), done["operationMetrics"]
     return Written(
         len(values),
-        int(metrics.get("numOutputRows", 0)),
-        int(metrics.get("numOutputBytes", 0)),
-        int(done["version"]),
+        int(metrics.get("num_added_rows", metrics.get("numOutputRows", 0))),
+        bytes_written(lake.path(table.name), version),
+        version,
         versions_of(inputs),
         "incremental",
         "by key",
@@ -186,15 +203,6 @@ def _led(name: str, rows: "DataFrame", by: ByKey, frames: "Mapping[str, DataFram
     own, other, there = by.via[name]
     sought = F.broadcast(rows.select(F.col(own).alias(there)).distinct())
     return _led(other, frames[other].join(sought, there, "left_semi"), by, frames)
-
-
-def _literal(value: Any) -> str:
-    """``value`` in SQL. Whole numbers and texts alone can be keys."""
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    raise _InFull(f"a key of type {type(value).__name__} cannot be named one by one")
 
 
 # --- additive --------------------------------------------------------------------------------------------------------
@@ -236,6 +244,7 @@ def _add(
 ) -> None:
     """Add what changed in the part's input to its sums, in one commit of the differences, which are few."""
     import pyarrow as pa
+    from deltalake import write_deltalake
 
     path = lake.kept(table.name, name)
     since = _origin(lake, path, table)[part.input]
@@ -247,7 +256,7 @@ def _add(
     if versions:
         # One by one: what a commit takes away and brings is whole, what several do together is not.
         differences = [_difference(spark, part, change_feed(spark, lake.path(part.input), v, v)) for v in versions]
-        _append(path, pa.concat_tables(differences), commit)
+        write_deltalake(path, pa.concat_tables(differences), mode="append", commit_properties=properties(commit))
 
 
 def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Table":
@@ -328,7 +337,7 @@ def _overwrite(
     if former.rows <= SMALL_ROWS:
         from deltalake import write_deltalake
 
-        write_deltalake(lake.path(table.name), rows.toArrow(), mode="overwrite", commit_properties=_properties(commit))
+        write_deltalake(lake.path(table.name), rows.toArrow(), mode="overwrite", commit_properties=properties(commit))
     else:
         target = rows.write.format("delta").mode("overwrite").option("userMetadata", commit)
         target.save(lake.path(table.name))
@@ -338,18 +347,6 @@ def _overwrite(
     strategy = "full" if how == "recomputed" else "incremental"
     note = note or ("it is small and always recomputed" if how == "recomputed" else None)
     return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), strategy, how, note)
-
-
-def _append(path: str, rows: "pa.Table", commit: str) -> None:
-    from deltalake import write_deltalake
-
-    write_deltalake(path, rows, mode="append", commit_properties=_properties(commit))
-
-
-def _properties(commit: str) -> Any:
-    from deltalake import CommitProperties
-
-    return CommitProperties(custom_metadata={"userMetadata": commit})
 
 
 def _recent(lake: Lake, rows: "DataFrame", recent: Recent) -> "DataFrame":

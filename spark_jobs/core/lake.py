@@ -1,6 +1,7 @@
 """The lake without a JVM: where tables lie, and what their Delta logs say."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -12,6 +13,7 @@ from urllib.parse import unquote
 from spark_jobs.core.changes import changes
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import hour_from_number, hour_number
+from spark_jobs.core.in_process import fitting, properties, replace_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -194,19 +196,24 @@ class Lake:
         delta.restore(target, commit_properties=CommitProperties(app_transactions=[Transaction(LEDGER, number)]))
         return target
 
-    def advance(self, table: str, hour: str, rows: "pa.Table | None" = None) -> None:
-        """Record ``hour`` as applied to a Bronze table, in one commit with the rows that it brings, if it brings any.
+    def advance(
+        self,
+        table: str,
+        hour: str,
+        rows: "pa.Table | None" = None,
+        column: str = "",
+        values: Sequence[Any] = (),
+        told: str | None = None,
+    ) -> None:
+        """Record ``hour`` as applied to a Bronze table, in one commit with what it brings and takes away, if it does.
 
-        Raises MedallionError when the table has not been loaded.
+        rows: those that come; column, values: those that go are the ones with such a value. told: what the commit
+        tells of itself. Raises MedallionError when the table has not been loaded.
         """
-        from deltalake import CommitProperties, Transaction, write_deltalake
-
         delta = self.open(self.path(table))
         if delta is None:
             raise MedallionError(f"{table} has not been loaded: run medallion load")
-        import pyarrow as pa
-
-        schema = pa.schema(delta.schema().to_arrow())
-        data = schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
-        commit = CommitProperties(app_transactions=[Transaction(LEDGER, hour_number(hour))])
-        write_deltalake(delta, data, mode="append", commit_properties=commit)
+        state = state_of(delta)
+        size = max(1 << 20, state.bytes // max(1, state.files))  # files stay about as large as they are
+        commit = properties(told, (LEDGER, hour_number(hour)))
+        replace_rows(delta, fitting(delta, rows), column, sorted(values), commit, size)
