@@ -51,8 +51,10 @@ with DAG(
     layers = []
     for layer in LAYERS:
         with TaskGroup(layer) as group:
-            step, task_id = ("apply", "apply_changes") if layer == "bronze" else ("refresh", "refresh")
-            work = RunOnSpark(task_id=task_id, step=step, layer=layer, **policy(step, layer))
+            if layer == "bronze":
+                work = run_here.override(task_id="apply_changes", **policy("apply", layer))("apply", layer, HOUR)
+            else:
+                work = RunOnSpark(task_id="refresh", step="refresh", layer=layer, **policy("refresh", layer))
             # A table counts as updated once it was checked, Gold once it is published: readers see it then.
             outlets = assets(layer) if layer != "gold" else []
             work >> run_here.override(task_id="check", outlets=outlets, **policy("check", layer))("check", layer, HOUR)

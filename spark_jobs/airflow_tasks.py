@@ -6,6 +6,7 @@ Read by every parse of the DAG file, so it imports neither pyspark nor great_exp
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -50,7 +51,7 @@ EVERY_DAG: dict[str, Any] = {
 def run_here(
     step: str, layer: Layer | None, hour: str, *, params: Any = None, dag_run: Any = None, ti: Any = None
 ) -> str:
-    """Run ``step``, which needs no JVM, in this process.
+    """Run ``step`` in this process, without a JVM; applying changes to a table beyond its means starts one.
 
     hour: empty for the one that the form or the schedule asks for. Returns the hour; skips the rest of the run
     when there is nothing to do for it.
@@ -58,8 +59,11 @@ def run_here(
     from spark_jobs.core.steps import Run, run_step
 
     with as_airflow_errors():
+        settings = Settings.from_environment()
+        if step == "apply":
+            settings = replace(settings, spark_master=spark_master(RunOnSpark.connection))
         run = Run(
-            settings=Settings.from_environment(),
+            settings=settings,
             hour=hour or requested_hour(params, dag_run),
             run_id=dag_run.run_id,
             attempt=ti.try_number,
@@ -86,6 +90,8 @@ def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
 class RunOnSpark(SparkSubmitOperator):
     """Run ``step`` in a driver of its own, on the connection ``spark_default``."""
 
+    connection = "spark_default"
+
     def __init__(self, *, step: str, layer: Layer, **kwargs: Any) -> None:
         super().__init__(
             application=str(PROJECT / "spark_jobs" / "run.py"),
@@ -101,6 +107,7 @@ class RunOnSpark(SparkSubmitOperator):
                 ),
             ],
             name=f"{step} {layer} {HOUR}",
+            conn_id=self.connection,
             **kwargs,
         )
 

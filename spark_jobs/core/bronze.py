@@ -1,8 +1,9 @@
 """Bronze: the snapshot loaded once, then each hour's change files landed and merged, in order."""
 
 import json
+import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,10 +145,13 @@ def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
     return told
 
 
-def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded: Decoded | None) -> Applied | None:
+def apply_feed(
+    spark: "Callable[[], SparkSession]", lake: Lake, feed: Feed, hour: str, decoded: Decoded | None
+) -> Applied | None:
     """Merge one hour's changes into one Bronze table and record the hour in its log, in one commit.
 
-    The last change of a key wins, in the order of lines. decoded: None when the hour has no file for this feed.
+    The last change of a key wins, in the order of lines. spark: asked for a session where this process is not enough:
+    for a table beyond its means, or one to be written anew. decoded: None when the hour has no file for this feed.
     None is returned, and nothing written, when the table has the hour already.
     """
     applied = lake.applied_hour(feed.name)
@@ -162,7 +166,7 @@ def apply_feed(spark: "SparkSession", lake: Lake, feed: Feed, hour: str, decoded
         _apply_here(lake, feed, hour)
         return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
-    session = spark.newSession()
+    session = spark().newSession()
     session.conf.set("spark.databricks.delta.write.txnAppId", LEDGER)
     session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
     lines = session.read.parquet(str(_decoded(lake, feed, hour)))
@@ -212,7 +216,7 @@ def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
     lake.advance(feed.name, hour, rows, key, named, json.dumps(counts))
 
 
-def _evolve(spark: "SparkSession", lake: Lake, feed: Feed) -> None:
+def _evolve(spark: "Callable[[], SparkSession]", lake: Lake, feed: Feed) -> None:
     """Bring the table to the declared columns: add those that are new, rewrite it where a type has been widened.
 
     Raises MedallionError for any other change of a type, and for a new column that must have a value.
@@ -238,7 +242,7 @@ def _evolve(spark: "SparkSession", lake: Lake, feed: Feed) -> None:
             " declare a wider type, or load the lake anew"
         )
     if other:
-        _rewrite(spark, lake.path(feed.name), feed)
+        _rewrite(spark(), lake.path(feed.name), feed)
 
 
 def _rewrite(spark: "SparkSession", path: str, feed: Feed) -> None:
@@ -265,9 +269,9 @@ def forget_decoded(lake: Lake, hour: str) -> None:
     shutil.rmtree(lake.landing / "_decoded" / hour, ignore_errors=True)
 
 
-def in_parallel(spark: "SparkSession") -> ThreadPoolExecutor:
-    """Threads to run independent tables side by side: as many as keep the cores busy between stages."""
-    return ThreadPoolExecutor(max_workers=min(4, max(2, spark.sparkContext.defaultParallelism)))
+def in_parallel(cores: int | None = None) -> ThreadPoolExecutor:
+    """Threads for independent tables side by side: as many as keep the cores (of this machine) busy between stages."""
+    return ThreadPoolExecutor(max_workers=min(4, max(2, cores or os.cpu_count() or 2)))
 
 
 def _last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":

@@ -136,7 +136,7 @@ def side_by_side(spark: "SparkSession", tables: tuple[Table, ...], work: Callabl
     by_name = {table.name: table for table in tables}
     order = TopologicalSorter({t.name: [name for name in t.inputs if name in by_name] for t in tables})
     order.prepare()
-    with in_parallel(spark) as pool:
+    with in_parallel(spark.sparkContext.defaultParallelism) as pool:
         running: dict[Future[None], str] = {}
         while order.is_active():
             running.update({pool.submit(work, by_name[name]): name for name in order.get_ready()})

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Lock
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,7 @@ class Driver:
         self.report = report
         self.cpu = CpuClock()
         self._lock: WriterLock | None = None
+        self._starting = Lock()
 
     @contextmanager
     def writing(self, run: "Run", doing: str) -> Iterator[None]:
@@ -115,15 +117,16 @@ class Driver:
         return spark
 
     def spark(self, log: EventLog) -> "SparkSession":
-        """The session; starting it is an event of ``log``."""
-        if "_session" in vars(self):
-            return self._session
-        with log.timed("session") as event:
-            began = session_began()
-            spark = self._session
-            event.details = {"spark": spark.version, "master": spark.sparkContext.master}
-            event.started_at = datetime.fromtimestamp(began, UTC)
-            event.seconds, event.cpu_seconds = time() - began, self.cpu()
+        """The session, one for all threads; starting it is an event of ``log``."""
+        with self._starting:
+            if "_session" in vars(self):
+                return self._session
+            with log.timed("session") as event:
+                began = session_began()
+                spark = self._session
+                event.details = {"spark": spark.version, "master": spark.sparkContext.master}
+                event.started_at = datetime.fromtimestamp(began, UTC)
+                event.seconds, event.cpu_seconds = time() - began, self.cpu()
         return spark
 
     def use(self, spark: "SparkSession") -> None:
@@ -349,7 +352,6 @@ def _rewound(driver: Driver) -> ledger.Restatement | None:
 
 def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     hour, feeds = run.required_hour, driver.tables.feeds
-    spark = driver.spark(log)
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
         decoded = bronze.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
         for feed in feeds:
@@ -361,14 +363,14 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
 
         def work(feed: Feed) -> bronze.Applied | None:
             with log.timed("apply", "bronze", feed.name) as one:
-                done = bronze.apply_feed(spark, driver.lake, feed, hour, decoded.get(feed.name))
+                done = bronze.apply_feed(partial(driver.spark, log), driver.lake, feed, hour, decoded.get(feed.name))
                 if done is None and rows is not None and feed.name not in reported:
                     done = bronze.applied_before(driver.lake, feed, decoded.get(feed.name))
                     one.details["note"] = _RECOVERED
                 _fill_applied(one, done)
                 return done
 
-        with bronze.in_parallel(spark) as pool:
+        with bronze.in_parallel() as pool:
             results = [done for done in pool.map(work, feeds) if done is not None]
         bronze.forget_decoded(driver.lake, hour)
         event.rows_in = sum(done.lines for done in results)

@@ -135,6 +135,15 @@ def test_a_missing_connection_is_an_error_that_says_what_to_add(monkeypatch: pyt
         dag.get_task("silver.refresh").execute({})
 
 
+def test_changes_are_applied_without_a_jvm_and_with_one_where_the_connection_says(
+    step_ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", "spark://master:7077")
+    asked = step_ends("succeeded")
+    run("apply", "2025-11-30T04")
+    assert asked[0].settings.spark_master == "spark://master:7077"
+
+
 def test_a_spark_task_runs_its_step_for_the_hour_that_landed() -> None:
     arguments = dag.get_task("silver.refresh").application_args
     assert arguments[:4] == ["step", "refresh", "--layer", "silver"]

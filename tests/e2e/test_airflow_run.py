@@ -100,7 +100,7 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
     assert sorted(steps, key=str) == sorted(
         [
             ("land", "bronze"),
-            *[("session", None)] * 3,
+            *[("session", None)] * 2,
             ("apply", "bronze"),
             ("check", "bronze"),
             ("refresh", "silver"),
@@ -153,12 +153,12 @@ def test_an_hour_that_the_source_does_not_have_is_skipped(airflow: LocalAirflow,
 
 def test_a_killed_driver_is_in_the_event_log_and_its_task_is_tried_again(airflow: LocalAirflow, lake: Lake) -> None:
     run = trigger(airflow, "killed", None)  # no hour: the next in line
-    driver = eventually(lambda: driver_of("killed"))
+    driver = eventually(lambda: driver_of("killed", "silver"))
     os.kill(driver, signal.SIGKILL)
-    eventually(lambda: states(airflow, run)["bronze.apply_changes"] == "up_for_retry")
+    eventually(lambda: states(airflow, run)["silver.refresh"] == "up_for_retry")
 
     def closed() -> list[dict[str, Any]]:  # by a callback, which runs after the task has changed its state
-        rows = events.read(lake, run_id="killed", event_type="apply", layer="bronze")
+        rows = events.read(lake, run_id="killed", event_type="refresh", layer="silver")
         return [row for row in rows if row["table_name"] is None]
 
     (row,) = eventually(closed, seconds=120)
@@ -168,8 +168,8 @@ def test_a_killed_driver_is_in_the_event_log_and_its_task_is_tried_again(airflow
 
 def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: LocalAirflow, lake: Lake) -> None:
     run = "dags/hourly_refresh/dagRuns/killed"  # its task is being tried again
-    eventually(lambda: states(airflow, run)["bronze.check"] == "success")
-    eventually(lambda: driver_of("killed", "silver"))
+    eventually(lambda: states(airflow, run)["silver.check"] == "success")
+    eventually(lambda: driver_of("killed", "gold"))
     assert {ip for ip, _ in listening(airflow) if not ipaddress.ip_address(ip).is_loopback} == set()
     recorded = json.loads((airflow.home / "processes.json").read_text())["processes"]["scheduler"]
     scheduler = Process(**recorded)

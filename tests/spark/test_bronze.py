@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from spark_jobs.core import events, steps
+from spark_jobs.core import events, in_process, steps
 from spark_jobs.core.decode import arrow_type
 from spark_jobs.core.errors import HourNotAvailable, MedallionError
 from spark_jobs.core.lake import Lake
@@ -98,10 +98,30 @@ def shop(loaded: Path, tmp_path: Path, spark: Any) -> Shop:
     return made
 
 
+@pytest.fixture(params=["in this process", "by Spark"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small tables and large ones are written in different ways."""
+    if request.param == "by Spark":
+        monkeypatch.setattr(in_process, "MOST_BYTES", -1)
+
+
+@pytest.mark.usefixtures("either_way")
 def test_inserts_updates_and_deletes_are_merged_by_key(shop: Shop) -> None:
     shop.change(H0, insert(supplier(4, 9)), delete(supplier(2)), insert(supplier(2, 30)), delete(supplier(3)))
     shop.apply()
     assert shop.lead_times() == {1: 7, 2: 30, 4: 9}
+
+
+def test_small_tables_are_brought_up_to_date_without_a_jvm(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object) -> None:
+        raise AssertionError("a session was started")
+
+    monkeypatch.setattr(steps, "spark_session", none)
+    shop.driver = steps.Driver(shop.settings, report=lambda _: None)
+    shop.change(H0, insert(supplier(1, 9)), insert(supplier(4)), delete(supplier(2)))
+    shop.apply()
+    assert shop.lead_times() == {1: 9, 3: 7, 4: 7}
+    assert {row["event_type"] for row in events.read(shop.lake)} == {"land", "apply"}
 
 
 def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Shop, spark: Any) -> None:
@@ -126,6 +146,7 @@ def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Sh
     assert row["bytes_out"] > 0
 
 
+@pytest.mark.usefixtures("either_way")
 def test_the_last_change_of_a_key_wins_in_the_order_of_lines(shop: Shop) -> None:
     shop.change(
         H0,
@@ -149,12 +170,14 @@ def test_a_key_that_changes_a_thousand_times_ends_as_its_last_image(shop: Shop) 
     assert shop.lead_times() == {1: 1000, 2: 7, 3: 7}
 
 
+@pytest.mark.usefixtures("either_way")
 def test_a_null_replaces_a_value(shop: Shop) -> None:
     shop.change(H0, insert(supplier(1, None)))
     shop.apply()
     assert shop.lead_times()[1] is None
 
 
+@pytest.mark.usefixtures("either_way")
 def test_the_delete_of_a_row_that_is_not_there_changes_nothing(shop: Shop) -> None:
     shop.change(H0, delete(supplier(99)))
     shop.apply()
@@ -172,6 +195,7 @@ def test_every_table_records_the_hour_also_those_without_a_file(shop: Shop) -> N
             assert was and now and (was.files, was.rows) == (now.files, now.rows), "no data files without changes"
 
 
+@pytest.mark.usefixtures("either_way")
 def test_an_hour_applied_again_changes_nothing(shop: Shop) -> None:
     shop.change(H0, insert(supplier(1, 20)))
     shop.change(H1, insert(supplier(1, 21)))
