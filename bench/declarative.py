@@ -13,7 +13,8 @@ from pathlib import Path
 from bench.proof import publish_copies
 from spark_jobs.core import steps
 from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.session import TUNING, java_home
+from spark_jobs.core.java import java_home
+from spark_jobs.core.session import TUNING
 from spark_jobs.core.settings import PROJECT
 
 LONGEST = 3600  # seconds
@@ -73,7 +74,7 @@ def _run_pipeline(driver: steps.Driver, work: Path) -> None:
         "PYTHONPATH": str(PROJECT),
         "PYSPARK_PYTHON": f"{sysconfig.get_path('scripts')}/python",
         "SPARK_HOME": str(Path(sysconfig.get_path("purelib"), "pyspark")),
-        "JAVA_HOME": java_home(),
+        "JAVA_HOME": str(java_home()),
     }
     # Left to itself it would attach to the session of this driver.
     for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE_ENABLED"):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, BaseHook, task
@@ -27,6 +27,9 @@ from spark_jobs.core.hours import format_hour
 from spark_jobs.core.registry import registry
 from spark_jobs.core.settings import PROJECT, Settings
 from spark_jobs.core.table import LAYERS, Layer
+
+if TYPE_CHECKING:
+    from spark_jobs.core.steps import Outcome
 
 LAND = "land_changes"
 HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
@@ -56,23 +59,20 @@ def run_here(
     hour: empty for the one that the form or the schedule asks for. Returns the hour; skips the rest of the run
     when there is nothing to do for it.
     """
+    outcome = _run(step, layer, hour or requested_hour(params, dag_run), params, dag_run, ti)
+    if step == "land" and outcome.status == "skipped":
+        raise AirflowSkipException(outcome.message)
+    return str(outcome.hour)
+
+
+def _run(step: str, layer: Layer | None, hour: str | None, params: Any, dag_run: Any, ti: Any) -> "Outcome":
     from spark_jobs.core.steps import Run, run_step
 
     with as_airflow_errors():
         settings = Settings.from_environment()
         if step == "apply":
             settings = replace(settings, spark_master=spark_master(RunOnSpark.connection))
-        run = Run(
-            settings=settings,
-            hour=hour or requested_hour(params, dag_run),
-            run_id=dag_run.run_id,
-            attempt=ti.try_number,
-            strategy=params["strategy"],
-        )
-        outcome = run_step(step, run, layer)
-    if step == "land" and outcome.status == "skipped":
-        raise AirflowSkipException(outcome.message)
-    return str(outcome.hour)
+        return run_step(step, Run(settings, hour, dag_run.run_id, ti.try_number, params["strategy"]), layer)
 
 
 @task(task_id="maintain")
@@ -88,11 +88,12 @@ def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
 
 
 class RunOnSpark(SparkSubmitOperator):
-    """Run ``step`` in a driver of its own, on the connection ``spark_default``."""
+    """Run ``step`` in a driver of its own on the connection ``spark_default``, or on the warm Spark that is set."""
 
     connection = "spark_default"
 
     def __init__(self, *, step: str, layer: Layer, **kwargs: Any) -> None:
+        self._step, self._layer = step, layer
         super().__init__(
             application=str(PROJECT / "spark_jobs" / "run.py"),
             application_args=[
@@ -116,7 +117,14 @@ class RunOnSpark(SparkSubmitOperator):
         from spark_jobs.core.session import submit_conf
 
         with as_airflow_errors():
-            self.conf = submit_conf(Settings.from_environment(), spark_master(self._conn_id))
+            settings = Settings.from_environment()
+            if settings.spark_connect is None:
+                self.conf = submit_conf(settings, spark_master(self._conn_id))
+        if settings.spark_connect:
+            ti = context["ti"]
+            hour = ti.xcom_pull(task_ids=LAND)
+            _run(self._step, self._layer, hour, context["params"], context["dag_run"], ti)
+            return
         try:
             super().execute(context)
         except AirflowException as error:

@@ -15,12 +15,12 @@ from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.hours import hour_number
 from spark_jobs.core.lake import LEDGER, Lake, state_of
 from spark_jobs.core.ledger import Manifest, known_manifest, write_manifest
-from spark_jobs.core.session import TABLE_PROPERTIES, explained
+from spark_jobs.core.session import TABLE_PROPERTIES, another, explained
 from spark_jobs.core.table import Feed
 from spark_jobs.source.root import FolderSource, Source, copy_file, copy_snapshot, fingerprint
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
 
@@ -73,17 +73,17 @@ def snapshot_folder(source: Source, feed: Feed, lake: Lake) -> Path:
 
 def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Path) -> None:
     """Write one Bronze table from its snapshot, replacing what an interrupted load may have left."""
-    from delta.tables import DeltaTable
+    import pyarrow as pa
+    from deltalake import DeltaTable
 
     path = lake.path(feed.name)
     shutil.rmtree(path, ignore_errors=True)
-    builder = DeltaTable.create(spark).location(path).comment(feed.doc)
-    for column in feed.columns:
-        builder = builder.addColumn(column.name, column.type, nullable=not column.required)
-    for key, value in TABLE_PROPERTIES.items():
-        builder = builder.property(key, value)
-    builder.property("delta.dataSkippingStatsColumns", ",".join((*feed.keys, *feed.pruned_by))).execute()
-
+    DeltaTable.create(
+        path,
+        pa.schema([pa.field(c.name, arrow_type(c), nullable=not c.required) for c in feed.columns]),
+        description=feed.doc,
+        configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join((*feed.keys, *feed.pruned_by))},
+    )
     rows = spark.read.format("delta").load(str(snapshot)).select(*(c.name for c in feed.columns))
     delta = lake.open(str(snapshot))
     files = 1 + (state_of(delta).rows if delta else 0) // _ROWS_PER_FILE
@@ -166,7 +166,7 @@ def apply_feed(
         _apply_here(lake, feed, hour)
         return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
-    session = spark().newSession()
+    session = another(spark())
     session.conf.set("spark.databricks.delta.write.txnAppId", LEDGER)
     session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
     lines = session.read.parquet(str(_decoded(lake, feed, hour)))
@@ -269,9 +269,9 @@ def forget_decoded(lake: Lake, hour: str) -> None:
     shutil.rmtree(lake.landing / "_decoded" / hour, ignore_errors=True)
 
 
-def in_parallel(cores: int | None = None) -> ThreadPoolExecutor:
-    """Threads for independent tables side by side: as many as keep the cores (of this machine) busy between stages."""
-    return ThreadPoolExecutor(max_workers=min(4, max(2, cores or os.cpu_count() or 2)))
+def in_parallel() -> ThreadPoolExecutor:
+    """Threads for independent tables side by side: as many as keep the cores of this machine busy between stages."""
+    return ThreadPoolExecutor(max_workers=min(4, max(2, os.cpu_count() or 2)))
 
 
 def _last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":
@@ -283,20 +283,23 @@ def _last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":
 
 
 def _merge(spark: "SparkSession", path: str, feed: Feed, changes: "DataFrame") -> None:
-    from delta.tables import DeltaTable
-
+    names = [c.name for c in feed.columns]
     on = " AND ".join(f"t.{key} = s.{key}" for key in feed.keys)
-    own: dict[str, str | Column] = {c.name: f"s.{c.name}" for c in feed.columns}
-    differs = " OR ".join(f"NOT t.{name} <=> s.{name}" for name in own)
-    (
-        DeltaTable.forPath(spark, path)
-        .alias("t")
-        .merge(changes.alias("s"), on)
-        .whenMatchedDelete(f"s.{DELETED}")
-        .whenMatchedUpdate(differs, set=own)
-        .whenNotMatchedInsert(f"NOT s.{DELETED}", values=own)
-        .execute()
-    )
+    differs = " OR ".join(f"NOT t.{name} <=> s.{name}" for name in names)
+    merge = f"""
+        MERGE INTO {_identifier(path)} AS t USING {{changes}} AS s ON {on}
+        WHEN MATCHED AND s.{DELETED} THEN DELETE
+        WHEN MATCHED AND ({differs}) THEN UPDATE SET {", ".join(f"t.{name} = s.{name}" for name in names)}
+        WHEN NOT MATCHED AND NOT s.{DELETED}
+            THEN INSERT ({", ".join(names)}) VALUES ({", ".join(f"s.{name}" for name in names)})
+    """  # noqa: S608 (of declared column names)
+    spark.sql(merge, changes=changes)
+
+
+def _identifier(path: str) -> str:
+    """The table at ``path`` in SQL whose other names are in braces."""
+    escaped = path.replace("`", "``").replace("{", "{{").replace("}", "}}")
+    return f"delta.`{escaped}`"
 
 
 def _landed(lake: Lake, topic: str, hour: str) -> Path:

@@ -66,6 +66,7 @@ def cli() -> None:
       MEDALLION_LAKE            the lake, a path                             (./lake)
       MEDALLION_SOURCE          the source, a path or s3://bucket/prefix     (./data/source)
       MEDALLION_SPARK_MASTER    where Spark runs                             (local[*])
+      MEDALLION_SPARK_CONNECT   a warm Spark to attach to, sc://localhost:15002  (one per process)
       MEDALLION_DRIVER_MEMORY   heap of the driver                           (4g)
       MEDALLION_MAX_BAD_LINES   share of a file's lines that may be bad      (0.01)
       MEDALLION_LOCK_WAIT       seconds to wait for another writer           (600)
@@ -171,7 +172,7 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
     An hour is taken once its files have not changed for --settle seconds; a file that comes later still is taken
     in by refresh --restate. What fails ends it: nothing passes over a red check.
 
-    
+    \b
     Each hour is a line, in seconds from when its files had last changed:
       2025-11-30T00  landed 10.2  bronze 13.0  silver 16.1  gold 18.4  published 21.9
     """
@@ -455,7 +456,7 @@ def bench(
       medallion bench --strategies full,incremental --days 7 --hours 2 --scale 0.1    a look, in minutes
       medallion bench --days 30,90,365 --repeats 3                                    the whole answer, in hours
 
-    
+    \b
     With --feldera-url a Feldera of yours takes part: its pipeline is replaced by one made from our tables
     (medallion feldera-program shows it), the hours are pushed to it, its views are compared with ours.
     MEDALLION_FELDERA_KEY is its API key, where it asks for one.
@@ -477,6 +478,23 @@ def bench(
         contest.write(result, out)
         (out / "report.html").write_text(report.render(result))
     click.echo(f"rows equal after every hour; the report is {out / 'report.html'}")
+
+
+@cli.command("spark-server")
+def spark_server() -> None:
+    """Keep a Spark warm for steps to attach to, until interrupted; started again when it dies.
+
+    \b
+    In this shell and in those where steps run:
+      export MEDALLION_SPARK_CONNECT=sc://localhost:15002
+      export SPARK_CONNECT_AUTHENTICATE_TOKEN=...            a secret of your own
+
+
+    It takes MEDALLION_SPARK_MASTER and MEDALLION_DRIVER_MEMORY, and listens on this machine alone.
+    """
+    from spark_jobs.core.spark_server import serve
+
+    serve(Settings.from_environment(), report=click.echo)
 
 
 @cli.command("feldera-program")

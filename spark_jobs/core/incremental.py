@@ -29,7 +29,7 @@ from spark_jobs.core.refresh import (
     told,
     versions_of,
 )
-from spark_jobs.core.session import TABLE_PROPERTIES, explained
+from spark_jobs.core.session import TABLE_PROPERTIES, another, explained
 from spark_jobs.core.table import Additive, ByKey, Recent, Table
 
 if TYPE_CHECKING:
@@ -371,7 +371,7 @@ def _quick(spark: "SparkSession", *, filewise: bool) -> "SparkSession":
     filewise: one task per file, so that replacing rows leaves each file in its place and does not merge those it
     touches.
     """
-    session = spark.newSession()
+    session = another(spark)
     session.conf.set("spark.sql.adaptive.enabled", "false")
     if filewise:
         session.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))

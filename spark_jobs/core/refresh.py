@@ -124,11 +124,12 @@ def _make_way(spark: "SparkSession", lake: Lake, table: Table) -> str | None:
 
 def forget_logs(spark: "SparkSession") -> None:
     """Let Spark read every Delta log anew: it remembers those that are no longer there."""
-    jvm: Any = spark._jvm
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    if hasattr(spark, "_jvm"):
+        jvm: Any = spark._jvm
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
-def side_by_side(spark: "SparkSession", tables: tuple[Table, ...], work: Callable[[Table], None]) -> None:
+def side_by_side(tables: tuple[Table, ...], work: Callable[[Table], None]) -> None:
     """Run ``work`` for each table once its inputs among ``tables`` are done, independent ones at the same time.
 
     The first failure is raised after what was running has ended; nothing that reads the failed table starts.
@@ -136,7 +137,7 @@ def side_by_side(spark: "SparkSession", tables: tuple[Table, ...], work: Callabl
     by_name = {table.name: table for table in tables}
     order = TopologicalSorter({t.name: [name for name in t.inputs if name in by_name] for t in tables})
     order.prepare()
-    with in_parallel(spark.sparkContext.defaultParallelism) as pool:
+    with in_parallel() as pool:
         running: dict[Future[None], str] = {}
         while order.is_active():
             running.update({pool.submit(work, by_name[name]): name for name in order.get_ready()})

@@ -1,19 +1,24 @@
 """The Spark session: one place for every setting, and what each is for. Imports pyspark only when asked."""
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.java import java_home
 from spark_jobs.core.settings import PROJECT, Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (where the secret of a warm Spark is)
+SERVER = "spark.medallion.process"  # the setting in which a warm Spark tells its process id
 
 LOG_SETTINGS = PROJECT / "spark_jobs" / "log4j2.properties"
 
@@ -80,16 +85,19 @@ def needed_conf(settings: Settings, master: str) -> dict[str, str]:
 
 
 def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str, str] | None = None) -> "SparkSession":
-    """The session of this process: the one that spark-submit configured, or a new one on ``spark_master``.
+    """The session of this process: one of the warm Spark at ``spark_connect``, where the settings name one; else the
+    one that spark-submit configured, or a new one on ``spark_master``.
 
     conf: what a new one is given, where that is not ``submit_conf``.
 
-    Raises MedallionError when there is no Java, or Spark cannot start.
+    Raises MedallionError when there is no Java, or Spark cannot start or does not answer.
     """
+    if settings.spark_connect:
+        return _attached(settings.spark_connect)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if settings.spark_master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    java_home()
+    os.environ["JAVA_HOME"] = str(java_home())
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
@@ -104,6 +112,35 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
         raise MedallionError(f"Spark did not start on {settings.spark_master}: {error}") from error
 
 
+def _attached(url: str) -> "SparkSession":
+    address = urlsplit(url)
+    try:  # the client itself would try for ten minutes
+        socket.create_connection(("localhost", address.port or 0), timeout=5).close()
+    except OSError as error:
+        raise MedallionError(
+            f"no Spark answers at {url} ({error}): medallion spark-server starts it; without MEDALLION_SPARK_CONNECT"
+            " each process starts one of its own"
+        ) from None
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    try:
+        spark = SparkSession.builder.remote(url).getOrCreate()
+        spark.client.set_retry_policies([DefaultPolicy(max_retries=5, max_backoff=2000)])
+        spark.version  # noqa: B018 (asks the server: whether the token is right)
+    except PySparkException as error:
+        raise MedallionError(
+            f"the Spark at {url} refuses: {str(error).splitlines()[0]}; is {TOKEN} the one that it was started with?"
+        ) from error
+    return spark
+
+
+def another(spark: "SparkSession") -> "SparkSession":
+    """A session of the same Spark with settings of its own."""
+    return spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()  # type: ignore[attr-defined]
+
+
 @contextmanager
 def explained(what: str) -> Iterator[None]:
     """Errors of Spark in the block become one line that begins with ``what``; the whole is their cause."""
@@ -115,25 +152,6 @@ def explained(what: str) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         told = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise MedallionError(f"{what}: {' '.join(told[:3])[:600]}") from error
-
-
-@cache
-def java_home() -> str:
-    """Where Java is, and so exported for Spark. Raises MedallionError, saying how to get it, when there is none."""
-    from shutil import which
-
-    home = os.environ.get("JAVA_HOME", "")
-    if home and Path(home, "bin", "java").exists():
-        return home
-    if found := which("java"):
-        home = str(Path(found).resolve().parents[1])
-    else:
-        known = sorted(Path("/usr/lib/jvm").glob("*/bin/java"))
-        if not known:
-            raise MedallionError("Java is missing: install 17 or newer (apt-get install openjdk-17-jre-headless)")
-        home = str(known[-1].parents[1])
-    os.environ["JAVA_HOME"] = home
-    return home
 
 
 def session_began() -> float:
@@ -151,18 +169,31 @@ class CpuClock:
 
     def __init__(self) -> None:
         self._jvm: int | None = None
+        self._before = 0.0
 
     def watch(self, spark: "SparkSession", tell: Callable[[int], None] | None = None) -> None:
         """Count the JVM behind ``spark`` from now on, and ``tell`` its process id."""
-        self._jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+        jvm = _jvm_of(spark)
+        if jvm != self._jvm:
+            # One that was there before counts from now on; one of our own, for all that it took to start it.
+            self._jvm, self._before = jvm, 0.0 if hasattr(spark, "_jvm") else _cpu_seconds(jvm)
         if tell is not None:
-            tell(self._jvm)
+            tell(jvm)
 
     def __call__(self) -> float:
-        seconds = time.process_time()
-        if self._jvm is not None:
-            import psutil
+        used = 0.0 if self._jvm is None else _cpu_seconds(self._jvm) - self._before
+        return time.process_time() + used
 
-            used = psutil.Process(self._jvm).cpu_times()
-            seconds += used.user + used.system
-        return seconds
+
+def _jvm_of(spark: "SparkSession") -> int:
+    """The process id of the JVM behind ``spark``, which runs on this machine."""
+    if hasattr(spark, "_jvm"):
+        return int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    return int(spark.conf.get(SERVER, "0") or 0)
+
+
+def _cpu_seconds(process: int) -> float:
+    import psutil
+
+    used = psutil.Process(process).cpu_times()
+    return float(used.user + used.system)

@@ -1,6 +1,7 @@
 """Settings: read once from the environment, then passed around frozen."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +18,15 @@ class Settings:
     """Where the lake and the source are, and how this installation runs.
 
     lake: a path or ``s3a://`` URI. source: a path or ``s3://`` URI. max_bad_lines: the share of a file's lines
-    that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer. Each
-    field is the environment variable ``MEDALLION_<FIELD>``.
+    that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer.
+    spark_connect: where a warm Spark listens, ``sc://localhost:15002``; None to start one per process.
+    Each field is the environment variable ``MEDALLION_<FIELD>``.
     """
 
     lake: str = "lake"
     source: str = "data/source"
     spark_master: str = "local[*]"
+    spark_connect: str | None = None
     driver_memory: str = "4g"
     jars: str = str(PROJECT / ".jars")
     s3_endpoint: str | None = None
@@ -56,6 +59,7 @@ class Settings:
             lake=read("lake", _root("s3a"), cls.lake),
             source=read("source", _root("s3"), cls.source),
             spark_master=read("spark_master", str, cls.spark_master),
+            spark_connect=read("spark_connect", _connect, cls.spark_connect),
             driver_memory=read("driver_memory", str, cls.driver_memory),
             jars=read("jars", str, cls.jars),
             s3_endpoint=read("s3_endpoint", optional, cls.s3_endpoint),
@@ -73,6 +77,13 @@ def _root(scheme: str) -> Callable[[str], str]:
         return text.rstrip("/") if "://" in text else os.path.abspath(os.path.expanduser(text))
 
     return parse
+
+
+def _connect(text: str) -> str:
+    # Spark sends its token in the clear to localhost alone, and the writer that takes over must be able to end it.
+    if not re.fullmatch(r"sc://localhost:[1-9]\d{0,4}", text):
+        raise ValueError("give sc://localhost: and a port, such as sc://localhost:15002")
+    return text
 
 
 def _flag(text: str) -> bool:

@@ -124,7 +124,9 @@ class Driver:
             with log.timed("session") as event:
                 began = session_began()
                 spark = self._session
-                event.details = {"spark": spark.version, "master": spark.sparkContext.master}
+                event.details = {"spark": spark.version, "master": spark.conf.get("spark.master")}
+                if self.settings.spark_connect:
+                    event.details["attached_to"] = self.settings.spark_connect
                 event.started_at = datetime.fromtimestamp(began, UTC)
                 event.seconds, event.cpu_seconds = time() - began, self.cpu()
         return spark
@@ -417,7 +419,7 @@ def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outc
             event.bytes_out = (event.bytes_out or 0) + written.bytes_out
             driver.report(f"{chosen}  {table.name}  {written.rows_out:,} rows  {one.seconds:.1f} s  {written.how}")
 
-        side_by_side(spark, tables, work)
+        side_by_side(tables, work)
     return Outcome("succeeded", f"refreshed {len(tables)} {chosen} tables", run.hour)
 
 
