@@ -13,12 +13,13 @@ from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import in_process
-from spark_jobs.core.changes import Changes, change_feed, changes, come, gone
+from spark_jobs.core.changes import Changes, changes, come, gone
 from spark_jobs.core.cost import Costs, known_costs
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.in_process import bytes_written, named, properties, replace_rows
 from spark_jobs.core.kept import ROWS, Part, split_of
 from spark_jobs.core.lake import Lake, TableState
+from spark_jobs.core.reading import changed_values, read_changes, read_table
 from spark_jobs.core.refresh import (
     Written,
     files_by_key,
@@ -135,30 +136,16 @@ def _by_key(
     commit: str,
     costs: Costs,
 ) -> Written:
-    from pyspark.sql import functions as F
-
-    frames = read_inputs(spark, lake, inputs)
-    touched = [
-        _led(name, change_feed(spark, lake.path(name), one.versions[0], one.versions[-1]), by, frames)
-        for name, one in found.items()
-        if one
-    ]
-    rows = reduce(lambda a, b: a.unionAll(b), touched).distinct().limit(MOST_KEYS + 1).collect()
-    values = sorted(row[0] for row in rows if row[0] is not None)
-    if len(values) < len(rows):
-        raise _InFull(f"{by.column} is null in a row that changed")
-    if len(rows) > MOST_KEYS:
-        raise _InFull(f"more than {MOST_KEYS:,} values of {by.column} changed")
+    values = _touched(spark, lake, by, inputs, found)
     if not all(isinstance(value, int | str) and "\\" not in str(value) for value in values):
         raise _InFull(f"values of {by.column} cannot be named one by one")
     if not values:  # rows were rewritten as they were
         raise _InFull("its inputs were written anew")
     told = f"{len(values):,} values of {by.column}"
     _require_cheap(costs, len(values), told)  # not sooner: one product can lead to thousands of orders
-    few = F.col(by.column).between(values[0], values[-1]) & F.col(by.column).isin(values)
-    for name, frame in frames.items():
-        if by.column in frame.columns:
-            frames[name] = frame.where(few)
+    frames: dict[str, Any] = {
+        name: _restricted(spark, lake, name, state, by.column, values) for name, state in inputs.items()
+    }
     new = spark.sql(table.query, **frames)
     former = lake.state(table.name)
     assert former is not None, f"{table.name} tells where it comes from"
@@ -191,18 +178,62 @@ def _by_key(
     )
 
 
-def _led(name: str, rows: "DataFrame", by: ByKey, frames: "Mapping[str, DataFrame]") -> "DataFrame":
-    """The values of the key that ``rows`` of the input ``name`` lead to, as they were and as they are.
+def _touched(
+    spark: "SparkSession", lake: Lake, by: ByKey, inputs: Mapping[str, TableState], found: Mapping[str, Changes]
+) -> list[Any]:
+    """The values of the key that changed rows of the inputs lead to, as they were and as they are, sorted."""
+    import pyarrow as pa
 
-    Where it leads through another input, that one as it is will do: rows that left it are among its own changes.
+    touched: set[Any] = set()
+    for name, one in found.items():
+        if not one:
+            continue
+        column = by.column if name not in by.via else by.via[name][0]
+        values = changed_values(lake.path(name), column, one)
+        if name in by.via:
+            _, other, there = by.via[name]
+            known = pa.table({there: values.drop_null()})
+            values = _led(spark, lake, by, inputs, other, known)
+        if values.null_count:
+            raise _InFull(f"{by.column} is null in a row that changed")
+        touched.update(values.to_pylist())
+        if len(touched) > MOST_KEYS:
+            raise _InFull(f"more than {MOST_KEYS:,} values of {by.column} changed")
+    return sorted(touched)
+
+
+def _led(
+    spark: "SparkSession", lake: Lake, by: ByKey, inputs: Mapping[str, TableState], name: str, sought: "pa.Table"
+) -> "pa.Array":
+    """The values of the key that rows of the input ``name`` lead to whose column has one of the values ``sought``.
+
+    That input as it is will do: rows that left it are among its own changes.
     """
     from pyspark.sql import functions as F
 
-    if by.column in rows.columns:
-        return rows.select(by.column)
-    own, other, there = by.via[name]
-    sought = F.broadcast(rows.select(F.col(own).alias(there)).distinct())
-    return _led(other, frames[other].join(sought, there, "left_semi"), by, frames)
+    frames = read_inputs(spark, lake, inputs)
+    rows = frames[name].join(F.broadcast(spark.createDataFrame(sought)), sought.column_names[0], "left_semi")
+    while by.column not in rows.columns:
+        own, name, there = by.via[name]
+        rows = frames[name].join(rows.select(F.col(own).alias(there)).distinct(), there, "left_semi")
+    column = rows.select(by.column).distinct().limit(MOST_KEYS + 1).toArrow()[by.column]
+    return column.combine_chunks()
+
+
+def _restricted(
+    spark: "SparkSession", lake: Lake, name: str, state: TableState, column: str, values: list[Any]
+) -> "DataFrame":
+    """An input at the version of its state; of one that has ``column``, the rows with these values alone."""
+    import pyarrow as pa
+    from pyspark.sql import functions as F
+
+    delta = lake.opened(lake.path(name), state.version)
+    schema = pa.schema(delta.schema().to_arrow())
+    if column not in schema.names:
+        return read_table(spark, lake.path(name), delta)
+    rows = read_table(spark, lake.path(name), delta, column, values)
+    few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(values, schema.field(column).type)})))
+    return rows.where(F.col(column).between(values[0], values[-1])).join(few, column, "left_semi")
 
 
 # --- additive --------------------------------------------------------------------------------------------------------
@@ -228,7 +259,8 @@ def _additive(
         except _InFull as reason:
             _sum_anew(spark, lake, table, name, part, source, part_commit)
             notes.append(f"the sums of {name} were made anew: {reason}")
-        frames[name] = _value(spark.read.format("delta").load(lake.kept(table.name, name)), part)
+        path = lake.kept(table.name, name)
+        frames[name] = _value(read_table(spark, path, lake.opened(path)), part)
     note = "; ".join(notes) or None
     return _overwrite(lake, table, spark.sql(halves.rest, **frames), inputs, "additive", commit, note)
 
@@ -255,7 +287,10 @@ def _add(
         raise _InFull(f"{part.input} has {len(versions)} commits since")
     if versions:
         # One by one: what a commit takes away and brings is whole, what several do together is not.
-        differences = [_difference(spark, part, change_feed(spark, lake.path(part.input), v, v)) for v in versions]
+        delta = lake.opened(lake.path(part.input), source[part.input].version)
+        each = [changes(lake.path(part.input), version - 1, version) for version in versions]
+        feeds = [read_changes(spark, lake.path(part.input), delta, one) for one in each]
+        differences = [_difference(spark, part, feed) for feed in feeds]
         write_deltalake(path, pa.concat_tables(differences), mode="append", commit_properties=properties(commit))
 
 

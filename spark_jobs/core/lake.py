@@ -107,6 +107,13 @@ class Lake:
             at = "" if version is None else f" at version {version}"
             raise MedallionError(f"{path} cannot be read{at}: {str(error).splitlines()[0]}") from error
 
+    def opened(self, path: str, version: int | None = None) -> "DeltaTable":
+        """The Delta table at ``path``, which is there. Raises MedallionError when its log cannot be read."""
+        delta = self.open(path, version)
+        if delta is None:
+            raise MedallionError(f"{path} is no Delta table any more")
+        return delta
+
     def version(self, table: str) -> int | None:
         """The current version of ``table``; None when it has not been written."""
         delta = self.open(self.path(table))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.core.bronze import in_parallel
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.lake import Lake, TableState
+from spark_jobs.core.reading import read_table
 from spark_jobs.core.session import TABLE_PROPERTIES, explained
 from spark_jobs.core.table import ByKey, Table
 
@@ -94,7 +95,7 @@ def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
 def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState]) -> dict[str, Any]:
     """A frame for each input, at exactly the version of its state."""
     return {
-        name: spark.read.format("delta").option("versionAsOf", state.version).load(lake.path(name))
+        name: read_table(spark, lake.path(name), lake.opened(lake.path(name), state.version))
         for name, state in inputs.items()
     }
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (where the secret of a warm Spark is)
+PATIENCE = 30.0  # seconds to wait for a warm Spark that is being started
 SERVER = "spark.medallion.process"  # the setting in which a warm Spark tells its process id
 
 LOG_SETTINGS = PROJECT / "spark_jobs" / "log4j2.properties"
@@ -45,6 +46,8 @@ TUNING = {
     # Products, customers and suppliers fit in memory at this size: join without a shuffle.
     "spark.sql.autoBroadcastJoinThreshold": "64m",
     "spark.sql.join.preferSortMergeJoin": "false",
+    # Tables are read by the files that their log names: looking these up here beats a job to do so.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "5000",
     # A column of ids gives up its dictionary after 16,000 of them instead of 131,000; names and categories keep theirs.
     "spark.hadoop.parquet.dictionary.page.size": str(128 * 1024),
 }
@@ -113,14 +116,7 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
 
 
 def _attached(url: str) -> "SparkSession":
-    address = urlsplit(url)
-    try:  # the client itself would try for ten minutes
-        socket.create_connection(("localhost", address.port or 0), timeout=5).close()
-    except OSError as error:
-        raise MedallionError(
-            f"no Spark answers at {url} ({error}): medallion spark-server starts it; without MEDALLION_SPARK_CONNECT"
-            " each process starts one of its own"
-        ) from None
+    _require_listening(url)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -134,6 +130,22 @@ def _attached(url: str) -> "SparkSession":
             f"the Spark at {url} refuses: {str(error).splitlines()[0]}; is {TOKEN} the one that it was started with?"
         ) from error
     return spark
+
+
+def _require_listening(url: str) -> None:
+    """Wait for a server that is being started; the client itself would wait for ten minutes."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            socket.create_connection(("localhost", urlsplit(url).port or 0), timeout=5).close()
+            return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise MedallionError(
+                    f"no Spark answers at {url} ({error}): medallion spark-server starts one; without"
+                    " MEDALLION_SPARK_CONNECT each process starts its own"
+                ) from None
+        time.sleep(0.2)
 
 
 def another(spark: "SparkSession") -> "SparkSession":

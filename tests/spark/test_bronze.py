@@ -125,7 +125,8 @@ def test_small_tables_are_brought_up_to_date_without_a_jvm(shop: Shop, monkeypat
 
 
 def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Shop, spark: Any) -> None:
-    from spark_jobs.core.changes import change_feed
+    from spark_jobs.core.changes import changes
+    from spark_jobs.core.reading import read_changes
 
     lines = [
         insert(supplier(4, 1)),
@@ -139,7 +140,8 @@ def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Sh
     assert shop.lead_times() == {1: 7, 2: 7, 3: 7, 4: 9}
     commit = shop.lake.last_commit(SUPPLIERS)
     assert (commit["operation"], shop.lake.applied_hour(SUPPLIERS)) == ("WRITE", H0)
-    (change,) = change_feed(spark, shop.lake.path(SUPPLIERS), commit["version"], commit["version"]).collect()
+    path, version = shop.lake.path(SUPPLIERS), commit["version"]
+    (change,) = read_changes(spark, path, shop.lake.opened(path), changes(path, version - 1, version)).collect()
     assert (change["_change_type"], change["supplier_id"], change["lead_time_days"]) == ("insert", 4, 9)
     (row,) = [r for r in events.read(shop.lake, event_type="apply") if r["table_name"] == SUPPLIERS]
     assert (row["rows_in"], row["rows_out"], row["details"]["inserted"]) == (6, 1, 1)

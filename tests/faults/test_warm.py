@@ -1,0 +1,122 @@
+"""A warm Spark: processes that attach to it give the same rows, whatever becomes of it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spark_jobs.core import events, session
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.session import TOKEN
+from spark_jobs.core.settings import Settings
+from tests.faults.faults import start
+from tests.faults.world import HOURS, World, differing
+
+H0, H1, H2 = HOURS
+MEDALLION = [sys.executable, "-c", "from spark_jobs.core.cli import main; main()"]
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A server that runs, and what a process that attaches to it is given."""
+
+    keeper: subprocess.Popen[bytes]
+    port: int
+
+    @property
+    def attached(self) -> dict[str, str]:
+        return {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{self.port}", TOKEN: "a secret"}
+
+    def jvm(self) -> psutil.Process:
+        """The JVM, once it listens."""
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return psutil.Process(self.keeper.pid).children()[0]
+            time.sleep(0.2)
+        raise AssertionError("the server does not listen")
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    told = os.environ | {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{port}", TOKEN: "a secret"}
+    told |= {"MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_DRIVER_MEMORY": "1g"}
+    made = Warm(subprocess.Popen([*MEDALLION, "spark-server"], env=told, cwd=Path(__file__).parents[2]), port)
+    yield made
+    jvm = made.jvm()
+    made.keeper.terminate()
+    assert made.keeper.wait(timeout=60) == 0
+    assert not jvm.is_running(), "the server ends with its keeper"
+
+
+def refresh(world: World, hour: str, warm: Warm) -> None:
+    process = start(world, hour, **warm.attached)
+    told, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, told
+
+
+def test_an_hour_on_a_warm_spark_has_the_same_rows(world: World, warm: Warm) -> None:
+    warm.jvm()
+    world.strategy = "incremental"
+    refresh(world, H0, warm)
+    assert differing(world, H0) == []
+    (row,) = events.read(world.lake, hour=H0, event_type="session")
+    assert row["details"]["attached_to"] == warm.attached["MEDALLION_SPARK_CONNECT"]
+    steps = [row for row in events.read(world.lake, hour=H0, event_type="refresh") if row["table_name"] is None]
+    assert all(0 < row["cpu_seconds"] < 600 for row in steps), "the seconds of these steps, not of the server's life"
+
+
+def test_one_that_dies_at_work_is_started_again_and_the_hour_is_tried_again(world: World, warm: Warm) -> None:
+    jvm = warm.jvm()
+    process = start(world, H0, **warm.attached)
+    log = Path(world.lake.path("silver_orders_enriched"), "_delta_log")
+    before = len(list(log.iterdir()))
+    while process.poll() is None and len(list(log.iterdir())) == before:
+        time.sleep(0.01)
+    jvm.kill()
+    told, _ = process.communicate(timeout=300)
+    assert process.returncode == 1 and "Traceback" not in told, told
+    assert warm.jvm().pid != jvm.pid
+    refresh(world, H0, warm)
+    assert differing(world, H0) == []
+
+
+def test_what_a_killed_step_left_running_there_is_ended_before_the_next(world: World, warm: Warm) -> None:
+    jvm = warm.jvm()
+    process = start(world, H0, **warm.attached)
+    while not events.read(world.lake, hour=H0, event_type="apply"):  # Bronze is done, Spark is next
+        time.sleep(0.05)
+    time.sleep(3)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    refresh(world, H0, warm)
+    assert not jvm.is_running(), "it might have committed after the next had begun"
+    assert differing(world, H0) == []
+
+
+def test_another_secret_is_an_error_of_one_line(world: World, warm: Warm) -> None:
+    warm.jvm()
+    process = start(world, H0, **(warm.attached | {TOKEN: "another"}))
+    told, _ = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert f"is {TOKEN} the one that it was started with?" in told.splitlines()[-1]
+
+
+def test_where_none_answers_the_error_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PATIENCE", 0)
+    with pytest.raises(
+        MedallionError, match="no Spark answers at sc://localhost:1 .*: medallion spark-server starts one"
+    ):
+        session.spark_session(Settings(spark_connect="sc://localhost:1"))
