@@ -25,6 +25,7 @@ from spark_jobs.core.refresh import (
     files_by_key,
     forget_logs,
     input_states,
+    overwrite,
     read_inputs,
     refresh_full,
     told,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 LARGE = 0.2  # the share of an input that may have changed, in bytes: beyond it, recomputing is cheaper
 MOST_KEYS = 20_000  # values of a key that are named one by one
 MOST_COMMITS = 24  # commits of an input that are added up one by one
-SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark commit costs ten times as much
 
 
 class _InFull(Exception):
@@ -369,13 +369,7 @@ def _overwrite(
 ) -> Written:
     former = lake.state(table.name)
     assert former is not None, f"{table.name} tells where it comes from"
-    if former.rows <= SMALL_ROWS:
-        from deltalake import write_deltalake
-
-        write_deltalake(lake.path(table.name), rows.toArrow(), mode="overwrite", commit_properties=properties(commit))
-    else:
-        target = rows.write.format("delta").mode("overwrite").option("userMetadata", commit)
-        target.save(lake.path(table.name))
+    overwrite(lake, table, rows, former, commit)
     state = lake.state(table.name)
     assert state is not None, f"{table.name} was just written"
     rows_in = sum(one.rows for one in inputs.values())

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core.bronze import in_parallel
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.in_process import properties
 from spark_jobs.core.lake import Lake, TableState
-from spark_jobs.core.reading import read_table
+from spark_jobs.core.reading import read_table, schema_of
 from spark_jobs.core.session import TABLE_PROPERTIES, explained
 from spark_jobs.core.table import ByKey, Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # A change rewrites the files it touches, and most changes are of the newest rows: about a day of them in a file.
 _ROWS_PER_FILE, _MOST_FILES = 20_000, 500
+SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark commit costs ten times as much
 
 
 @dataclass(frozen=True)
@@ -51,24 +53,44 @@ def refresh_full(
     """
     inputs = input_states(lake, table)
     warning = _make_way(spark, lake, table)
+    commit = told(table, hour, run_id, "full", inputs)
     with explained(f"{table.name} could not be computed"):
         rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
-        if isinstance(table.incremental, ByKey) and (laid_out or lake.version(table.name) is None):
-            files = files_by_key(max((state.rows for state in inputs.values()), default=0))
-            column = table.incremental.column
-            rows = rows.repartitionByRange(files, column).sortWithinPartitions(column)
-        (
-            rows.write.format("delta")
-            .mode("overwrite")
-            .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(pruned_by(table))})
-            .option("overwriteSchema", "true")
-            .option("userMetadata", told(table, hour, run_id, "full", inputs))
-            .save(lake.path(table.name))
-        )
+        former = lake.state(table.name)
+        if former and not laid_out and _columns(schema_of(lake.opened(lake.path(table.name)))) == _columns(rows.schema):
+            overwrite(lake, table, rows, former, commit)
+        else:
+            if isinstance(table.incremental, ByKey):
+                files = files_by_key(max((state.rows for state in inputs.values()), default=0))
+                column = table.incremental.column
+                rows = rows.repartitionByRange(files, column).sortWithinPartitions(column)
+            (
+                rows.write.format("delta")
+                .mode("overwrite")
+                .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(pruned_by(table))})
+                .option("overwriteSchema", "true")
+                .option("userMetadata", commit)
+                .save(lake.path(table.name))
+            )
     state = lake.state(table.name)
     assert state is not None, f"{table.name} was just written"
     rows_in = sum(s.rows for s in inputs.values())
     return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), warning=warning)
+
+
+def overwrite(lake: Lake, table: Table, rows: "DataFrame", former: TableState, commit: str) -> None:
+    """Put ``rows`` in the place of all that the table had, in one commit; its columns stay as they are."""
+    if former.rows <= SMALL_ROWS:
+        from deltalake import write_deltalake
+
+        write_deltalake(lake.path(table.name), rows.toArrow(), mode="overwrite", commit_properties=properties(commit))
+    else:
+        target = rows.write.format("delta").mode("overwrite").option("userMetadata", commit)
+        target.save(lake.path(table.name))
+
+
+def _columns(schema: Any) -> list[tuple[str, Any]]:
+    return [(field.name, field.dataType) for field in schema]
 
 
 def files_by_key(rows: int) -> int:
