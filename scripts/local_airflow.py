@@ -15,7 +15,7 @@ import sysconfig
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -25,6 +25,7 @@ from typing import Any
 
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.java import java_home
+from spark_jobs.core.session import TOKEN
 from spark_jobs.core.settings import PROJECT
 
 DAG_ID = "hourly_refresh"
@@ -36,6 +37,7 @@ COMPONENTS = {
     "dag-processor": ("dag-processor",),
     "triggerer": ("triggerer", "--skip-serve-logs"),
 }
+WARM = "MEDALLION_SPARK_CONNECT"  # where a warm Spark is to listen; none is started without it
 START_SECONDS = 180
 STOP_SECONDS = 20
 Report = Callable[[str], None]
@@ -107,14 +109,24 @@ class LocalAirflow:
             ),  # spark-submit's own search splits spaces
             "JAVA_HOME": str(java_home()),
         }
-        return defaults | dict(os.environ) | fixed | dict(self.overrides)
+        made = defaults | dict(os.environ) | fixed | dict(self.overrides)
+        if made.get(WARM) and not made.get(TOKEN):
+            made[TOKEN] = self._kept_secret("spark-token")
+        return made
+
+    @property
+    def _components(self) -> dict[str, list[str]]:
+        """What runs, by name, and the arguments of the Python process that it is."""
+        airflow = {name: ["-m", "airflow", *command] for name, command in COMPONENTS.items()}
+        warm = {"spark": ["-c", "from spark_jobs.core.cli import main; main()", "spark-server"]}
+        return airflow | (warm if self.environment.get(WARM) else {})
 
     def up(self, report: Report = print) -> None:
         """Start Airflow and wait until it has read the DAG; nothing to do when it runs.
 
         Raises MedallionError, with the last lines of the log, when it does not get there.
         """
-        if not self._recorded().complete:
+        if not self._recorded().has_all(self._components):
             self.down()
             self._require_free_port()
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -142,10 +154,10 @@ class LocalAirflow:
     def _start_all(self) -> None:
         self._draw_password()  # or Airflow would draw one, and print it into a log
         processes: dict[str, Process] = {}
-        for name, command in COMPONENTS.items():
+        for name, arguments in self._components.items():
             with open(self._log(name), "w") as log:
                 started = subprocess.Popen(
-                    [sys.executable, "-m", "airflow", *command],
+                    [sys.executable, *arguments],
                     cwd=PROJECT,
                     env=self.environment,
                     stdin=subprocess.DEVNULL,
@@ -160,6 +172,15 @@ class LocalAirflow:
         if not self._passwords.exists():
             with open(os.open(self._passwords, os.O_CREAT | os.O_WRONLY, 0o600), "w") as stream:
                 json.dump({USER: secrets.token_urlsafe(12)}, stream)
+
+    def _kept_secret(self, name: str) -> str:
+        """A secret that is drawn once and kept in a file for this user alone."""
+        kept = self.home / name
+        if not kept.exists():
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(os.open(kept, os.O_CREAT | os.O_WRONLY, 0o600), "w") as stream:
+                stream.write(secrets.token_hex(16))
+        return kept.read_text()
 
     def _migrate(self, report: Report) -> None:
         done = self.home / "migrated"
@@ -250,10 +271,9 @@ class Recorded:
         """Those that run, or left something running."""
         return [process for process in self.processes.values() if process.members()]
 
-    @property
-    def complete(self) -> bool:
-        """Whether every component runs."""
-        return set(self.processes) == set(COMPONENTS) and all(process.alive for process in self.processes.values())
+    def has_all(self, components: Collection[str]) -> bool:
+        """Whether these run, and no others."""
+        return set(self.processes) == set(components) and all(process.alive for process in self.processes.values())
 
 
 @dataclass(frozen=True)

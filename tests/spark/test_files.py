@@ -1,0 +1,89 @@
+"""Reading by the files that a log names gives what Delta's own reader gives."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from spark_jobs.core.changes import changes
+from spark_jobs.core.reading import changed_values, read_changes, read_table
+from spark_jobs.core.session import TABLE_PROPERTIES
+
+
+@pytest.fixture(scope="module")
+def path(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table with a history: appended to, merged into, overwritten in part, given a column; by Spark and delta-rs."""
+    made = str(tmp_path_factory.mktemp("a lake, %20 and {more}") / "table")
+    rows = spark.range(0, 100, 1, 4).selectExpr(
+        "id", "CAST(id % 7 AS STRING) AS word", "CAST(id AS DECIMAL(10,2)) AS n"
+    )
+    rows.write.format("delta").options(**TABLE_PROPERTIES).save(made)
+    spark.range(100, 120, 1, 1).selectExpr("id", "'new' AS word", "NULL AS n").createOrReplaceTempView("more")
+    spark.sql(f"INSERT INTO delta.`{made}` SELECT id, word, CAST(n AS DECIMAL(10,2)) FROM more")
+    spark.sql(
+        f"MERGE INTO delta.`{made}` t USING (SELECT id FROM RANGE(90, 130)) s ON t.id = s.id"
+        " WHEN MATCHED AND t.id < 95 THEN DELETE WHEN MATCHED THEN UPDATE SET word = 'merged'"
+        " WHEN NOT MATCHED THEN INSERT (id, word, n) VALUES (s.id, 'merged', 1)"
+    )
+    spark.sql(f"DELETE FROM delta.`{made}` WHERE id BETWEEN 10 AND 12")
+    spark.sql(f"DELETE FROM delta.`{made}` WHERE id < 5")
+    schema = pa.schema(DeltaTable(made).schema().to_arrow())
+    fresh = pa.table({"id": [20, 21], "word": ["by delta-rs", None], "n": [None, None]}, schema=schema)
+    write_deltalake(made, fresh, mode="overwrite", predicate="id IN (20, 21, 22)")
+    spark.sql(f"OPTIMIZE delta.`{made}`")
+    return made
+
+
+def counted(rows: Any) -> Counter[str]:
+    return Counter(map(repr, rows.collect()))
+
+
+def test_every_version_has_the_rows_that_delta_reads(spark: Any, path: str) -> None:
+    newest = DeltaTable(path).version()
+    assert newest >= 6
+    for version in range(newest + 1):
+        wanted = spark.read.format("delta").option("versionAsOf", version).load(path)
+        assert counted(read_table(spark, path, DeltaTable(path, version=version))) == counted(wanted), version
+
+
+def test_every_commit_has_the_changes_that_delta_tells(spark: Any, path: str) -> None:
+    newest = DeltaTable(path).version()
+    for version in range(1, newest + 1):
+        found = changes(path, version - 1, version)
+        reader = spark.read.format("delta").option("readchangefeed", "true")
+        feed = reader.option("startingversion", version).option("endingversion", version).load(path)
+        wanted = counted(feed.drop("_commit_version", "_commit_timestamp"))
+        if not found:  # rows were moved: Delta tells no changes either
+            assert not wanted
+            continue
+        assert counted(read_changes(spark, path, DeltaTable(path), found)) == wanted, version
+        ids = {row["id"] for row in feed.select("id").collect()}
+        assert set(changed_values(path, "id", found).to_pylist()) == ids
+
+
+def test_files_without_the_values_asked_for_are_left_alone(spark: Any, path: str) -> None:
+    delta = DeltaTable(path, version=0)
+    few = read_table(spark, path, delta, "id", [30, 99])
+    assert len(few.inputFiles()) == 2
+    assert {30, 99} <= {row["id"] for row in few.collect()}
+    assert read_table(spark, path, delta, "id", [1000]).isEmpty()
+
+
+def test_a_column_that_came_later_is_null_in_the_files_of_before(spark: Any, tmp_path: Path) -> None:
+    made = str(tmp_path / "table")
+    write_deltalake(made, pa.table({"id": [1]}))
+    write_deltalake(made, pa.table({"id": [2], "colour": ["red"]}), mode="append", schema_mode="merge")
+    rows = read_table(spark, made, DeltaTable(made)).collect()
+    assert sorted((row["id"], row["colour"]) for row in rows) == [(1, None), (2, "red")]
+
+
+def test_a_table_with_deletion_vectors_is_read_through_delta(spark: Any, tmp_path: Path) -> None:
+    made = str(tmp_path / "table")
+    options = {"delta.enableDeletionVectors": "true"}
+    spark.range(0, 10, 1, 1).write.format("delta").options(**options).save(made)
+    spark.sql(f"DELETE FROM delta.`{made}` WHERE id = 3")
+    rows = read_table(spark, made, DeltaTable(made)).collect()
+    assert sorted(row["id"] for row in rows) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
