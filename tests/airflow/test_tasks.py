@@ -144,6 +144,16 @@ def test_changes_are_applied_without_a_jvm_and_with_one_where_the_connection_say
     assert asked[0].settings.spark_master == "spark://master:7077"
 
 
+def test_with_a_warm_spark_a_spark_task_runs_its_step_attached_to_it(
+    step_ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDALLION_SPARK_CONNECT", "sc://localhost:15002")
+    asked = step_ends("succeeded")
+    ti = SimpleNamespace(try_number=2, xcom_pull=lambda task_ids: "2025-11-30T04")
+    dag.get_task("silver.refresh").execute({"ti": ti, "params": PARAMS, "dag_run": dag_run()})
+    assert (asked[0].hour, asked[0].settings.spark_connect) == ("2025-11-30T04", "sc://localhost:15002")
+
+
 def test_a_spark_task_runs_its_step_for_the_hour_that_landed() -> None:
     arguments = dag.get_task("silver.refresh").application_args
     assert arguments[:4] == ["step", "refresh", "--layer", "silver"]

@@ -20,10 +20,12 @@ def test_each_variable_is_read() -> None:
             "MEDALLION_S3_ANONYMOUS": "true",
             "MEDALLION_MAX_BAD_LINES": "0.5",
             "MEDALLION_LOCK_WAIT": "5",
+            "MEDALLION_SPARK_CONNECT": "sc://localhost:15002",
         }
     )
     assert (found.lake, found.source) == ("/data/lake", "s3://bucket/prefix")
     assert (found.spark_master, found.s3_endpoint) == ("local[2]", "http://localhost:9000")
+    assert found.spark_connect == "sc://localhost:15002"
     assert (found.s3_anonymous, found.max_bad_lines, found.lock_wait) == (True, 0.5, 5)
 
 
@@ -37,6 +39,9 @@ def test_each_variable_is_read() -> None:
         ("MEDALLION_MAX_BAD_LINES", "few"),
         ("MEDALLION_LOCK_WAIT", "-1"),
         ("MEDALLION_LOCK_WAIT", "inf"),
+        ("MEDALLION_SPARK_CONNECT", "sc://spark.example.com:15002"),  # its secret would go there in the clear
+        ("MEDALLION_SPARK_CONNECT", "sc://localhost"),
+        ("MEDALLION_SPARK_CONNECT", "sc://localhost:15002/;token=x"),
     ],
 )
 def test_a_value_that_cannot_be_used_names_its_variable(variable: str, value: str) -> None:
