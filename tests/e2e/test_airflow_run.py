@@ -27,7 +27,7 @@ from spark_jobs.core.registry import registry
 pytestmark = pytest.mark.timeout(1800)
 
 SECRET, CANARY = "AWS_SECRET_ACCESS_KEY", f"canary{secrets.token_hex(16)}"
-H0, H1 = "2025-11-30T00", "2025-11-30T01"
+H0, H1, H2, H3, H4 = (f"2025-11-30T0{number}" for number in range(5))
 TASKS = [
     "land_changes",
     *("bronze.apply_changes", "bronze.check", "silver.refresh", "silver.check", "gold.refresh", "gold.check"),
@@ -47,7 +47,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
     overrides["AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL"] = "10"  # and one whose scheduler was killed
     airflow = LocalAirflow(folder / "airflow", port, overrides)
     medallion = Path(sys.executable).with_name("medallion")
-    generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "2", "--scale", "0.05")
+    generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "5", "--scale", "0.05")
     for arguments in (generate, ("load",)):
         subprocess.run([medallion, *arguments], env=airflow.environment, check=True)
     try:
@@ -182,14 +182,63 @@ def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: Local
     assert {lake.applied_hour(feed.name) for feed in registry().feeds} == {H1}
 
 
+def backfill(airflow: LocalAirflow, first: str, last: str, *more: str) -> subprocess.CompletedProcess[str]:
+    dates = ("--from-date", f"{first}:00:00Z", "--to-date", f"{last}:00:00Z", "--reprocess-behavior", "failed")
+    command = [sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", DAG_ID, *dates, *more]
+    return subprocess.run(command, env=airflow.environment, capture_output=True, text=True)
+
+
+def test_a_backfill_takes_its_hours_in_order_and_passes_over_those_published(airflow: LocalAirflow, lake: Lake) -> None:
+    made = backfill(airflow, H0, H3, "--dag-run-conf", '{"strategy": "incremental"}')
+    assert made.returncode == 0, made.stderr
+
+    def ended() -> Any:
+        (one,) = airflow.api.call("GET", f"backfills?dag_id={DAG_ID}")["backfills"]
+        return one["completed_at"]
+
+    eventually(ended)
+    assert [release.hour for release in releases.published(lake)] == [None, H0, H1, H2, H3]
+    runs = airflow.api.call("GET", f"dags/{DAG_ID}/dagRuns?run_type=backfill&order_by=logical_date")["dag_runs"]
+    assert [run["state"] for run in runs] == ["success"] * 4
+    ended_as = [set(states(airflow, f"dags/{DAG_ID}/dagRuns/{run['dag_run_id']}").values()) for run in runs]
+    assert ended_as == [{"skipped"}, {"skipped"}, {"success"}, {"success"}]
+    refreshed = [row for row in events.read(lake, event_type="refresh", hour=H3) if row["table_name"] is None]
+    assert {row["strategy"] for row in refreshed} == {"incremental"}
+
+
+def test_a_backfill_cannot_run_backwards(airflow: LocalAirflow) -> None:
+    refused = backfill(airflow, H0, H3, "--run-backwards")
+    assert refused.returncode != 0
+    assert "depends_on_past" in refused.stdout + refused.stderr, "it says why"
+
+
 def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) -> None:
     airflow.api.call("PATCH", "dags/daily_maintenance?update_mask=is_paused", {"is_paused": False})
     body = {"dag_run_id": "upkeep", "logical_date": None, "conf": {"keep_hours": 0}}
     airflow.api.call("POST", "dags/daily_maintenance/dagRuns", body)
     assert outcome(airflow, "dags/daily_maintenance/dagRuns/upkeep") == ("success", {"maintain": "success"})
-    assert [release.hour for release in releases.published(lake)] == [H0, H1], "the newest two are kept"
+    assert [release.hour for release in releases.published(lake)] == [H2, H3], "the newest two are kept"
     (row,) = [row for row in events.read(lake, run_id="upkeep", event_type="maintain") if row["table_name"] is None]
     assert row["status"] == "succeeded"
+
+
+def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airflow: LocalAirflow, lake: Lake) -> None:
+    changes = Path(airflow.environment["MEDALLION_SOURCE"], "cdc", "suppliers", f"{H4}.json")
+    ids = lake.opened(lake.path("bronze_suppliers")).to_pyarrow_table(["supplier_id"])["supplier_id"].to_pylist()
+    changes.parent.mkdir(exist_ok=True)
+    changes.write_text("".join(f'{{"delete": {{"supplier_id": {number}}}}}\n' for number in ids))
+    ended, tasks = outcome(airflow, trigger(airflow, "red", H4))
+    assert ended == "failed"
+    reached = {"land_changes": "success", "bronze.apply_changes": "success", "bronze.check": "failed"}
+    assert tasks == dict.fromkeys(TASKS, "upstream_failed") | reached
+    assert releases.find(lake, None).hour == H3, "readers keep what they had"
+    if Path(CHROMIUM).exists():
+        with browser() as page:
+            log_in(page, airflow)
+            page.goto(f"{airflow.url}/dags/{DAG_ID}/runs/red/tasks/bronze.check/plugin/medallion-report")
+            page.frame_locator("iframe").get_by_text("bronze_suppliers").first.wait_for(timeout=60_000)
+            told = page.frame_locator("iframe").locator("body").inner_text()
+        assert "failed" in told and "not empty" in told, told
 
 
 def driver_of(run_id: str, layer: str = "") -> int | None:
