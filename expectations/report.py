@@ -36,14 +36,20 @@ th { color: var(--soft); font-weight: 500; text-align: left; white-space: nowrap
 th, td { border-bottom: 1px solid var(--line); padding: .35rem .75rem .35rem 0; vertical-align: top; }
 .examples { margin-top: .5rem; width: auto; font-size: .88rem; } .examples td { white-space: pre; }
 .number, .whole { white-space: nowrap; } .number { text-align: right; }
+.trend { display: inline-flex; gap: 2px; }
+.trend i { width: 6px; height: 8px; margin-top: 8px; background: currentColor; }
+.trend i.warned { height: 11px; margin-top: 5px; } .trend i.failed { height: 14px; margin-top: 2px; }
 pre { margin: .5rem 0 0; overflow-x: auto; font-size: .85rem; } summary { color: var(--soft); cursor: pointer; }
 """
 _WORDS = {"succeeded": "holds", "warned": "warning", "failed": "failed"}
 _ORDER = ("failed", "warned", "succeeded")
 
 
-def render(result: Mapping[str, Any]) -> str:
-    """The page of one check: what is broken first, then every table with every expectation."""
+def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The page of one check: what is broken first, then every table with every expectation.
+
+    before: earlier checks of the same layer, newest first; beside each expectation stands how it fared in them.
+    """
     broken = [
         (table["table"], expectation)
         for status in ("failed", "warned")
@@ -52,6 +58,7 @@ def render(result: Mapping[str, Any]) -> str:
         if expectation["status"] == status
     ]
     promises = sum(len(table["expectations"]) for table in result["tables"])
+    checks = [*reversed(before), result]
     title = f"{result['layer'].capitalize()} check, {result['hour']}"
     name = str(result["page"]).rsplit("/", 1)[-1].removesuffix(".html")
     facts = {
@@ -73,7 +80,7 @@ def render(result: Mapping[str, Any]) -> str:
         f"<dl>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(v)}</dd>' for k, v in facts.items())}</dl>",
         "<h2>What is broken</h2>" if broken else "",
         *(_card(table, expectation) for table, expectation in broken),
-        *(_table(table) for table in sorted(result["tables"], key=lambda table: _ORDER.index(table["status"]))),
+        *(_table(table, checks) for table in sorted(result["tables"], key=lambda table: _ORDER.index(table["status"]))),
     )
 
 
@@ -147,7 +154,7 @@ def _value(value: str | None) -> str:
     return '<td class="soft">null</td>' if value is None else f"<td>{escape(value)}</td>"
 
 
-def _table(table: Mapping[str, Any]) -> str:
+def _table(table: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> str:
     facts = [
         f"{table['rows']:,} rows" if table["rows"] is not None else "not read",
         f"version {table['version']}" if table["version"] is not None else "",
@@ -155,15 +162,27 @@ def _table(table: Mapping[str, Any]) -> str:
     ]
     rows = (
         f"<tr><td>{_status(line['status'])}</td><td>{escape(line['meaning'])}</td>"
-        f'<td class="soft">{escape(line["severity"])}</td><td>{escape(line["observed"])}{_percent(line)}</td></tr>'
+        f'<td class="soft">{escape(line["severity"])}</td><td>{escape(line["observed"])}{_percent(line)}</td>'
+        f"<td>{_trend(table['table'], line['meaning'], checks)}</td></tr>"
         for line in table["expectations"]
     )
-    head = "<tr><th>Verdict</th><th>Expectation</th><th>Severity</th><th>Observed</th></tr>"
+    head = "<tr><th>Verdict</th><th>Expectation</th><th>Severity</th><th>Observed</th><th>Last checks</th></tr>"
     return (
         f"<h2>{escape(table['table'])} {_badge(table['status'])}</h2>"
         f'<p class="lead">{escape(", ".join(fact for fact in facts if fact))}</p>'
         f'<div class="wide"><table>{head}{"".join(rows)}</table></div>'
     )
+
+
+def _trend(table: str, meaning: str, checks: Sequence[Mapping[str, Any]]) -> str:
+    """A mark for each check that looked at an expectation, oldest first; what it observed is a mark's title."""
+    marks = []
+    for check in checks:
+        for line in (e for t in check["tables"] if t["table"] == table for e in t["expectations"]):
+            if line["meaning"] == meaning:
+                told = f"{check['hour']}: {_WORDS[line['status']]}, {line['observed']}{_percent(line)}"
+                marks.append(f'<i class="{escape(line["status"])}" title="{escape(told)}"></i>')
+    return f'<span class="trend">{"".join(marks)}</span>'
 
 
 def _badge(status: str) -> str:

@@ -11,6 +11,7 @@ from expectations.result import CheckResult
 
 DATA_DOCS = "gx"
 LISTED = 200  # checks on the index page
+TREND = 15  # earlier checks beside each expectation
 
 
 def publish(result: CheckResult, folder: Path) -> Path:
@@ -21,8 +22,10 @@ def publish(result: CheckResult, folder: Path) -> Path:
     told = result.to_dict()
     page = folder / result.page
     _write(page.with_suffix(".json"), json.dumps(told, indent=1, ensure_ascii=False))
-    _write(page, render(told))
-    _write(folder / "index.html", render_index(newest(folder, LISTED)))
+    known = newest(folder, LISTED)
+    before = [one for one in known if one["layer"] == told["layer"] and one["started_at"] < told["started_at"]]
+    _write(page, render(told, before[:TREND]))
+    _write(folder / "index.html", render_index(known))
     return page
 
 

@@ -1,6 +1,7 @@
 """A check judges every promise, stays shut when in doubt, and leaves a report that people can read."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -309,6 +310,16 @@ def test_a_check_leaves_a_page_its_json_an_index_and_data_docs(shop: Lake) -> No
     docs = [str(file.relative_to(shop.reports)) for file in (shop.reports / "gx/site").rglob("*.html")]
     assert any("shop verdicts" in name and "2025-11-30T00 silver manual__2025" in name for name in docs)
     assert any("shop details" in name for name in docs)
+
+
+def test_beside_an_expectation_stands_how_it_fared_in_the_last_checks(lake: Lake) -> None:
+    for attempt, ids in enumerate(([1, 2], [1, None], [1, 3]), start=1):
+        lake.write("shop", pa.table({"id": ids}), mode="overwrite")
+        result = lake.check({"shop": [not_null("id")]}, attempt=attempt)
+    page = (lake.reports / result.page).read_text()
+    marks = re.findall(r'<i class="(\w+)" title="([^"]*)">', page)
+    assert [status for status, _ in marks] == ["succeeded", "failed", "succeeded"], "oldest first"
+    assert "1 of 2 rows" in marks[1][1]
 
 
 def test_data_stays_data_on_every_page(lake: Lake) -> None:
