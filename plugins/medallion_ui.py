@@ -27,6 +27,7 @@ class MedallionPages(AirflowPlugin):
         _view("Lakehouse", "status"),
         _view("Validation reports", "reports"),
         _view("Timings", "timings"),
+        _view("Benchmark", "benchmark"),
         _view("Timeline", "run?run_id={RUN_ID}", "dag_run"),
         _view("Validation report", "report?run_id={RUN_ID}&task_id={TASK_ID}", "task_instance"),
     ]

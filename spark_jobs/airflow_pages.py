@@ -23,6 +23,11 @@ from spark_jobs.ui.timings import run_page, timings_page
 OURS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'"}
 DATA_DOCS = {"Content-Security-Policy": "sandbox allow-scripts allow-popups"}
 
+# The report of a benchmark has a script of its own, for the price that a reader types in.
+BENCHMARK = {
+    "Content-Security-Policy": f"{OURS['Content-Security-Policy']}; script-src 'unsafe-inline'; sandbox allow-scripts"
+}
+
 app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
 
 
@@ -76,6 +81,16 @@ def timings(since: str = "", until: str = "", strategy: str = "") -> HTMLRespons
 def run(run_id: str) -> HTMLResponse:
     """One run, step by step."""
     return HTMLResponse(run_page(_lake(), run_id), headers=OURS)
+
+
+@app.get("/benchmark", response_model=None)
+def benchmark() -> FileResponse | HTMLResponse:
+    """The report of the last benchmark that was put there."""
+    found = _lake().benchmark
+    if found.is_file():
+        return FileResponse(found, headers=BENCHMARK)
+    text = f"No benchmark has been put here yet: medallion bench --out {found.parent}"
+    return HTMLResponse(page("Benchmark", empty(text)), headers=OURS)
 
 
 @app.get("/status", response_class=HTMLResponse)

@@ -79,6 +79,11 @@ class Lake:
         """Where validation reports are left."""
         return Path(self.root) / "reports" / "validation"
 
+    @cached_property
+    def benchmark(self) -> Path:
+        """The report of a benchmark that is to be shown beside them."""
+        return Path(self.root) / "reports" / "benchmark" / "report.html"
+
     def require_writable(self) -> None:
         """Make the root if it is not there. Raises UsageError when nothing can be written to it."""
         root = Path(self.root).absolute()

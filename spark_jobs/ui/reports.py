@@ -29,7 +29,8 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
             word, report = checked(run, layer)
             cells.append(status(word, None if report is None else f"{files}/{quote(_inside(report))}"))
         rows.append(cells)
-    docs = f'<a href="{files}/gx/index.html">Data Docs</a>' if (lake.reports / "gx" / "index.html").exists() else ""
+    made = (lake.reports / "gx" / "site" / "index.html").exists()
+    docs = f'<a href="{files}/gx/site/index.html">Data Docs</a>' if made else ""
     lead = (
         '<p class="soft">A check that is red stops its run before the next layer; not checked: the run did not get'
         f" there. {f'Great Expectations has its own pages, which need the network: {docs}.' if docs else ''}</p>"

@@ -64,12 +64,12 @@ def test_each_page_of_an_empty_lake_says_what_to_do_and_runs_nothing(client: Tes
 
 def test_only_reports_are_served(client: TestClient, tmp_path: Path) -> None:
     folder = tmp_path / "lake" / "reports" / "validation"
-    (folder / "gx").mkdir(parents=True)
+    (folder / "gx" / "site").mkdir(parents=True)
     (folder / "index.html").write_text("index")
-    (folder / "gx" / "index.html").write_text("docs")
+    (folder / "gx" / "site" / "index.html").write_text("docs")
     (tmp_path / "lake" / "secret").write_text("secret")
     assert client.get("/reports/file/index.html").text == "index"
-    assert "sandbox" in client.get("/reports/file/gx/index.html").headers["content-security-policy"]
+    assert "sandbox" in client.get("/reports/file/gx/site/index.html").headers["content-security-policy"]
     for name in ("%2e%2e/%2e%2e/secret", "..%2f..%2fsecret", "/etc/passwd", "nothing"):
         assert client.get(f"/reports/file/{name}").status_code == 404
 
@@ -82,6 +82,16 @@ def test_the_report_of_a_check_task_is_shown_where_its_links_lead_on(client: Tes
     append(lake.ops("event_log"), [Event("r", "h", "check", "full", 1, "silver", details={"report": str(page)})])
     answer = client.get("/report?run_id=r&task_id=silver.check")
     assert (answer.text, answer.url.path) == ("all hold", "/reports/file/2025-11-30T00/silver.html")
+
+
+def test_the_report_of_a_benchmark_is_shown_and_kept_to_itself(client: TestClient, tmp_path: Path) -> None:
+    folder = tmp_path / "lake" / "reports" / "benchmark"
+    assert f"medallion bench --out {folder}" in client.get("/benchmark").text
+    folder.mkdir(parents=True)
+    (folder / "report.html").write_text("the answer")
+    answer = client.get("/benchmark")
+    assert answer.text == "the answer"
+    assert "sandbox allow-scripts" in answer.headers["content-security-policy"]
 
 
 def test_a_wrong_hour_or_strategy_is_refused(client: TestClient) -> None:
@@ -100,7 +110,7 @@ def test_the_plugin_costs_a_task_nothing_and_serves_the_pages(plugin: Any, clien
 def test_the_pages_are_where_people_look_for_them(plugin: Any) -> None:
     views = plugin.MedallionPages.external_views
     assert [view["name"] for view in views if view["destination"] == "nav"] == [
-        *("Lakehouse", "Validation reports", "Timings")
+        *("Lakehouse", "Validation reports", "Timings", "Benchmark")
     ]
     assert {view["destination"] for view in views} == {"nav", "dag_run", "task_instance"}
     assert len({view["url_route"] for view in views}) == len(views)

@@ -84,6 +84,13 @@ def test_each_status_leads_to_its_report(lake: Lake) -> None:
     assert page.count('href="reports/file/h/r-1.html"') == 3
 
 
+def test_data_docs_are_one_click_away_where_they_were_built(lake: Lake) -> None:
+    assert "Data Docs" not in reports_page(lake)
+    (lake.reports / "gx" / "site").mkdir(parents=True)
+    (lake.reports / "gx" / "site" / "index.html").write_text("docs")
+    assert 'href="reports/file/gx/site/index.html">Data Docs' in reports_page(lake)
+
+
 def test_the_report_of_a_task_is_that_of_its_layer(lake: Lake) -> None:
     log(lake, *whole_run("r-1"))
     report = lake.reports / "h" / "r-1.html"
