@@ -85,7 +85,7 @@ def test_each_status_leads_to_its_report(lake: Lake) -> None:
 
 
 def test_data_docs_are_one_click_away_where_they_were_built(lake: Lake) -> None:
-    assert "Data Docs" not in reports_page(log(lake, *whole_run("one")))
+    assert "Data Docs" not in reports_page(log(lake, *whole_run("r-1")))
     (lake.reports / "gx" / "site").mkdir(parents=True)
     (lake.reports / "gx" / "site" / "index.html").write_text("docs")
     assert 'href="reports/file/gx/site/index.html">Data Docs' in reports_page(lake)
