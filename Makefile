@@ -29,7 +29,7 @@ setup:  ## environment, locked packages, Java, JARs: whatever is missing
 
 .PHONY: test
 test: check  ## every check and every test
-	@$(BIN)/pytest --numprocesses 2 --dist loadgroup
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
 check: setup-dev  ## lint, format, types, layering

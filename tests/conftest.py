@@ -1,4 +1,4 @@
-"""One Spark session for every test that needs one, and which tests stay together where two run at a time."""
+"""One Spark session for every test that needs one."""
 
 import os
 import time
@@ -10,13 +10,6 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file's tests share what is dear to set up, and those of faults a world."""
-    for item in items:
-        together = item.path.parent if item.path.parent.name == "faults" else item.path
-        item.add_marker(pytest.mark.xdist_group(str(together)))
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from spark_jobs.core.lake import LEDGER, Lake, state_of
 from spark_jobs.core.ledger import Manifest, known_manifest, write_manifest
 from spark_jobs.core.session import TABLE_PROPERTIES, another, explained
 from spark_jobs.core.table import Feed
-from spark_jobs.source.root import FolderSource, Source, copy_file, copy_snapshot, fingerprint
+from spark_jobs.source.root import Advance, FolderSource, Source, copy_file, copy_snapshot, fingerprint, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +42,7 @@ class Applied:
         return self.inserted + self.updated + self.deleted
 
 
-def snapshot_folder(source: Source, feed: Feed, lake: Lake) -> Path:
+def snapshot_folder(source: Source, feed: Feed, lake: Lake, advance: Advance = silent) -> Path:
     """The snapshot of one table as a local Delta table, copied from the source where it is not a folder.
 
     Raises MedallionError when the table is missing or lacks a declared column or type.
@@ -51,7 +51,7 @@ def snapshot_folder(source: Source, feed: Feed, lake: Lake) -> Path:
         folder = Path(source.root, "snapshot", feed.name)
     else:
         folder = lake.landing / "_snapshot" / feed.name
-        copy_snapshot(source, feed.topic, folder)
+        copy_snapshot(source, feed.topic, folder, advance)
     delta = lake.open(str(folder))
     if delta is None:
         raise MedallionError(

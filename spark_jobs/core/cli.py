@@ -70,7 +70,7 @@ def cli() -> None:
       MEDALLION_DRIVER_MEMORY   heap of the driver                           (4g)
       MEDALLION_MAX_BAD_LINES   share of a file's lines that may be bad      (0.01)
       MEDALLION_LOCK_WAIT       seconds to wait for another writer           (600)
-      MEDALLION_S3_ENDPOINT, MEDALLION_S3_REGION, MEDALLION_S3_ANONYMOUS     for an s3:// source
+      MEDALLION_S3_ENDPOINT, MEDALLION_S3_REGION, MEDALLION_S3_ANONYMOUS, MEDALLION_S3_TIMEOUT     for s3://
 
     Hours are written YYYY-MM-DDTHH and are UTC.
     """
@@ -108,9 +108,10 @@ def generate_source(target: Path, days: int, hours: int, scale: float, seed: int
 def load() -> None:
     """Load the snapshot into Bronze, compute Silver and Gold for the first time, and publish them."""
     from spark_jobs.core import steps
+    from spark_jobs.core.console import progress_bar
 
-    with _driver() as driver:
-        steps.load(steps.Run(driver.settings, None, _run_id("load")), driver)
+    with _driver() as driver, progress_bar(driver) as advance:
+        steps.load(steps.Run(driver.settings, None, _run_id("load")), driver, advance)
 
 
 @cli.command()

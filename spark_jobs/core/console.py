@@ -1,14 +1,14 @@
 """Progress of long work: a bar on a terminal, plain lines elsewhere."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from spark_jobs.source.root import Advance
+
 if TYPE_CHECKING:
     from spark_jobs.core.steps import Driver
-
-Advance = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 
 @contextmanager

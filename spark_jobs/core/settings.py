@@ -20,7 +20,8 @@ class Settings:
     lake: a path or ``s3a://`` URI. source: a path or ``s3://`` URI. max_bad_lines: the share of a file's lines
     that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer.
     spark_connect: where a warm Spark listens, ``sc://localhost:15002``; None to start one per process.
-    Each field is the environment variable ``MEDALLION_<FIELD>``.
+    s3_timeout: seconds without a byte after which a connection is given up and tried again. Each field is the
+    environment variable ``MEDALLION_<FIELD>``.
     """
 
     lake: str = "lake"
@@ -32,6 +33,7 @@ class Settings:
     s3_endpoint: str | None = None
     s3_region: str | None = None
     s3_anonymous: bool = False
+    s3_timeout: float = 60.0
     max_bad_lines: float = 0.01
     lock_wait: float = 600.0
 
@@ -65,6 +67,7 @@ class Settings:
             s3_endpoint=read("s3_endpoint", optional, cls.s3_endpoint),
             s3_region=read("s3_region", optional, cls.s3_region),
             s3_anonymous=read("s3_anonymous", _flag, cls.s3_anonymous),
+            s3_timeout=read("s3_timeout", _seconds, cls.s3_timeout),
             max_bad_lines=read("max_bad_lines", _share, cls.max_bad_lines),
             lock_wait=read("lock_wait", _seconds, cls.lock_wait),
         )

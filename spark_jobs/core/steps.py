@@ -24,7 +24,7 @@ from spark_jobs.core.registry import Registry, registry
 from spark_jobs.core.session import CpuClock, session_began, spark_session
 from spark_jobs.core.settings import Settings
 from spark_jobs.core.table import LAYERS, STRATEGIES, Feed, Layer, Table
-from spark_jobs.source.root import change_files, open_source
+from spark_jobs.source.root import Advance, change_files, open_source, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -185,8 +185,10 @@ def _onward(run: Run, driver: Driver) -> Outcome:
     return replace(outcome, status="warned") if warned else outcome
 
 
-def load(run: Run, driver: Driver) -> Outcome:
+def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
     """The snapshot into Bronze, the first full Silver and Gold, and the first release.
+
+    advance: told how far the copy of the snapshot is, where the source is not a folder.
 
     Raises UsageError when the lake has been loaded already, MedallionError when the snapshot cannot be used.
     """
@@ -195,13 +197,13 @@ def load(run: Run, driver: Driver) -> Outcome:
         if releases.latest(lake) is not None:
             raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
         with driver.recording(run, "load") as log:
-            _load_bronze(driver, run, log)
+            _load_bronze(driver, run, log, advance)
         return _onward(run, driver)
 
 
-def _load_bronze(driver: Driver, run: Run, log: EventLog) -> None:
+def _load_bronze(driver: Driver, run: Run, log: EventLog, advance: Advance) -> None:
     lake, source = driver.lake, open_source(run.settings)
-    snapshots = {feed.name: bronze.snapshot_folder(source, feed, lake) for feed in driver.tables.feeds}
+    snapshots = {feed.name: bronze.snapshot_folder(source, feed, lake, advance) for feed in driver.tables.feeds}
     spark = driver.spark(log)
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
         for feed in driver.tables.feeds:
