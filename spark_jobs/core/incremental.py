@@ -150,10 +150,10 @@ def _by_key(
     former = lake.state(table.name)
     assert former is not None, f"{table.name} tells where it comes from"
     if former.bytes <= in_process.MOST_BYTES:
-        delta = lake.open(lake.path(table.name))
-        assert delta is not None, f"{table.name} has been written"
+        rows = new.toArrow()
         size = max(1, former.bytes // files_by_key(former.rows))
-        replace_rows(delta, new.toArrow(), by.column, values, properties(commit), size)
+        replace_rows(lake.opened(lake.path(table.name)), rows, by.column, values, properties(commit), size)
+        count = rows.num_rows
     else:
         (
             new.coalesce(1)
@@ -163,11 +163,11 @@ def _by_key(
             .option("userMetadata", commit)
             .save(lake.path(table.name))
         )
-    done = lake.last_commit(table.name)
-    version, metrics = int(done["version"]), done["operationMetrics"]
+        count = int(lake.last_commit(table.name)["operationMetrics"]["numOutputRows"])
+    version = lake.opened(lake.path(table.name)).version()
     return Written(
         len(values),
-        int(metrics.get("num_added_rows", metrics.get("numOutputRows", 0))),
+        count,
         bytes_written(lake.path(table.name), version),
         version,
         versions_of(inputs),

@@ -27,7 +27,7 @@ from spark_jobs.core.registry import registry
 pytestmark = pytest.mark.timeout(1800)
 
 SECRET, CANARY = "AWS_SECRET_ACCESS_KEY", f"canary{secrets.token_hex(16)}"
-H0, H1, H2, H3, H4 = (f"2025-11-30T0{number}" for number in range(5))
+H0, H1, H2, H3, H4, H5 = (f"2025-11-30T0{number}" for number in range(6))
 TASKS = [
     "land_changes",
     *("bronze.apply_changes", "bronze.check", "silver.refresh", "silver.check", "gold.refresh", "gold.check"),
@@ -47,7 +47,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
     overrides["AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL"] = "10"  # and one whose scheduler was killed
     airflow = LocalAirflow(folder / "airflow", port, overrides)
     medallion = Path(sys.executable).with_name("medallion")
-    generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "5", "--scale", "0.05")
+    generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "6", "--scale", "0.05")
     for arguments in (generate, ("load",)):
         subprocess.run([medallion, *arguments], env=airflow.environment, check=True)
     try:
@@ -212,26 +212,55 @@ def test_a_backfill_cannot_run_backwards(airflow: LocalAirflow) -> None:
     assert "depends_on_past" in refused.stdout + refused.stderr, "it says why"
 
 
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}: apt-get install chromium")
+def test_the_form_triggers_an_hour_that_goes_green_and_refuses_what_is_no_hour(
+    airflow: LocalAirflow, lake: Lake
+) -> None:
+    with browser() as page:
+        log_in(page, airflow)
+        page.goto(f"{airflow.url}/dags/{DAG_ID}")
+        page.get_by_label("Trigger Dag").first.click()
+        page.get_by_text("Empty: the next hour not yet applied.").wait_for()
+        button = page.get_by_role("dialog").get_by_role("button", name="Trigger", exact=True)
+        page.locator("#element_hour").fill("yesterday")
+        button.click()
+        page.get_by_text("yesterday").first.wait_for()
+        assert not manual_runs(airflow), "what is no hour starts no run"
+        page.locator("#element_hour").fill(H4)
+        button.click()
+        (run,) = eventually(lambda: manual_runs(airflow), seconds=60)
+        assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/{run}") == ("success", dict.fromkeys(TASKS, "success"))
+        page.goto(f"{airflow.url}/dags/{DAG_ID}/runs/{run}")
+        page.get_by_text("Success").first.wait_for(timeout=60_000)
+    assert releases.find(lake, None).hour == H4
+
+
+def manual_runs(airflow: LocalAirflow) -> list[str]:
+    """The runs that the form made: those of the tests have names of their own."""
+    runs = airflow.api.call("GET", f"dags/{DAG_ID}/dagRuns?run_type=manual")["dag_runs"]
+    return [run["dag_run_id"] for run in runs if run["dag_run_id"].startswith("manual__")]
+
+
 def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) -> None:
     airflow.api.call("PATCH", "dags/daily_maintenance?update_mask=is_paused", {"is_paused": False})
     body = {"dag_run_id": "upkeep", "logical_date": None, "conf": {"keep_hours": 0}}
     airflow.api.call("POST", "dags/daily_maintenance/dagRuns", body)
     assert outcome(airflow, "dags/daily_maintenance/dagRuns/upkeep") == ("success", {"maintain": "success"})
-    assert [release.hour for release in releases.published(lake)] == [H2, H3], "the newest two are kept"
+    assert [release.hour for release in releases.published(lake)] == [H3, H4], "the newest two are kept"
     (row,) = [row for row in events.read(lake, run_id="upkeep", event_type="maintain") if row["table_name"] is None]
     assert row["status"] == "succeeded"
 
 
 def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airflow: LocalAirflow, lake: Lake) -> None:
-    changes = Path(airflow.environment["MEDALLION_SOURCE"], "cdc", "suppliers", f"{H4}.json")
+    changes = Path(airflow.environment["MEDALLION_SOURCE"], "cdc", "suppliers", f"{H5}.json")
     ids = lake.opened(lake.path("bronze_suppliers")).to_pyarrow_table(["supplier_id"])["supplier_id"].to_pylist()
     changes.parent.mkdir(exist_ok=True)
     changes.write_text("".join(f'{{"delete": {{"supplier_id": {number}}}}}\n' for number in ids))
-    ended, tasks = outcome(airflow, trigger(airflow, "red", H4))
+    ended, tasks = outcome(airflow, trigger(airflow, "red", H5))
     assert ended == "failed"
     reached = {"land_changes": "success", "bronze.apply_changes": "success", "bronze.check": "failed"}
     assert tasks == dict.fromkeys(TASKS, "upstream_failed") | reached
-    assert releases.find(lake, None).hour == H3, "readers keep what they had"
+    assert releases.find(lake, None).hour == H4, "readers keep what they had"
     if Path(CHROMIUM).exists():
         with browser() as page:
             log_in(page, airflow)

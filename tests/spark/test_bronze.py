@@ -98,9 +98,11 @@ def shop(loaded: Path, tmp_path: Path, spark: Any) -> Shop:
     return made
 
 
-@pytest.fixture(params=["in this process", "by Spark"])
+@pytest.fixture(params=["named", "joined", "by Spark"])
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tables and large ones are written in different ways."""
+    """Few changes, many, and those of large tables are written in different ways."""
+    if request.param == "joined":
+        monkeypatch.setattr(in_process, "MOST_NAMED", 0)
     if request.param == "by Spark":
         monkeypatch.setattr(in_process, "MOST_BYTES", -1)
 
