@@ -85,7 +85,7 @@ def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any
     paths = [located(path, file) for file in files]
     if not paths:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
+    return spark.read.schema(schema).parquet(*paths)
 
 
 def _between(values: Sequence[Any], least: Any, most: Any) -> bool:

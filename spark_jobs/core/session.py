@@ -1,11 +1,12 @@
 """The Spark session: one place for every setting, and what each is for. Imports pyspark only when asked."""
 
+import atexit
 import os
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -129,7 +130,13 @@ def _attached(url: str) -> "SparkSession":
         raise MedallionError(
             f"the Spark at {url} refuses: {str(error).splitlines()[0]}; is {TOKEN} the one that it was started with?"
         ) from error
+    _close_in_time(spark)
     return spark
+
+
+def _close_in_time(spark: "SparkSession") -> None:
+    """Have the connection closed when this process ends: any later, and gRPC waits for threads that are gone."""
+    atexit.register(spark.client.close)
 
 
 def _require_listening(url: str) -> None:
@@ -150,7 +157,11 @@ def _require_listening(url: str) -> None:
 
 def another(spark: "SparkSession") -> "SparkSession":
     """A session of the same Spark with settings of its own."""
-    return spark.newSession() if hasattr(spark, "newSession") else spark.cloneSession()  # type: ignore[attr-defined]
+    if hasattr(spark, "newSession"):
+        return spark.newSession()
+    made: SparkSession = spark.cloneSession()  # type: ignore[attr-defined]
+    _close_in_time(made)
+    return made
 
 
 @contextmanager
@@ -181,7 +192,7 @@ class CpuClock:
 
     def __init__(self) -> None:
         self._jvm: int | None = None
-        self._before = 0.0
+        self._before = self._used = 0.0
 
     def watch(self, spark: "SparkSession", tell: Callable[[int], None] | None = None) -> None:
         """Count the JVM behind ``spark`` from now on, and ``tell`` its process id."""
@@ -193,8 +204,12 @@ class CpuClock:
             tell(jvm)
 
     def __call__(self) -> float:
-        used = 0.0 if self._jvm is None else _cpu_seconds(self._jvm) - self._before
-        return time.process_time() + used
+        import psutil
+
+        if self._jvm is not None:
+            with suppress(psutil.NoSuchProcess):  # a warm Spark that has died: what it had used at the last look counts
+                self._used = _cpu_seconds(self._jvm) - self._before
+        return time.process_time() + self._used
 
 
 def _jvm_of(spark: "SparkSession") -> int:

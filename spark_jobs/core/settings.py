@@ -77,6 +77,10 @@ def _root(scheme: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if "://" in text and not text.startswith(f"{scheme}://"):
             raise ValueError(f"give a path or a {scheme}:// URI")
+        if found := set(text) & set("%[]{}*?\\"):
+            raise ValueError(
+                f"readers of Delta tables take {min(found)} in a path for something else: give another one"
+            )
         return text.rstrip("/") if "://" in text else os.path.abspath(os.path.expanduser(text))
 
     return parse

@@ -253,7 +253,9 @@ def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) ->
 
 def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airflow: LocalAirflow, lake: Lake) -> None:
     changes = Path(airflow.environment["MEDALLION_SOURCE"], "cdc", "suppliers", f"{H5}.json")
-    ids = lake.opened(lake.path("bronze_suppliers")).to_pyarrow_table(["supplier_id"])["supplier_id"].to_pylist()
+    ids = (
+        lake.opened(lake.path("bronze_suppliers")).to_pyarrow_table(columns=["supplier_id"])["supplier_id"].to_pylist()
+    )
     changes.parent.mkdir(exist_ok=True)
     changes.write_text("".join(f'{{"delete": {{"supplier_id": {number}}}}}\n' for number in ids))
     ended, tasks = outcome(airflow, trigger(airflow, "red", H5))

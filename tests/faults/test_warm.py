@@ -15,6 +15,7 @@ import pytest
 
 from spark_jobs.core import events, session
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.lock import current_writer
 from spark_jobs.core.session import TOKEN
 from spark_jobs.core.settings import Settings
 from tests.faults.faults import start
@@ -96,9 +97,9 @@ def test_one_that_dies_at_work_is_started_again_and_the_hour_is_tried_again(worl
 def test_what_a_killed_step_left_running_there_is_ended_before_the_next(world: World, warm: Warm) -> None:
     jvm = warm.jvm()
     process = start(world, H0, **warm.attached)
-    while not events.read(world.lake, hour=H0, event_type="apply"):  # Bronze is done, Spark is next
-        time.sleep(0.05)
-    time.sleep(3)
+    while (writer := current_writer(world.lake)) is None or jvm.pid not in writer.processes:
+        assert process.poll() is None
+        time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     refresh(world, H0, warm)

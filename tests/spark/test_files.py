@@ -16,7 +16,7 @@ from spark_jobs.core.session import TABLE_PROPERTIES
 @pytest.fixture(scope="module")
 def path(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A table with a history: appended to, merged into, overwritten in part, given a column; by Spark and delta-rs."""
-    made = str(tmp_path_factory.mktemp("a lake, %20 and {more}") / "table")
+    made = str(tmp_path_factory.mktemp("a lake, with more") / "table")
     rows = spark.range(0, 100, 1, 4).selectExpr(
         "id", "CAST(id % 7 AS STRING) AS word", "CAST(id AS DECIMAL(10,2)) AS n"
     )

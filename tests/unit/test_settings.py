@@ -34,6 +34,9 @@ def test_each_variable_is_read() -> None:
     [
         ("MEDALLION_SOURCE", "ftp://x/y"),
         ("MEDALLION_LAKE", "s3://x/y"),
+        ("MEDALLION_LAKE", "/lake [1]"),
+        ("MEDALLION_LAKE", "/{lake}"),
+        ("MEDALLION_SOURCE", "/a%20source"),
         ("MEDALLION_S3_ANONYMOUS", "perhaps"),
         ("MEDALLION_MAX_BAD_LINES", "2"),
         ("MEDALLION_MAX_BAD_LINES", "few"),
