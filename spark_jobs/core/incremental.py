@@ -163,7 +163,7 @@ def _by_key(
             .option("userMetadata", commit)
             .save(lake.path(table.name))
         )
-        count = int(lake.last_commit(table.name)["operationMetrics"]["numOutputRows"])
+        count = int(lake.last_commit(table.name)["operationMetrics"].get("numOutputRows", 0))
     version = lake.opened(lake.path(table.name)).version()
     return Written(
         len(values),
