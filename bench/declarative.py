@@ -14,7 +14,7 @@ from bench.proof import publish_copies
 from spark_jobs.core import steps
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.java import java_home
-from spark_jobs.core.session import TUNING
+from spark_jobs.core.session import TUNING, spark_home
 from spark_jobs.core.settings import PROJECT
 
 LONGEST = 3600  # seconds
@@ -73,7 +73,7 @@ def _run_pipeline(driver: steps.Driver, work: Path) -> None:
         "MEDALLION_LAKE": driver.lake.root,
         "PYTHONPATH": str(PROJECT),
         "PYSPARK_PYTHON": f"{sysconfig.get_path('scripts')}/python",
-        "SPARK_HOME": str(Path(sysconfig.get_path("purelib"), "pyspark")),
+        "SPARK_HOME": str(spark_home()),
         "JAVA_HOME": str(java_home()),
     }
     # Left to itself it would attach to the session of this driver.

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import sysconfig
 import time
 import urllib.error
 import urllib.request
@@ -25,7 +24,7 @@ from typing import Any
 
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.java import java_home
-from spark_jobs.core.session import TOKEN
+from spark_jobs.core.session import TOKEN, spark_home
 from spark_jobs.core.settings import PROJECT
 
 DAG_ID = "hourly_refresh"
@@ -104,14 +103,12 @@ class LocalAirflow:
             "AIRFLOW__API__BASE_URL": self.url,
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),  # spark-submit is there
             "PYSPARK_PYTHON": sys.executable,
-            "SPARK_HOME": str(
-                Path(sysconfig.get_path("purelib"), "pyspark")
-            ),  # spark-submit's own search splits spaces
+            "SPARK_HOME": str(spark_home()),
             "JAVA_HOME": str(java_home()),
         }
         made = defaults | dict(os.environ) | fixed | dict(self.overrides)
         if made.get(WARM) and not made.get(TOKEN):
-            made[TOKEN] = self._kept_secret("spark-token")
+            made[TOKEN] = self._draw(self.home / "spark-token", secrets.token_hex(16))
         return made
 
     @property
@@ -169,17 +166,14 @@ class LocalAirflow:
             self._state.write_text(json.dumps(asdict(Recorded(self.port, processes))))
 
     def _draw_password(self) -> None:
-        if not self._passwords.exists():
-            with open(os.open(self._passwords, os.O_CREAT | os.O_WRONLY, 0o600), "w") as stream:
-                json.dump({USER: secrets.token_urlsafe(12)}, stream)
+        self._draw(self._passwords, json.dumps({USER: secrets.token_urlsafe(12)}))
 
-    def _kept_secret(self, name: str) -> str:
-        """A secret that is drawn once and kept in a file for this user alone."""
-        kept = self.home / name
+    def _draw(self, kept: Path, secret: str) -> str:
+        """What is kept in a file for this user alone: ``secret``, if it is the first."""
         if not kept.exists():
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(os.open(kept, os.O_CREAT | os.O_WRONLY, 0o600), "w") as stream:
-                stream.write(secrets.token_hex(16))
+                stream.write(secret)
         return kept.read_text()
 
     def _migrate(self, report: Report) -> None:

@@ -118,13 +118,12 @@ class RunOnSpark(SparkSubmitOperator):
 
         with as_airflow_errors():
             settings = Settings.from_environment()
-            if settings.spark_connect is None:
-                self.conf = submit_conf(settings, spark_master(self._conn_id))
-        if settings.spark_connect:
-            ti = context["ti"]
-            hour = ti.xcom_pull(task_ids=LAND)
-            _run(self._step, self._layer, hour, context["params"], context["dag_run"], ti)
-            return
+            if settings.spark_connect:
+                ti = context["ti"]
+                hour = ti.xcom_pull(task_ids=LAND)
+                _run(self._step, self._layer, hour, context["params"], context["dag_run"], ti)
+                return
+            self.conf = submit_conf(settings, spark_master(self._conn_id))
         try:
             super().execute(context)
         except AirflowException as error:

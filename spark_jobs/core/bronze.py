@@ -200,8 +200,7 @@ def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
     (key,) = feed.keys
     lines = pq.read_table(_decoded(lake, feed, hour)).sort_by(LINE)
     newest = {line[key]: line for line in lines.drop_columns([LINE]).to_pylist()}
-    delta = lake.open(lake.path(feed.name))
-    assert delta is not None, f"{feed.name} has been loaded"
+    delta = lake.opened(lake.path(feed.name))
     few = pc.field(key).isin(pa.array(newest, lines.schema.field(key).type))
     known = {row[key]: row for row in delta.to_pyarrow_dataset().to_table(filter=few).to_pylist()}
     gone = {value for value, row in newest.items() if row.pop(DELETED)}
@@ -224,8 +223,7 @@ def _evolve(spark: "Callable[[], SparkSession]", lake: Lake, feed: Feed) -> None
     import pyarrow as pa
     from deltalake import Schema
 
-    delta = lake.open(lake.path(feed.name))
-    assert delta is not None, f"{feed.name} has been loaded"
+    delta = lake.opened(lake.path(feed.name))
     found = {f.name: f.type for f in pa.schema(delta.schema().to_arrow())}
     new = [column for column in feed.columns if column.name not in found]
     if new:

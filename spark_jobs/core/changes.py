@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
@@ -43,21 +43,31 @@ def changes(path: str, since: int, newest: int) -> Changes:
     read = 0
     for version in range(since + 1, newest + 1):
         try:
-            lines = Path(path, "_delta_log", f"{version:020}.json").read_text().splitlines()
+            actions = actions_of(path, version)
         except FileNotFoundError:
             return Changes(unknown=f"its log no longer tells of version {version}")
-        actions = [next(iter(json.loads(line).items())) for line in lines if line]
         if any(kind == "metaData" for kind, _ in actions):
             return Changes(unknown=f"its columns changed with version {version}")
         moved = [(kind, file) for kind, file in actions if kind in {"add", "remove"} and file.get("dataChange")]
         feed = [(kind, file) for kind, file in actions if kind == "cdc"] or moved
         if feed:
-            if not all(Path(path, unquote(file["path"])).exists() for _, file in feed):
+            if not all(located(path, file["path"]).exists() for _, file in feed):
                 return Changes(unknown=f"upkeep has removed what version {version} changed")
             versions.append(version)
             files += [(kind, file["path"]) for kind, file in feed]
             read += sum(file.get("size") or 0 for _, file in feed)
     return Changes(tuple(versions), tuple(files), read)
+
+
+def actions_of(path: str, version: int) -> list[tuple[str, dict[str, Any]]]:
+    """What one commit of the table at ``path`` did, as pairs of kind and content. Raises FileNotFoundError."""
+    lines = Path(path, "_delta_log", f"{version:020}.json").read_text().splitlines()
+    return [next(iter(json.loads(line).items())) for line in lines if line]
+
+
+def located(path: str, file: str) -> Path:
+    """Where a file is that the log of the table at ``path`` names."""
+    return Path(path, unquote(file))
 
 
 def gone(feed: "DataFrame") -> "DataFrame":

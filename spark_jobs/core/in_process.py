@@ -1,17 +1,15 @@
 """Writing Delta tables from this process, through delta-rs: a commit costs tens of milliseconds, in Spark half a second
 and more. For what fits in this process's memory; the rest goes through Spark."""
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from spark_jobs.core.changes import actions_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable
 
 MOST_BYTES = 1 << 30  # of a table, for its rows to be replaced here: beyond it a cluster is worth its overhead
-
-
 # Values of a key, for them to be named in a condition, which leaves rows in the order of their files but costs a
 # millisecond for each; more are joined.
 MOST_NAMED = 2_000
@@ -19,16 +17,16 @@ _COMES = "_comes"
 
 
 def replace_rows(
-    delta: "DeltaTable", rows: "pa.Table", column: str, values: list[Any], commit: "CommitProperties", size: int
+    delta: "DeltaTable", rows: "pa.Table | None", column: str, values: list[Any], commit: "CommitProperties", size: int
 ) -> None:
     """Put ``rows`` in the place of those whose ``column`` has one of ``values``, in one commit with its change feed.
 
-    rows: in the table's columns. values: sorted whole numbers or texts; none for rows that only come. size: of a data
-    file that is written, in bytes.
+    rows: with the table's columns; None where none come. values: sorted whole numbers or texts; none where none go.
+    size: of a data file that is written, in bytes.
     """
     from deltalake import write_deltalake
 
-    data = fitting(delta, rows)
+    data = _fitting(delta, rows)
     if not values:
         write_deltalake(delta, data, mode="append", commit_properties=commit)
     elif len(values) <= MOST_NAMED:
@@ -78,7 +76,7 @@ def _literal(value: Any) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
-def fitting(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table":
+def _fitting(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table":
     """``rows`` with the columns and types of the table; none of them: an empty table."""
     import pyarrow as pa
 
@@ -98,6 +96,4 @@ def properties(told: str | None = None, transaction: tuple[str, int] | None = No
 
 def bytes_written(path: str, version: int) -> int:
     """The size of the files that a version brought: its rows, and its change feed."""
-    lines = Path(path, "_delta_log", f"{version:020}.json").read_text().splitlines()
-    actions = [next(iter(json.loads(line).items())) for line in lines if line]
-    return sum(file.get("size") or 0 for kind, file in actions if kind in {"add", "cdc"})
+    return sum(file.get("size") or 0 for kind, file in actions_of(path, version) if kind in {"add", "cdc"})

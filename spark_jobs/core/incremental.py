@@ -53,8 +53,7 @@ def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour
     The rows are those that refresh_full gives.
     """
     try:
-        session = _quick(spark, filewise=isinstance(table.incremental, ByKey))
-        return _refresh(session, lake, table, hour, run_id, _costs(lake, run_id).get(table.name, Costs()))
+        return _refresh(_quick(spark), lake, table, hour, run_id, _costs(lake, run_id).get(table.name, Costs()))
     except _InFull as reason:
         written = refresh_full(spark, lake, table, hour=hour, run_id=run_id, laid_out=True)
         return replace(written, note=f"recomputed: {reason}")
@@ -143,13 +142,16 @@ def _by_key(
         raise _InFull("its inputs were written anew")
     told = f"{len(values):,} values of {by.column}"
     _require_cheap(costs, len(values), told)  # not sooner: one product can lead to thousands of orders
+    former = lake.state(table.name)
+    assert former is not None, f"{table.name} tells where it comes from"
+    here = former.bytes <= in_process.MOST_BYTES
+    if not here:
+        spark = _quick(spark, filewise=True)
     frames: dict[str, Any] = {
         name: _restricted(spark, lake, name, state, by.column, values) for name, state in inputs.items()
     }
     new = spark.sql(table.query, **frames)
-    former = lake.state(table.name)
-    assert former is not None, f"{table.name} tells where it comes from"
-    if former.bytes <= in_process.MOST_BYTES:
+    if here:
         rows = new.toArrow()
         size = max(1, former.bytes // files_by_key(former.rows))
         replace_rows(lake.opened(lake.path(table.name)), rows, by.column, values, properties(commit), size)
@@ -211,11 +213,13 @@ def _led(
     """
     from pyspark.sql import functions as F
 
-    frames = read_inputs(spark, lake, inputs)
-    rows = frames[name].join(F.broadcast(spark.createDataFrame(sought)), sought.column_names[0], "left_semi")
+    def read(name: str) -> "DataFrame":
+        return read_table(spark, lake.path(name), lake.opened(lake.path(name), inputs[name].version))
+
+    rows = read(name).join(F.broadcast(spark.createDataFrame(sought)), sought.column_names[0], "left_semi")
     while by.column not in rows.columns:
         own, name, there = by.via[name]
-        rows = frames[name].join(rows.select(F.col(own).alias(there)).distinct(), there, "left_semi")
+        rows = read(name).join(rows.select(F.col(own).alias(there)).distinct(), there, "left_semi")
     column = rows.select(by.column).distinct().limit(MOST_KEYS + 1).toArrow()[by.column]
     return column.combine_chunks()
 
@@ -383,8 +387,7 @@ def _recent(lake: Lake, rows: "DataFrame", recent: Recent) -> "DataFrame":
     import pyarrow as pa
     from pyspark.sql import functions as F
 
-    delta = lake.open(lake.path(recent.input))
-    assert delta is not None, f"{recent.input} was just read"
+    delta = lake.opened(lake.path(recent.input))
     files = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
     largest = files.get(f"max.{recent.column}", [None])
     if not largest or None in largest:
@@ -394,7 +397,7 @@ def _recent(lake: Lake, rows: "DataFrame", recent: Recent) -> "DataFrame":
 
 
 @lru_cache(maxsize=2)
-def _quick(spark: "SparkSession", *, filewise: bool) -> "SparkSession":
+def _quick(spark: "SparkSession", *, filewise: bool = False) -> "SparkSession":
     """A session for small jobs, one for all: what adapts a plan while it runs costs more than it saves.
 
     filewise: one task per file, so that replacing rows leaves each file in its place and does not merge those it

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from spark_jobs.core.changes import changes
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import hour_from_number, hour_number
-from spark_jobs.core.in_process import fitting, properties, replace_rows
+from spark_jobs.core.in_process import properties, replace_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -228,4 +228,4 @@ class Lake:
         state = state_of(delta)
         size = max(1 << 20, state.bytes // max(1, state.files))  # files stay about as large as they are
         commit = properties(told, (LEDGER, hour_number(hour)))
-        replace_rows(delta, fitting(delta, rows), column, sorted(values), commit, size)
+        replace_rows(delta, rows, column, sorted(values), commit, size)

@@ -8,11 +8,9 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
-from spark_jobs.core.changes import CHANGE_TYPE, Changes
+from spark_jobs.core.changes import CHANGE_TYPE, Changes, located
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +49,7 @@ def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", found: C
 
     columns = schema_of(delta)
     told = StructType([*columns, StructField(CHANGE_TYPE, StringType())])
-    parts = [_parquet(spark, path, found.files_of("cdc"), told)]
+    parts = [_parquet(spark, path, files, told)] if (files := found.files_of("cdc")) else []
     for kind, change in (("add", "insert"), ("remove", "delete")):
         if files := found.files_of(kind):
             parts.append(_parquet(spark, path, files, columns).withColumn(CHANGE_TYPE, F.lit(change)))
@@ -76,13 +74,8 @@ def schema_of(delta: "DeltaTable") -> Any:
     return StructType.fromJson(json.loads(delta.schema().to_json()))
 
 
-def located(path: str, file: str) -> str:
-    """Where a file is that the log of the table at ``path`` names."""
-    return str(Path(path, unquote(file)))
-
-
 def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any) -> "DataFrame":
-    paths = [located(path, file) for file in files]
+    paths = [str(located(path, file)) for file in files]
     if not paths:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(*paths)

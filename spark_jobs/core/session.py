@@ -4,6 +4,7 @@ import atexit
 import os
 import socket
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -153,6 +154,11 @@ def _require_listening(url: str) -> None:
                     " MEDALLION_SPARK_CONNECT each process starts its own"
                 ) from None
         time.sleep(0.2)
+
+
+def spark_home() -> Path:
+    """Where Spark is installed: told to its scripts, whose own search splits a path at spaces."""
+    return Path(sysconfig.get_path("purelib"), "pyspark")
 
 
 def another(spark: "SparkSession") -> "SparkSession":

@@ -4,15 +4,13 @@ import os
 import secrets
 import signal
 import subprocess
-import sysconfig
 import time
 from collections.abc import Callable
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.java import java_home
-from spark_jobs.core.session import SERVER, TOKEN, submit_conf
+from spark_jobs.core.session import SERVER, TOKEN, spark_home, submit_conf
 from spark_jobs.core.settings import Settings
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -30,7 +28,7 @@ def serve(settings: Settings, report: Callable[[str], None] = print) -> None:
     if not os.environ.get(TOKEN):
         raise UsageError(f"set {TOKEN} to a secret, here and where steps run, such as {secrets.token_hex(16)}")
     command = _command(settings)
-    environment = os.environ | {"JAVA_HOME": str(java_home()), "SPARK_HOME": str(_spark_home())}
+    environment = os.environ | {"JAVA_HOME": str(java_home()), "SPARK_HOME": str(spark_home())}
     signal.signal(signal.SIGTERM, _leave)
     short = 0
     while True:
@@ -57,16 +55,12 @@ def _command(settings: Settings) -> list[str]:
         # Sessions bring no code along, and a class loader each would compile every query anew.
         "spark.sql.artifact.isolation.enabled": "false",
     }
-    submit = [str(_spark_home() / "bin" / "spark-submit"), "--class", _CLASS, "--master", settings.spark_master]
+    submit = [str(spark_home() / "bin" / "spark-submit"), "--class", _CLASS, "--master", settings.spark_master]
     for name, value in conf.items():
         submit += ["--conf", f"{name}={value}"]
     # The shell's process id stays when it becomes spark-submit, and that the JVM: so Spark can tell its own.
     script = f'exec "$@" --conf {SERVER}=$$ --name medallion spark-internal'
     return ["/bin/sh", "-c", script, "spark-server", *submit]
-
-
-def _spark_home() -> Path:
-    return Path(sysconfig.get_path("purelib"), "pyspark")
 
 
 def _leave(*_: object) -> None:

@@ -185,14 +185,14 @@ def copy_file(source: Source, name: str, target: Path) -> Landed:
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{os.getpid()}.{get_ident()}.part")
     try:
-        for tries_left in reversed(range(_TRIES)):
+        for tried in range(1, _TRIES + 1):
             try:
                 landed = _copy_once(source, name, partial)
                 break
             except _Cut as cut:
-                if not tries_left:
+                if tried == _TRIES:
                     raise MedallionError(f"{source.root}/{name}: {cut}; run again") from None
-                sleep(_BACK_OFF * 2 ** (_TRIES - tries_left - 1))
+                sleep(_BACK_OFF * 2 ** (tried - 1))
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)

@@ -137,7 +137,7 @@ _EFFECTS = (
     ("deltalake.DeltaTable", "create_checkpoint"),
     ("deltalake.table.TableOptimizer", "compact"),
     ("deltalake.table.TableOptimizer", "z_order"),
-    ("delta.tables.DeltaMergeBuilder", "execute"),
+    ("deltalake.table.TableMerger", "execute"),
     ("pyspark.sql.readwriter.DataFrameWriter", "save"),
     ("pathlib.Path", "replace"),
 )
