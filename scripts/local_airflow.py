@@ -86,6 +86,8 @@ class LocalAirflow:
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            # A writer waits for its turn: SQLite's own 5 seconds would fail commands and tasks on a busy machine.
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout=120",
             "AIRFLOW__CORE__PARALLELISM": "4",  # the default starts 32 idle workers
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
