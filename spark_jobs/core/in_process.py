@@ -67,8 +67,13 @@ def _merged(delta: "DeltaTable", rows: "pa.Table", column: str, values: list[Any
 
 def named(column: str, values: list[Any]) -> str:
     """A condition in SQL, true for rows whose ``column`` has one of ``values``; its bounds let files be passed over."""
-    listed = [_literal(value) for value in values]
-    return f"{column} >= {listed[0]} AND {column} <= {listed[-1]} AND {column} IN ({', '.join(listed)})"
+    least, most = _literal(values[0]), _literal(values[-1])
+    return f"{column} >= {least} AND {column} <= {most} AND {column} IN ({listed(values)})"
+
+
+def listed(values: list[Any]) -> str:
+    """Values in SQL, one after the other."""
+    return ", ".join(_literal(value) for value in values)
 
 
 def _literal(value: Any) -> str:

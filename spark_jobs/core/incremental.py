@@ -16,10 +16,10 @@ from spark_jobs.core import in_process
 from spark_jobs.core.changes import Changes, changes, come, gone
 from spark_jobs.core.cost import Costs, known_costs
 from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.in_process import bytes_written, named, properties, replace_rows
+from spark_jobs.core.in_process import bytes_written, listed, named, properties, replace_rows
 from spark_jobs.core.kept import ROWS, Part, split_of
-from spark_jobs.core.lake import Lake, TableState
-from spark_jobs.core.reading import changed_values, read_changes, read_table
+from spark_jobs.core.lake import Lake, TableState, origin_of, state_of
+from spark_jobs.core.reading import changed_values, having, read_changes, read_table
 from spark_jobs.core.refresh import (
     Written,
     files_by_key,
@@ -60,14 +60,12 @@ def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour
 
 
 def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, run_id: str, costs: Costs) -> Written:
-    origin = _origin(lake, lake.path(table.name), table)
+    former, origin = _former(lake, lake.path(table.name), table)
     inputs = input_states(lake, table)
     found = {name: changes(lake.path(name), origin[name], state.version) for name, state in inputs.items()}
     versions = versions_of(inputs)
     if not any(found.values()):
-        state = lake.state(table.name)
-        assert state is not None, f"{table.name} tells where it comes from"
-        return Written(0, 0, 0, state.version, versions, "incremental", "unchanged", "no input has changed")
+        return Written(0, 0, 0, former.version, versions, "incremental", "unchanged", "no input has changed")
     commit = told(table, hour, run_id, "incremental", inputs)
     changed = sum(one.bytes for one in found.values())
     if isinstance(table.incremental, Additive | Recent):
@@ -76,16 +74,17 @@ def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, 
         match table.incremental:
             case ByKey() as by:
                 _require_few(found, inputs)
-                return _by_key(spark, lake, table, by, inputs, found, commit, costs)
+                return _by_key(spark, lake, table, by, former, inputs, found, commit, costs)
             case Additive():
-                written = _additive(spark, lake, table, inputs, hour, run_id, commit)
+                written = _additive(spark, lake, table, former, inputs, hour, run_id, commit)
             case Recent() as recent:
                 frames = read_inputs(spark, lake, inputs)
-                frames[recent.input] = _recent(lake, frames[recent.input], recent)
-                written = _overwrite(lake, table, spark.sql(table.query, **frames), inputs, "recent rows", commit)
+                frames[recent.input] = _recent(spark, lake, inputs[recent.input], recent)
+                rows = spark.sql(table.query, **frames)
+                written = _overwrite(lake, table, rows, former, inputs, "recent rows", commit)
             case None:
                 rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
-                return _overwrite(lake, table, rows, inputs, "recomputed", commit)
+                return _overwrite(lake, table, rows, former, inputs, "recomputed", commit)
     return replace(written, changed=changed)
 
 
@@ -95,17 +94,21 @@ def _costs(lake: Lake, _run_id: str) -> Mapping[str, Costs]:
     return known_costs(lake)
 
 
-def _origin(lake: Lake, path: str, table: Table) -> dict[str, int]:
-    """The versions of its inputs that a table's rows follow from. Raises _InFull when they are not known."""
+def _former(lake: Lake, path: str, table: Table) -> tuple[TableState, dict[str, int]]:
+    """A table as it is, and the versions of its inputs that its rows follow from.
+
+    Raises _InFull when they are not known.
+    """
     try:
-        origin = lake.origin(path)
+        delta = lake.open(path)
     except MedallionError as damaged:
         raise _InFull(str(damaged)) from None
-    if not origin:
+    origin = origin_of(delta)
+    if delta is None or not origin:
         raise _InFull("it has not been written yet")
     if origin.get("query") != table.fingerprint:
         raise _InFull("its query has changed")
-    return dict(origin["inputs"])
+    return state_of(delta), dict(origin["inputs"])
 
 
 def _require_cheap(costs: Costs, changed: int, told: str) -> None:
@@ -130,6 +133,7 @@ def _by_key(
     lake: Lake,
     table: Table,
     by: ByKey,
+    former: TableState,
     inputs: Mapping[str, TableState],
     found: Mapping[str, Changes],
     commit: str,
@@ -142,8 +146,6 @@ def _by_key(
         raise _InFull("its inputs were written anew")
     told = f"{len(values):,} values of {by.column}"
     _require_cheap(costs, len(values), told)  # not sooner: one product can lead to thousands of orders
-    former = lake.state(table.name)
-    assert former is not None, f"{table.name} tells where it comes from"
     here = former.bytes <= in_process.MOST_BYTES
     if not here:
         spark = _quick(spark, filewise=True)
@@ -154,7 +156,7 @@ def _by_key(
     if here:
         rows = new.toArrow()
         size = max(1, former.bytes // files_by_key(former.rows))
-        replace_rows(lake.opened(lake.path(table.name)), rows, by.column, values, properties(commit), size)
+        replace_rows(former.delta, rows, by.column, values, properties(commit), size)
         count = rows.num_rows
     else:
         (
@@ -165,8 +167,9 @@ def _by_key(
             .option("userMetadata", commit)
             .save(lake.path(table.name))
         )
-        count = int(lake.last_commit(table.name)["operationMetrics"].get("numOutputRows", 0))
-    version = lake.opened(lake.path(table.name)).version()
+        former.delta.update_incremental()
+        count = int(former.delta.history(1)[0]["operationMetrics"].get("numOutputRows", 0))
+    version = former.delta.version()
     return Written(
         len(values),
         count,
@@ -214,7 +217,7 @@ def _led(
     from pyspark.sql import functions as F
 
     def read(name: str) -> "DataFrame":
-        return read_table(spark, lake.path(name), lake.opened(lake.path(name), inputs[name].version))
+        return read_table(spark, lake.path(name), inputs[name])
 
     rows = read(name).join(F.broadcast(spark.createDataFrame(sought)), sought.column_names[0], "left_semi")
     while by.column not in rows.columns:
@@ -231,13 +234,14 @@ def _restricted(
     import pyarrow as pa
     from pyspark.sql import functions as F
 
-    delta = lake.opened(lake.path(name), state.version)
-    schema = pa.schema(delta.schema().to_arrow())
+    schema = pa.schema(state.delta.schema().to_arrow())
     if column not in schema.names:
-        return read_table(spark, lake.path(name), delta)
-    rows = read_table(spark, lake.path(name), delta, column, values)
+        return read_table(spark, lake.path(name), state)
+    rows = read_table(spark, lake.path(name), state, column, having(values))
+    if len(values) <= in_process.MOST_NAMED:
+        return rows.where(f"{column} IN ({listed(values)})")
     few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(values, schema.field(column).type)})))
-    return rows.where(F.col(column).between(values[0], values[-1])).join(few, column, "left_semi")
+    return rows.join(few, column, "left_semi")
 
 
 # --- additive --------------------------------------------------------------------------------------------------------
@@ -247,6 +251,7 @@ def _additive(
     spark: "SparkSession",
     lake: Lake,
     table: Table,
+    former: TableState,
     inputs: Mapping[str, TableState],
     hour: str | None,
     run_id: str,
@@ -258,44 +263,46 @@ def _additive(
     for name, part in halves.parts.items():
         source = {part.input: inputs[part.input]}
         part_commit = told(table, hour, run_id, "incremental", source)
+        path = lake.kept(table.name, name)
         try:
-            _add(spark, lake, table, name, part, source, part_commit)
+            sums = _add(spark, lake, table, path, part, source, part_commit)
         except _InFull as reason:
             _sum_anew(spark, lake, table, name, part, source, part_commit)
             notes.append(f"the sums of {name} were made anew: {reason}")
-        path = lake.kept(table.name, name)
-        frames[name] = _value(read_table(spark, path, lake.opened(path)), part)
+            sums = state_of(lake.opened(path))
+        frames[name] = _value(read_table(spark, path, sums), part)
     note = "; ".join(notes) or None
-    return _overwrite(lake, table, spark.sql(halves.rest, **frames), inputs, "additive", commit, note)
+    return _overwrite(lake, table, spark.sql(halves.rest, **frames), former, inputs, "additive", commit, note)
 
 
 def _add(
     spark: "SparkSession",
     lake: Lake,
     table: Table,
-    name: str,
+    path: str,
     part: Part,
     source: Mapping[str, TableState],
     commit: str,
-) -> None:
+) -> TableState:
     """Add what changed in the part's input to its sums, in one commit of the differences, which are few."""
     import pyarrow as pa
     from deltalake import write_deltalake
 
-    path = lake.kept(table.name, name)
-    since = _origin(lake, path, table)[part.input]
-    found = {part.input: changes(lake.path(part.input), since, source[part.input].version)}
+    sums, since = _former(lake, path, table)
+    [(name, state)] = source.items()
+    found = {name: changes(lake.path(name), since[name], state.version)}
     _require_few(found, source)
-    versions = found[part.input].versions
+    versions = found[name].versions
     if len(versions) > MOST_COMMITS:
-        raise _InFull(f"{part.input} has {len(versions)} commits since")
-    if versions:
-        # One by one: what a commit takes away and brings is whole, what several do together is not.
-        delta = lake.opened(lake.path(part.input), source[part.input].version)
-        each = [changes(lake.path(part.input), version - 1, version) for version in versions]
-        feeds = [read_changes(spark, lake.path(part.input), delta, one) for one in each]
-        differences = [_difference(spark, part, feed) for feed in feeds]
-        write_deltalake(path, pa.concat_tables(differences), mode="append", commit_properties=properties(commit))
+        raise _InFull(f"{name} has {len(versions)} commits since")
+    if not versions:
+        return sums
+    # One by one: what a commit takes away and brings is whole, what several do together is not.
+    each = [changes(lake.path(name), version - 1, version) for version in versions]
+    feeds = [read_changes(spark, lake.path(name), state.delta, one) for one in each]
+    differences = [_difference(spark, part, feed) for feed in feeds]
+    write_deltalake(sums.delta, pa.concat_tables(differences), mode="append", commit_properties=properties(commit))
+    return state_of(sums.delta)
 
 
 def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Table":
@@ -304,7 +311,7 @@ def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Tab
 
     sides: list[dict[str, Any]] = [{part.input: come(feed)}, {part.input: gone(feed)}]
     plus, minus = (spark.sql(part.query, **rows) for rows in sides)
-    both = plus.unionAll(minus.select(*part.keys, *((-F.col(c)).alias(c) for c in part.counters)))
+    both = plus.unionAll(minus.select(*part.keys, *((-F.col(c)).alias(c) for c in part.counters))).coalesce(1)
     sums = both.groupBy(*part.keys).agg(
         *(F.sum(F.coalesce(c, F.lit(0))).cast(plus.schema[c].dataType).alias(c) for c in part.counters)
     )
@@ -366,34 +373,26 @@ def _overwrite(
     lake: Lake,
     table: Table,
     rows: "DataFrame",
+    former: TableState,
     inputs: Mapping[str, TableState],
     how: str,
     commit: str,
     note: str | None = None,
 ) -> Written:
-    former = lake.state(table.name)
-    assert former is not None, f"{table.name} tells where it comes from"
-    overwrite(lake, table, rows, former, commit)
-    state = lake.state(table.name)
-    assert state is not None, f"{table.name} was just written"
+    state = overwrite(lake, table, rows, former, commit)
     rows_in = sum(one.rows for one in inputs.values())
     strategy = "full" if how == "recomputed" else "incremental"
     note = note or ("it is small and always recomputed" if how == "recomputed" else None)
     return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), strategy, how, note)
 
 
-def _recent(lake: Lake, rows: "DataFrame", recent: Recent) -> "DataFrame":
-    """The newest rows, found by the statistics of the files; all of them where a file has none."""
-    import pyarrow as pa
-    from pyspark.sql import functions as F
-
-    delta = lake.opened(lake.path(recent.input))
-    files = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
-    largest = files.get(f"max.{recent.column}", [None])
-    if not largest or None in largest:
-        return rows
-    # A second more, as statistics are cut to milliseconds.
-    return rows.where(F.col(recent.column) > F.lit(max(largest) - recent.span - timedelta(seconds=1)))
+def _recent(spark: "SparkSession", lake: Lake, state: TableState, recent: Recent) -> "DataFrame":
+    """The files with the newest rows, going by their statistics; all of them where a file has none."""
+    known = [value for value in state.told.get(f"max.{recent.column}", ()) if value is not None]
+    if len(known) < max(1, state.files):
+        return read_table(spark, lake.path(recent.input), state)
+    newest = max(known) - recent.span - timedelta(seconds=1)  # a second more, as statistics are cut to milliseconds
+    return read_table(spark, lake.path(recent.input), state, recent.column, lambda _, most: most > newest)
 
 
 @lru_cache(maxsize=2)
@@ -405,6 +404,9 @@ def _quick(spark: "SparkSession", *, filewise: bool = False) -> "SparkSession":
     """
     session = another(spark)
     session.conf.set("spark.sql.adaptive.enabled", "false")
+    # Keys stay out of the code that is generated for a query: each hour's would be compiled anew.
+    session.conf.set("spark.sql.optimizer.inSetConversionThreshold", "0")
+    session.conf.set("spark.sql.optimizer.inSetSwitchThreshold", "0")
     if filewise:
         session.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))
     return session

@@ -1,8 +1,8 @@
 """The lake without a JVM: where tables lie, and what their Delta logs say."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -24,21 +24,39 @@ LEDGER = "medallion"  # the application id under which Bronze records the last h
 
 @dataclass(frozen=True)
 class TableState:
-    """One table at one version: its rows, files and bytes."""
+    """One table at one version: its rows, files and bytes.
+
+    delta: the table as opened, for who reads this version or writes the next. told: what its log tells of the files, by
+    column.
+    """
 
     version: int
     rows: int
     files: int
     bytes: int
+    delta: "DeltaTable" = field(repr=False, compare=False)
+    told: Mapping[str, list[Any]] = field(repr=False, compare=False)
 
 
 def state_of(delta: "DeltaTable") -> TableState:
-    """Rows, files and bytes of a table as it was opened, from the statistics in its log."""
+    """A table as it was opened, from the statistics in its log."""
     import pyarrow as pa
 
-    files = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
-    rows = sum(count or 0 for count in files.get("num_records", ()))
-    return TableState(delta.version(), rows, len(files["path"]), sum(files["size_bytes"]))
+    told = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
+    rows = sum(count or 0 for count in told.get("num_records", ()))
+    return TableState(delta.version(), rows, len(told["path"]), sum(told["size_bytes"]), delta, told)
+
+
+def origin_of(delta: "DeltaTable | None") -> dict[str, Any]:
+    """What the newest commit that says so tells of the rows of a table: hour, run, strategy, query, inputs.
+
+    Empty where there is none. Upkeep commits after it, which say nothing.
+    """
+    for limit in (8, None):  # a long log is read only if it must be
+        for commit in delta.history(limit) if delta is not None else ():
+            if told := json.loads(commit.get("userMetadata") or "{}"):
+                return dict(told)
+    return {}
 
 
 def _hour_in(delta: "DeltaTable") -> str | None:
@@ -150,18 +168,6 @@ class Lake:
         delta = self.open(self.path(table))
         history = delta.history(1) if delta is not None else []
         return dict(history[0]) if history else {}
-
-    def origin(self, path: str) -> dict[str, Any]:
-        """What the newest commit that says so tells of the rows of a table: hour, run, strategy, query, inputs.
-
-        Empty where there is none. Upkeep commits after it, which say nothing.
-        """
-        delta = self.open(path)
-        for limit in (8, None):  # a long log is read only if it must be
-            for commit in delta.history(limit) if delta is not None else ():
-                if told := json.loads(commit.get("userMetadata") or "{}"):
-                    return dict(told)
-        return {}
 
     def same_rows(self, table: str, version: int | None, newest: int) -> bool:
         """Whether every commit after ``version`` up to the ``newest`` only moved rows or removed old files."""

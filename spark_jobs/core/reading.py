@@ -6,7 +6,7 @@ that somebody gave such features is read through Delta, and so is one of very ma
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -17,29 +17,44 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_jobs.core.lake import TableState
+
 MOST_FILES = 5_000
+ONE_TASK = 16 << 20  # bytes that one task reads: rows that are in one place need no exchange to be grouped or joined
 
 
 def read_table(
-    spark: "SparkSession", path: str, delta: "DeltaTable", column: str = "", values: Sequence[Any] = ()
+    spark: "SparkSession",
+    path: str,
+    state: "TableState",
+    column: str = "",
+    wanted: Callable[[Any, Any], bool] | None = None,
 ) -> "DataFrame":
-    """The rows of the table at ``path``, at exactly the version that was opened.
+    """The rows of the table at ``path``, at exactly the version of ``state``.
 
-    column, values: leave out files that have none of these values, which are sorted, as far as their statistics tell.
+    column, wanted: leave out files that are not wanted, going by the least and the largest value of ``column`` in them,
+    where their statistics tell.
     """
-    import pyarrow as pa
-
-    actions = pa.table(delta.get_add_actions(flatten=True))
-    if delta.protocol().min_reader_version > 1 or actions.num_rows > MOST_FILES:
-        return spark.read.format("delta").option("versionAsOf", delta.version()).load(path)
-    files = actions.to_pydict()
-    low, high = (files.get(f"{end}.{column}", [None] * actions.num_rows) for end in ("min", "max"))
-    paths = [
-        file
-        for file, least, most in zip(files["path"], low, high, strict=True)
-        if not values or least is None or most is None or _between(values, least, most)
+    if state.delta.protocol().min_reader_version > 1 or state.files > MOST_FILES:
+        return spark.read.format("delta").option("versionAsOf", state.version).load(path)
+    unknown = [None] * state.files
+    low, high = (state.told.get(f"{end}.{column}", unknown) for end in ("min", "max"))
+    files = [
+        (file, size)
+        for file, size, least, most in zip(state.told["path"], state.told["size_bytes"], low, high, strict=True)
+        if wanted is None or least is None or most is None or wanted(least, most)
     ]
-    return _parquet(spark, path, paths, schema_of(delta))
+    return _parquet(spark, path, [file for file, _ in files], sum(size for _, size in files), schema_of(state.delta))
+
+
+def having(values: Sequence[Any]) -> Callable[[Any, Any], bool]:
+    """Whether a file may have one of ``values``, which are sorted."""
+
+    def wanted(least: Any, most: Any) -> bool:
+        place = bisect_left(values, least)
+        return place < len(values) and bool(values[place] <= most)
+
+    return wanted
 
 
 def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", found: Changes) -> "DataFrame":
@@ -49,10 +64,10 @@ def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", found: C
 
     columns = schema_of(delta)
     told = StructType([*columns, StructField(CHANGE_TYPE, StringType())])
-    parts = [_parquet(spark, path, files, told)] if (files := found.files_of("cdc")) else []
+    parts = [_parquet(spark, path, files, found.bytes, told)] if (files := found.files_of("cdc")) else []
     for kind, change in (("add", "insert"), ("remove", "delete")):
         if files := found.files_of(kind):
-            parts.append(_parquet(spark, path, files, columns).withColumn(CHANGE_TYPE, F.lit(change)))
+            parts.append(_parquet(spark, path, files, found.bytes, columns).withColumn(CHANGE_TYPE, F.lit(change)))
     return reduce(lambda a, b: a.unionAll(b), parts)
 
 
@@ -74,13 +89,9 @@ def schema_of(delta: "DeltaTable") -> Any:
     return StructType.fromJson(json.loads(delta.schema().to_json()))
 
 
-def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any) -> "DataFrame":
+def _parquet(spark: "SparkSession", path: str, files: Iterable[str], size: int, schema: Any) -> "DataFrame":
     paths = [str(located(path, file)) for file in files]
     if not paths:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*paths)
-
-
-def _between(values: Sequence[Any], least: Any, most: Any) -> bool:
-    place = bisect_left(values, least)
-    return place < len(values) and values[place] <= most
+    rows = spark.read.schema(schema).parquet(*paths)
+    return rows.coalesce(1) if size <= ONE_TASK else rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.core.bronze import in_parallel
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.in_process import properties
-from spark_jobs.core.lake import Lake, TableState
+from spark_jobs.core.lake import Lake, TableState, state_of
 from spark_jobs.core.reading import read_table, schema_of
 from spark_jobs.core.session import TABLE_PROPERTIES, explained
 from spark_jobs.core.table import ByKey, Table
@@ -57,8 +57,8 @@ def refresh_full(
     with explained(f"{table.name} could not be computed"):
         rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
         former = lake.state(table.name)
-        if former and not laid_out and _columns(schema_of(lake.opened(lake.path(table.name)))) == _columns(rows.schema):
-            overwrite(lake, table, rows, former, commit)
+        if former and not laid_out and _columns(schema_of(former.delta)) == _columns(rows.schema):
+            state: TableState | None = overwrite(lake, table, rows, former, commit)
         else:
             if isinstance(table.incremental, ByKey):
                 files = files_by_key(max((state.rows for state in inputs.values()), default=0))
@@ -72,21 +72,23 @@ def refresh_full(
                 .option("userMetadata", commit)
                 .save(lake.path(table.name))
             )
-    state = lake.state(table.name)
+            state = lake.state(table.name)
     assert state is not None, f"{table.name} was just written"
     rows_in = sum(s.rows for s in inputs.values())
     return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), warning=warning)
 
 
-def overwrite(lake: Lake, table: Table, rows: "DataFrame", former: TableState, commit: str) -> None:
+def overwrite(lake: Lake, table: Table, rows: "DataFrame", former: TableState, commit: str) -> TableState:
     """Put ``rows`` in the place of all that the table had, in one commit; its columns stay as they are."""
     if former.rows <= SMALL_ROWS:
         from deltalake import write_deltalake
 
-        write_deltalake(lake.path(table.name), rows.toArrow(), mode="overwrite", commit_properties=properties(commit))
+        write_deltalake(former.delta, rows.toArrow(), mode="overwrite", commit_properties=properties(commit))
     else:
         target = rows.write.format("delta").mode("overwrite").option("userMetadata", commit)
         target.save(lake.path(table.name))
+        former.delta.update_incremental()
+    return state_of(former.delta)
 
 
 def _columns(schema: Any) -> list[tuple[str, Any]]:
@@ -116,10 +118,7 @@ def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
 
 def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState]) -> dict[str, Any]:
     """A frame for each input, at exactly the version of its state."""
-    return {
-        name: read_table(spark, lake.path(name), lake.opened(lake.path(name), state.version))
-        for name, state in inputs.items()
-    }
+    return {name: read_table(spark, lake.path(name), state) for name, state in inputs.items()}
 
 
 def told(table: Table, hour: str | None, run_id: str, strategy: str, inputs: Mapping[str, TableState]) -> str:

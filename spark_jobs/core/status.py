@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import events, ledger, releases
 from spark_jobs.core.hours import ONE_HOUR, hour_or_snapshot, parse_hour
-from spark_jobs.core.lake import Lake
+from spark_jobs.core.lake import Lake, origin_of
 from spark_jobs.core.lock import current_writer
 from spark_jobs.core.registry import registry
 from spark_jobs.core.settings import Settings
@@ -42,7 +42,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS) -> dict[st
         elif release and state and release.versions.get(table.name) == state.version:
             hour = release.hour  # it may be unchanged since an earlier one
         else:
-            hour = lake.origin(lake.path(table.name)).get("hour")
+            hour = origin_of(state.delta).get("hour") if state else None
         check, age = checks.get(table.name), _age(hour)
         tables.append(
             {

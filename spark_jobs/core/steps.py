@@ -17,7 +17,7 @@ from spark_jobs.core.errors import CheckFailed, MedallionError, UsageError
 from spark_jobs.core.events import Event, EventLog
 from spark_jobs.core.hours import hour_or_snapshot, parse_hour
 from spark_jobs.core.incremental import refresh_incremental
-from spark_jobs.core.lake import Lake
+from spark_jobs.core.lake import Lake, origin_of
 from spark_jobs.core.lock import WriterLock, writer_lock
 from spark_jobs.core.refresh import Written, refresh_full, side_by_side
 from spark_jobs.core.registry import Registry, registry
@@ -502,12 +502,12 @@ def _audited_versions(driver: Driver) -> dict[str, int]:
     """The current version of every table, each known to have been computed from those of its inputs."""
     versions: dict[str, int] = {}
     for table in driver.tables:  # in dependency order
-        version = driver.lake.version(table.name)
-        if version is None:
+        delta = driver.lake.open(driver.lake.path(table.name))
+        if delta is None:
             raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
-        versions[table.name] = version
+        versions[table.name] = delta.version()
         if isinstance(table, Table):
-            consumed = driver.lake.origin(driver.lake.path(table.name)).get("inputs", {})
+            consumed = origin_of(delta).get("inputs", {})
             for name in table.inputs:
                 if not driver.lake.same_rows(name, consumed.get(name), versions[name]):
                     raise MedallionError(

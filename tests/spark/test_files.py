@@ -9,7 +9,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs.core.changes import changes
-from spark_jobs.core.reading import changed_values, read_changes, read_table
+from spark_jobs.core.lake import state_of
+from spark_jobs.core.reading import changed_values, having, read_changes, read_table
 from spark_jobs.core.session import TABLE_PROPERTIES
 
 
@@ -46,7 +47,7 @@ def test_every_version_has_the_rows_that_delta_reads(spark: Any, path: str) -> N
     assert newest >= 6
     for version in range(newest + 1):
         wanted = spark.read.format("delta").option("versionAsOf", version).load(path)
-        assert counted(read_table(spark, path, DeltaTable(path, version=version))) == counted(wanted), version
+        assert counted(read_table(spark, path, state_of(DeltaTable(path, version=version)))) == counted(wanted), version
 
 
 def test_every_commit_has_the_changes_that_delta_tells(spark: Any, path: str) -> None:
@@ -66,17 +67,17 @@ def test_every_commit_has_the_changes_that_delta_tells(spark: Any, path: str) ->
 
 def test_files_without_the_values_asked_for_are_left_alone(spark: Any, path: str) -> None:
     delta = DeltaTable(path, version=0)
-    few = read_table(spark, path, delta, "id", [30, 99])
+    few = read_table(spark, path, state_of(delta), "id", having([30, 99]))
     assert len(few.inputFiles()) == 2
     assert {30, 99} <= {row["id"] for row in few.collect()}
-    assert read_table(spark, path, delta, "id", [1000]).isEmpty()
+    assert read_table(spark, path, state_of(delta), "id", having([1000])).isEmpty()
 
 
 def test_a_column_that_came_later_is_null_in_the_files_of_before(spark: Any, tmp_path: Path) -> None:
     made = str(tmp_path / "table")
     write_deltalake(made, pa.table({"id": [1]}))
     write_deltalake(made, pa.table({"id": [2], "colour": ["red"]}), mode="append", schema_mode="merge")
-    rows = read_table(spark, made, DeltaTable(made)).collect()
+    rows = read_table(spark, made, state_of(DeltaTable(made))).collect()
     assert sorted((row["id"], row["colour"]) for row in rows) == [(1, None), (2, "red")]
 
 
@@ -85,5 +86,5 @@ def test_a_table_with_deletion_vectors_is_read_through_delta(spark: Any, tmp_pat
     options = {"delta.enableDeletionVectors": "true"}
     spark.range(0, 10, 1, 1).write.format("delta").options(**options).save(made)
     spark.sql(f"DELETE FROM delta.`{made}` WHERE id = 3")
-    rows = read_table(spark, made, DeltaTable(made)).collect()
+    rows = read_table(spark, made, state_of(DeltaTable(made))).collect()
     assert sorted(row["id"] for row in rows) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
