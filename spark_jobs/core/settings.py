@@ -58,8 +58,8 @@ class Settings:
             return text
 
         return cls(
-            lake=read("lake", _root("s3a"), cls.lake),
-            source=read("source", _root("s3"), cls.source),
+            lake=read("lake", _root("s3a"), os.path.abspath(cls.lake)),
+            source=read("source", _root("s3"), os.path.abspath(cls.source)),
             spark_master=read("spark_master", str, cls.spark_master),
             spark_connect=read("spark_connect", _connect, cls.spark_connect),
             driver_memory=read("driver_memory", str, cls.driver_memory),

@@ -1,5 +1,7 @@
 """Settings: from the environment, and clear when a value cannot be used."""
 
+from pathlib import Path
+
 import pytest
 
 from spark_jobs.core.errors import UsageError
@@ -7,7 +9,9 @@ from spark_jobs.core.settings import Settings
 
 
 def test_without_an_environment_the_defaults_hold() -> None:
-    assert Settings.from_environment({}) == Settings()
+    here = Path.cwd()
+    defaults = Settings(lake=f"{here}/lake", source=f"{here}/data/source")  # Great Expectations takes no relative path
+    assert Settings.from_environment({}) == defaults
 
 
 def test_each_variable_is_read() -> None:
