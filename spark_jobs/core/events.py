@@ -158,11 +158,14 @@ def append(path: str, events: Sequence[Event]) -> None:
     write_deltalake(path, table, mode="append", name="event_log")
 
 
-def read(lake: Lake, since: datetime | None = None, **equal: str | None) -> list[dict[str, Any]]:
+def read(
+    lake: Lake, since: datetime | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
+) -> list[dict[str, Any]]:
     """The event rows in order of time, with details as an object.
 
-    since: those that ended before are left out. equal: column = value filters, None for no filter. An empty list when
-    nothing has been written. A row that a crash let in twice is given once.
+    since: those that ended before are left out. columns: those that are wanted; event_id and event_timestamp come with
+    them. equal: column = value filters, None for no filter. An empty list when nothing has been written. A row that a
+    crash let in twice is given once.
     """
     delta = lake.open(lake.ops("event_log"))
     if delta is None:
@@ -175,17 +178,19 @@ def read(lake: Lake, since: datetime | None = None, **equal: str | None) -> list
         if value is not None:
             test = pc.field(name) == value
             condition = test if condition is None else condition & test
-    found = data.to_table(filter=condition).sort_by("event_timestamp").to_pylist()
+    wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
+    found = data.to_table(wanted, filter=condition).sort_by("event_timestamp").to_pylist()
     rows: list[dict[str, Any]] = [*{row["event_id"]: row for row in found}.values()]
-    for row in rows:
-        row["details"] = json.loads(row["details"] or "{}")
+    if "details" in wanted:
+        for row in rows:
+            row["details"] = json.loads(row["details"] or "{}")
     return rows
 
 
 def read_if_whole(lake: Lake, since: datetime | None = None, **equal: str | None) -> list[dict[str, Any]] | None:
     """As read; None where the event log is damaged, which must not stop a refresh."""
     try:
-        return read(lake, since, **equal)
+        return read(lake, since, tuple(COLUMNS), **equal)
     except Exception as error:  # whatever is wrong with it
         print(f"medallion: the event log cannot be read: {error}", file=sys.stderr)
         return None

@@ -64,12 +64,17 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence
     return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
 
 
-def figure(height: float) -> "tuple[Figure, Axes]":
-    """An empty plot, as wide as a page; height in inches."""
+def figure(height: float, names: Sequence[str] = (), above: float = 0.15, below: float = 0.55) -> "tuple[Figure, Axes]":
+    """An empty plot, as wide as a page; height, and what is left free above and below, in inches.
+
+    names: what is written beside the vertical axis. The space for it is reckoned here: matplotlib's own layouts draw
+    everything twice to find out.
+    """
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(10.5, height), layout="constrained")
-    axes = made.add_subplot()
+    width, beside = 10.5, 0.25 + 0.07 * max(map(len, names), default=6)
+    made = Figure(figsize=(width, height))
+    axes = made.add_axes((beside / width, below / height, 1 - (beside + 0.15) / width, 1 - (above + below) / height))
     axes.spines[["top", "right"]].set_visible(False)
     return made, axes
 

@@ -20,6 +20,7 @@ STEPS = {  # what is stacked, in the order of a run, and its colour
     "check": "#1a7f4b",
     "publish": "#7c66c1",
 }
+COLUMNS = ("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "seconds", "rows_out")
 COLOURS = {"full": "#2f6fde", "incremental": "#1a7f4b"}
 Row = Mapping[str, Any]
 
@@ -29,7 +30,7 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
     title = "Timings"
     rows = [
         row
-        for row in events.read(lake)
+        for row in events.read(lake, columns=COLUMNS)
         if row["hour"] and row["status"] != "failed" and since <= row["hour"] <= (until or "9")
     ]
     own = _strategies(rows)
@@ -58,14 +59,14 @@ def run_page(lake: Lake, run_id: str) -> str:
     if not rows:
         return page(title, empty("The event log has nothing of this run: its first step has not ended yet."))
     begin = rows[0]["started_at"]
-    made, axes = figure(0.8 + 0.24 * len(rows))
+    names = [_name(row) for row in rows]
+    made, axes = figure(0.8 + 0.24 * len(rows), names)
     for place, row in enumerate(rows):
         whole = row["table_name"] is None
         start = (row["started_at"] - begin).total_seconds()
         colour = STATUS_COLOURS.get(row["status"], "#60646c")
         axes.barh(place, row["seconds"], left=start, color=colour, alpha=1.0 if whole else 0.5, height=0.7)
         axes.text(start + row["seconds"], place, f" {row['seconds']:.1f} s", va="center", fontsize="small")
-    names = [_name(row) for row in rows]
     axes.set_yticks(range(len(rows)), names, fontsize="small")
     axes.invert_yaxis()
     axes.set_xlabel("seconds since the run began")
@@ -117,7 +118,7 @@ def _by_hour(rows: Sequence[Row]) -> str:
             taken = hours.setdefault(row["hour"], {})
             taken[step] = taken.get(step, 0.0) + row["seconds"]
     names = sorted(hours)[-SHOWN:]
-    made, axes = figure(3.4)
+    made, axes = figure(3.4, above=0.4, below=0.75)
     floor = [0.0] * len(names)
     for step, colour in STEPS.items():
         heights = [hours[name].get(step, 0.0) for name in names]
@@ -139,7 +140,7 @@ def _by_table(rows: Sequence[Row]) -> str:
             taken.setdefault(row["table_name"], {}).setdefault(row["strategy"], []).append(row["seconds"])
     names = sorted(taken, key=lambda name: -max(median(s) for s in taken[name].values()))
     used = [name for name in COLOURS if any(name in by for by in taken.values())]
-    made, axes = figure(0.9 + 0.2 * len(names) * max(1, len(used)))
+    made, axes = figure(0.9 + 0.2 * len(names) * max(1, len(used)), names)
     for number, strategy in enumerate(used):
         places = [place + 0.8 * number / len(used) for place in range(len(names))]
         widths = [median(taken[name].get(strategy, [0.0])) for name in names]
