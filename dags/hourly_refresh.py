@@ -1,7 +1,7 @@
 """One hour of change data from the source to a published release: Bronze, Silver and Gold, each checked.
 
-**Trigger** it for one hour, or without an hour for the next in line. **Backfill** a range with *reprocess behavior* set
-to *failed*: hours are applied in order, one at a time, and an hour that is published already is skipped.
+**Trigger** it for one hour, or without an hour for the next in line. **Backfill** a range with *Missing and Errored
+Runs*: hours are applied in order, one at a time, and an hour that is published already is skipped.
 
 A red check stops the run before the next layer, and readers keep the release they had. Later runs wait until its
 failed task was cleared and went through, or the run was deleted. An hour that the source does not have ends as
@@ -30,7 +30,10 @@ with DAG(
             pattern=f"^{PATTERN}$",
             maxLength=13,
             title="Hour",
-            description="In UTC, as YYYY-MM-DDTHH, such as 2025-11-30T00. Empty: the next hour not yet applied.",
+            description=(
+                "In UTC, as YYYY-MM-DDTHH, such as 2025-11-30T00. Empty: the next hour not yet applied."
+                " In a backfill each run has an hour of its own, whatever stands here."
+            ),
         ),
         "strategy": Param(
             "full",

@@ -66,6 +66,20 @@ def log_in(page: Page, airflow: LocalAirflow) -> None:
     page.wait_for_url(f"{airflow.url}/")
 
 
+def fill_in_backfill(page: Page, airflow: LocalAirflow, first: str, last: str) -> None:
+    """Open the DAG's backfill dialog and fill it in for the hours from ``first`` to ``last``; nothing starts yet."""
+    page.goto(f"{airflow.url}/dags/{DAG_ID}")
+    page.get_by_label("Trigger Dag").first.click()
+    page.get_by_text("Backfill", exact=True).first.click()
+    for place, hour in enumerate((first, last)):
+        page.get_by_test_id("datetime-input").nth(place).click()
+        page.get_by_placeholder("YYYY/MM/DD").locator("visible=true").fill(hour[:10].replace("-", "/"))
+        page.get_by_placeholder("HH:mm").locator("visible=true").fill(f"{hour[11:]}:00")
+        page.get_by_text("Reprocess Behavior").click()  # beside the calendar, which closes it
+        page.get_by_placeholder("HH:mm").locator("visible=true").wait_for(state="hidden")
+    page.get_by_text("Missing and Errored Runs").click()
+
+
 @contextmanager
 def browser() -> Iterator[Page]:
     """A page in a Chromium without a window."""

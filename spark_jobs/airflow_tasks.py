@@ -157,8 +157,11 @@ def record_failure(context: Mapping[str, Any], *, step: str, layer: Layer | None
 
 
 def requested_hour(params: Mapping[str, Any], dag_run: Any) -> str | None:
-    """The hour of the form; else the hour of the schedule; None, for the next in line, when a person left it open."""
-    if params["hour"]:
+    """The hour of the form; else the hour of the schedule; None, for the next in line, when a person left it open.
+
+    In a backfill the form is one for all its runs, and each has an hour of its own.
+    """
+    if params["hour"] and dag_run.run_type != "backfill":
         return str(params["hour"])
     if dag_run.run_type == "manual" or dag_run.data_interval_start is None:
         return None

@@ -108,10 +108,12 @@ def test_a_manual_run_without_an_hour_takes_the_next_in_line(step_ends) -> None:
         (None, "manual", "2025-11-30T04", None),
         (None, "manual", None, None),
         ("2025-12-01T09", "manual", None, "2025-12-01T09"),
-        ("2025-12-01T09", "backfill", "2025-11-30T04", "2025-12-01T09"),
+        ("2025-12-01T09", "backfill", "2025-11-30T04", "2025-11-30T04"),
     ],
 )
-def test_the_form_decides_then_the_schedule(in_form, run_type, interval_start, hour) -> None:
+def test_the_form_decides_then_the_schedule_but_a_backfill_has_its_own_hours(
+    in_form, run_type, interval_start, hour
+) -> None:
     assert requested_hour(PARAMS | {"hour": in_form}, dag_run(run_type, interval_start)) == hour
 
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from scripts.local_airflow import DAG_ID, LocalAirflow, Process
-from scripts.screenshots import CHROMIUM, browser, log_in
+from scripts.screenshots import CHROMIUM, browser, fill_in_backfill, log_in
 from spark_jobs.core import events, releases
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
@@ -182,32 +182,59 @@ def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: Local
     assert {lake.applied_hour(feed.name) for feed in registry().feeds} == {H1}
 
 
-def backfill(airflow: LocalAirflow, first: str, last: str, *more: str) -> subprocess.CompletedProcess[str]:
-    dates = ("--from-date", f"{first}:00:00Z", "--to-date", f"{last}:00:00Z", "--reprocess-behavior", "failed")
+def backfill(
+    airflow: LocalAirflow, first: str, last: str, reprocess: str, *more: str
+) -> subprocess.CompletedProcess[str]:
+    dates = ("--from-date", f"{first}:00:00Z", "--to-date", f"{last}:00:00Z", "--reprocess-behavior", reprocess)
     command = [sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", DAG_ID, *dates, *more]
     return subprocess.run(command, env=airflow.environment, capture_output=True, text=True)
 
 
-def test_a_backfill_takes_its_hours_in_order_and_passes_over_those_published(airflow: LocalAirflow, lake: Lake) -> None:
-    made = backfill(airflow, H0, H3, "--dag-run-conf", '{"strategy": "incremental"}')
-    assert made.returncode == 0, made.stderr
+def hours_of_backfill(airflow: LocalAirflow, number: int) -> list[tuple[str, str, set[str]]]:
+    """Once the backfill has ended by itself: its hours in the order of their starts, and how run and tasks ended."""
 
-    def ended() -> Any:
-        (one,) = airflow.api.call("GET", f"backfills?dag_id={DAG_ID}")["backfills"]
-        return one["completed_at"]
+    def all_ended() -> bool:
+        made = airflow.api.call("GET", f"backfills?dag_id={DAG_ID}")["backfills"]
+        return len(made) == number and all(one["completed_at"] for one in made)
 
-    eventually(ended)
+    eventually(all_ended)
+    runs = airflow.api.call("GET", f"dags/{DAG_ID}/dagRuns?run_type=backfill&order_by=start_date")["dag_runs"]
+    tasks = [set(states(airflow, f"dags/{DAG_ID}/dagRuns/{run['dag_run_id']}").values()) for run in runs]
+    return [(run["logical_date"][:13], run["state"], ended) for run, ended in zip(runs, tasks, strict=True)]
+
+
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}: apt-get install chromium")
+def test_a_backfill_from_the_dialog_takes_its_hours_in_order_and_passes_over_those_published(
+    airflow: LocalAirflow, lake: Lake
+) -> None:
+    with browser() as page:
+        log_in(page, airflow)
+        fill_in_backfill(page, airflow, H1, H3)
+        page.get_by_text("3 runs will be triggered").wait_for()
+        page.locator("#element_strategy").click()
+        page.get_by_role("option", name="incremental").click()
+        page.get_by_role("button", name="Run Backfill").click()
+        page.get_by_text("Backfill in progress").first.wait_for(timeout=60_000)
+    assert hours_of_backfill(airflow, 1) == [
+        (H1, "success", {"skipped"}),
+        (H2, "success", {"success"}),
+        (H3, "success", {"success"}),
+    ]
     assert [release.hour for release in releases.published(lake)] == [None, H0, H1, H2, H3]
-    runs = airflow.api.call("GET", f"dags/{DAG_ID}/dagRuns?run_type=backfill&order_by=logical_date")["dag_runs"]
-    assert [run["state"] for run in runs] == ["success"] * 4
-    ended_as = [set(states(airflow, f"dags/{DAG_ID}/dagRuns/{run['dag_run_id']}").values()) for run in runs]
-    assert ended_as == [{"skipped"}, {"skipped"}, {"success"}, {"success"}]
     refreshed = [row for row in events.read(lake, event_type="refresh", hour=H3) if row["table_name"] is None]
     assert {row["strategy"] for row in refreshed} == {"incremental"}
 
 
+def test_a_backfill_that_goes_over_published_hours_again_changes_no_row(airflow: LocalAirflow, lake: Lake) -> None:
+    before = releases.published(lake), {table: lake.version(table) for table in registry().tables}
+    made = backfill(airflow, H1, H3, "completed")
+    assert made.returncode == 0, made.stderr
+    assert hours_of_backfill(airflow, 2) == [(hour, "success", {"skipped"}) for hour in (H1, H2, H3)]
+    assert (releases.published(lake), {table: lake.version(table) for table in registry().tables}) == before
+
+
 def test_a_backfill_cannot_run_backwards(airflow: LocalAirflow) -> None:
-    refused = backfill(airflow, H0, H3, "--run-backwards")
+    refused = backfill(airflow, H0, H3, "failed", "--run-backwards")
     assert refused.returncode != 0
     assert "depends_on_past" in refused.stdout + refused.stderr, "it says why"
 
