@@ -5,18 +5,25 @@ Drives the system's own Chromium; set CHROMIUM when it is not /usr/bin/chromium.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from scripts.local_airflow import DAG_ID, USER, LocalAirflow
+from spark_jobs.core import releases
 from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.settings import PROJECT
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.settings import PROJECT, Settings
 
 IMAGES = PROJECT / "docs" / "images"
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+WIDTH = 1440
+DAG = f"dags/{DAG_ID}"
+GRAPH = ("Show Graph (Press g)", "Collapse Details Panel", "Fit View")
 QUIET = [
     "--no-sandbox",
     "--disable-gpu",
@@ -26,35 +33,83 @@ QUIET = [
 ]
 
 
+Picture = tuple[str, str, int, Sequence[str]]  # name, page, height, what is pressed there
+
+
 def main() -> None:
     airflow = LocalAirflow.of_this_project()
-    runs = airflow.api.call("GET", f"dags/{DAG_ID}/dagRuns?state=success&order_by=-start_date")["dag_runs"]
-    done = [run["dag_run_id"] for run in runs if run["run_type"] == "manual"]
-    if not done:
+    lake = Lake(Settings.from_environment(airflow.environment).lake)
+    green, red = newest(airflow, "success", "publish"), newest(airflow, "failed", None)
+    if not green:
         raise MedallionError("no run has been through yet: make demo first")
-    dag, run = f"dags/{DAG_ID}", f"dags/{DAG_ID}/runs/{done[0]}"
     with browser() as page:
         log_in(page, airflow)
-        # Each picture: its name, its page, its height, and what is pressed there. Airflow remembers what was pressed.
-        for name, path, height, buttons in (
-            ("runs", f"{dag}/runs", 560, ("Show Grid (Press g)", "Expand all task groups")),
-            ("log", f"{run}/tasks/gold.refresh", 700, ()),
-            ("trigger", dag, 900, ("Trigger Dag",)),
-            ("lineage", dag, 900, ("Dag Docs",)),
-            ("run", run, 640, ("Show Graph (Press g)", "Collapse Details Panel", "Fit View")),
-            ("lakehouse", "plugin/medallion-status", 1150, ()),
-            ("reports", "plugin/medallion-reports", 420, ()),
-            ("timings", "plugin/medallion-timings", 1000, ()),
-            ("timeline", f"{run}/plugin/medallion-run", 900, ()),
-            ("report", f"{run}/tasks/silver.check/plugin/medallion-report", 800, ()),
-        ):
-            page.set_viewport_size({"width": 1440, "height": height})
-            page.goto(f"{airflow.url}/{path}")
-            for label in buttons:
-                page.get_by_label(label).first.click()
-            page.wait_for_timeout(3000)  # what is drawn is still moving
-            page.screenshot(path=IMAGES / f"{name}.png")
-            print(f"screenshots: docs/images/{name}.png")
+        for picture in [*of_a_lake_that_works(*green), *(of_a_red_run(*red) if red else ())]:
+            take(page, airflow, *picture)
+        if lake.benchmark.is_file():
+            take(page, airflow, "benchmark", "plugin/medallion-benchmark", 1000, ())
+        page.set_viewport_size({"width": WIDTH, "height": 1250})
+        hours = [release.hour for release in releases.published(lake) if release.hour]
+        fill_in_backfill(page, airflow, hours[0], hours[-1])
+        keep(page, "backfill")
+    if not red:
+        print("screenshots: no run has failed, so the pictures of a red one stay as they are")
+
+
+def newest(airflow: LocalAirflow, state: str, task: str | None) -> tuple[str, str] | None:
+    """The newest run in ``state`` and its task in the same state: ``task``, or the check at which it ended."""
+    dag = f"dags/{DAG_ID}/dagRuns"
+    for run in airflow.api.call("GET", f"{dag}?state={state}&order_by=-start_date")["dag_runs"]:
+        tasks = airflow.api.call("GET", f"{dag}/{run['dag_run_id']}/taskInstances?state={state}")["task_instances"]
+        for name in (found["task_id"] for found in tasks):
+            if name == task or (task is None and name.endswith(".check")):
+                return run["dag_run_id"], name
+    return None
+
+
+def of_a_lake_that_works(run_id: str, _: str) -> list[Picture]:
+    """The pictures of a run that was published, and of what surrounds it. Airflow remembers what was pressed."""
+    run = f"{DAG}/runs/{run_id}"
+    return [
+        ("runs", f"{DAG}/runs", 560, ("Show Grid (Press g)", "Expand all task groups")),
+        ("log", f"{run}/tasks/gold.refresh", 700, ()),
+        ("trigger", DAG, 900, ("Trigger Dag",)),
+        ("lineage", DAG, 900, ("Dag Docs",)),
+        ("run", run, 640, GRAPH),
+        ("lakehouse", "plugin/medallion-status", 1250, ()),
+        ("reports", "plugin/medallion-reports", 560, ()),
+        ("timings", "plugin/medallion-timings", 1300, ()),
+        ("timeline", f"{run}/plugin/medallion-run", 900, ()),
+        ("report", f"{run}/tasks/silver.check/plugin/medallion-report", 800, ()),
+    ]
+
+
+def of_a_red_run(run_id: str, check: str) -> list[Picture]:
+    """The pictures of a run that ended at a gate, and why."""
+    run = f"{DAG}/runs/{run_id}"
+    return [
+        ("red-run", run, 640, GRAPH),
+        ("red-report", f"{run}/tasks/{check}/plugin/medallion-report", 800, ()),
+    ]
+
+
+def take(page: Page, airflow: LocalAirflow, name: str, path: str, height: int, buttons: Sequence[str]) -> None:
+    """Keep a picture of a page of Airflow's, once all of it is there."""
+    page.set_viewport_size({"width": WIDTH, "height": height})
+    page.goto(f"{airflow.url}/{path}")
+    for label in buttons:
+        page.get_by_label(label).first.click()
+    if "plugin/" in path:
+        page.frame_locator("iframe").locator("h1").wait_for(timeout=60_000)
+    keep(page, name)
+
+
+def keep(page: Page, name: str) -> None:
+    """Write what ``page`` shows, in 256 colours: a third of the bytes."""
+    page.wait_for_timeout(3000)  # what is drawn is still moving
+    with Image.open(BytesIO(page.screenshot())) as picture:
+        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
+    print(f"screenshots: docs/images/{name}.png")
 
 
 def log_in(page: Page, airflow: LocalAirflow) -> None:

@@ -50,7 +50,10 @@ def reports() -> HTMLResponse:
 @app.get("/reports/file/{name:path}")
 def file(name: str) -> FileResponse:
     """A file of the report folder, and of no other."""
-    found = report_file(_lake(), name)
+    try:
+        found = report_file(_lake(), name)
+    except (OSError, ValueError):  # no file can have such a name
+        found = None
     if found is None:
         raise HTTPException(404, "no such report")
     return FileResponse(found, headers=DATA_DOCS if name.startswith("gx/") else OURS)

@@ -82,7 +82,10 @@ def needed_conf(settings: Settings, master: str) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.memory": settings.driver_memory,
         # In UTC alone does Delta keep its state between commits; any other zone rebuilds it each time.
-        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
+        "spark.driver.extraJavaOptions": (
+            "-Duser.timezone=UTC"
+            f" -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()} -Dmedallion.log={settings.spark_log}"
+        ),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

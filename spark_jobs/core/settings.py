@@ -19,6 +19,7 @@ class Settings:
 
     lake: a path or ``s3a://`` URI. source: a path or ``s3://`` URI. max_bad_lines: the share of a file's lines
     that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer.
+    spark_log: what Spark tells in the log, ``error``, ``warn``, ``info`` or ``debug``.
     spark_connect: where a warm Spark listens, ``sc://localhost:15002``; None to start one per process.
     s3_timeout: seconds without a byte after which a connection is given up and tried again. Each field is the
     environment variable ``MEDALLION_<FIELD>``.
@@ -28,6 +29,7 @@ class Settings:
     source: str = "data/source"
     spark_master: str = "local[*]"
     spark_connect: str | None = None
+    spark_log: str = "warn"
     driver_memory: str = "4g"
     jars: str = str(PROJECT / ".jars")
     s3_endpoint: str | None = None
@@ -62,6 +64,7 @@ class Settings:
             source=read("source", _root("s3"), os.path.abspath(cls.source)),
             spark_master=read("spark_master", str, cls.spark_master),
             spark_connect=read("spark_connect", _connect, cls.spark_connect),
+            spark_log=read("spark_log", _level, cls.spark_log),
             driver_memory=read("driver_memory", str, cls.driver_memory),
             jars=read("jars", str, cls.jars),
             s3_endpoint=read("s3_endpoint", optional, cls.s3_endpoint),
@@ -91,6 +94,12 @@ def _connect(text: str) -> str:
     if not re.fullmatch(r"sc://localhost:[1-9]\d{0,4}", text):
         raise ValueError("give sc://localhost: and a port, such as sc://localhost:15002")
     return text
+
+
+def _level(text: str) -> str:
+    if text.lower() not in {"error", "warn", "info", "debug"}:
+        raise ValueError("give error, warn, info or debug")
+    return text.lower()
 
 
 def _flag(text: str) -> bool:

@@ -79,14 +79,17 @@ def _failures(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return found
 
 
-def _problems(release: releases.Release | None, tables: Iterable[Mapping[str, Any]], stale_hours: float) -> list[str]:
+def _problems(release: releases.Release | None, tables: Sequence[Mapping[str, Any]], stale_hours: float) -> list[str]:
     problems = [] if release else ["nothing is published: run medallion load"]
+    stale: dict[str, list[Mapping[str, Any]]] = {}
     for row in tables:
         if row["stale"]:
-            problems.append(
-                f"{row['table']} is stale: its last hour, {row['hour']}, ended {row['age_hours']:,.1f} hours ago,"
-                f" more than {stale_hours:g}"
-            )
+            stale.setdefault(row["hour"], []).append(row)
+    for hour, rows in stale.items():  # as a rule all tables, for one reason
+        who = f"{rows[0]['table']} is" if len(rows) == 1 else f"{len(rows)} tables are"
+        age = f"{rows[0]['age_hours']:,.1f} hours ago, more than {stale_hours:g}"
+        problems.append(f"{who} stale: the last hour, {hour}, ended {age}")
+    for row in tables:
         if row["check"] == "failed":
             problems.append(f"{row['table']} failed its last check")
         elif row["failures"]:

@@ -38,6 +38,7 @@ def status_page(found: Mapping[str, Any], tables: Registry) -> str:
         )
         for row in found["tables"]
     ]
+    legend = ", ".join(status(word) for word in ("succeeded", "warned", "failed", "not checked"))
     names = ("table", "rows", "version", "published", "last hour", "age", "last check", "failures in a row")
     return page(
         title,
@@ -45,7 +46,7 @@ def status_page(found: Mapping[str, Any], tables: Registry) -> str:
         f"<ul>{problems}</ul>" if problems else '<p class="succeeded">Nothing is stale, nothing is red.</p>',
         table(names, rows, numbers=(1, 2, 3, 5, 7)),
         "<h2>Lineage</h2>",
-        '<p class="soft">A box has the colour of its last check; a dashed one is stale.</p>',
+        f'<p class="soft">A box has the colour of its last check, {legend}; a dashed one is stale.</p>',
         lineage(found, tables),
     )
 
@@ -53,7 +54,8 @@ def status_page(found: Mapping[str, Any], tables: Registry) -> str:
 def _age(row: Mapping[str, Any]) -> str:
     if row["age_hours"] is None:
         return ""
-    told = f"{row['age_hours']:,.0f} h"
+    age = row["age_hours"]
+    told = f"{age:,.0f} h" if age < 48 else f"{age / 24:,.0f} days"
     return f'<span class="failed">{told}</span>' if row["stale"] else told
 
 

@@ -3,12 +3,15 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import events
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.table import STRATEGIES
 from spark_jobs.ui.shell import STATUS_COLOURS, empty, figure, page, status, svg, table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SHOWN = 72  # hours on a plot, the newest
 STEPS = {  # what is stacked, in the order of a run, and its colour
@@ -42,6 +45,7 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
         title,
         form,
         "<h2>Seconds of an hour, by step</h2>",
+        '<p class="soft">Of the run that published the hour, the last one if several did.</p>',
         _by_hour(rows),
         "<h2>Seconds of a table, by strategy</h2>",
         '<p class="soft">Medians. Tables are refreshed side by side, so they add up to more than the hour.</p>',
@@ -112,9 +116,10 @@ def _step(row: Row) -> str:
 
 
 def _by_hour(rows: Sequence[Row]) -> str:
+    published = {row["hour"]: row["run_id"] for row in rows if row["event_type"] == "publish"}  # the last run of each
     hours: dict[str, dict[str, float]] = {}
     for row in rows:
-        if row["table_name"] is None and (step := _step(row)) in STEPS:
+        if row["table_name"] is None and published.get(row["hour"]) == row["run_id"] and (step := _step(row)) in STEPS:
             taken = hours.setdefault(row["hour"], {})
             taken[step] = taken.get(step, 0.0) + row["seconds"]
     names = sorted(hours)[-SHOWN:]
@@ -129,8 +134,13 @@ def _by_hour(rows: Sequence[Row]) -> str:
     every = max(1, len(names) // 12)
     axes.set_xticks(range(0, len(names), every), [name[5:] for name in names[::every]], rotation=30, ha="right")
     axes.set_ylabel("seconds")
-    axes.legend(ncols=len(STEPS), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
+    _legend(axes)
     return svg(made)
+
+
+def _legend(axes: "Axes") -> None:
+    """Above the plot, where it hides nothing."""
+    axes.legend(ncols=len(STEPS), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
 
 
 def _by_table(rows: Sequence[Row]) -> str:
@@ -160,7 +170,7 @@ def _by_change(rows: Sequence[Row], own: Mapping[str, str]) -> str:
             changed[row["run_id"]] = changed.get(row["run_id"], 0) + (row["rows_out"] or 0)
         if row["table_name"] is None and row["event_type"] == "refresh":
             seconds[row["run_id"]] = seconds.get(row["run_id"], 0.0) + row["seconds"]
-    made, axes = figure(3.2)
+    made, axes = figure(3.4, above=0.4)
     for strategy, colour in COLOURS.items():
         runs = [run for run in seconds if own.get(run) == strategy and run in changed]
         if runs:
@@ -168,5 +178,5 @@ def _by_change(rows: Sequence[Row], own: Mapping[str, str]) -> str:
     axes.set_xlabel("rows changed")
     axes.set_ylabel("seconds")
     axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
+    _legend(axes)
     return svg(made)

@@ -70,8 +70,19 @@ def test_only_reports_are_served(client: TestClient, tmp_path: Path) -> None:
     (tmp_path / "lake" / "secret").write_text("secret")
     assert client.get("/reports/file/index.html").text == "index"
     assert "sandbox" in client.get("/reports/file/gx/site/index.html").headers["content-security-policy"]
-    for name in ("%2e%2e/%2e%2e/secret", "..%2f..%2fsecret", "/etc/passwd", "nothing"):
-        assert client.get(f"/reports/file/{name}").status_code == 404
+    (folder / "link.html").symlink_to(tmp_path / "lake" / "secret")
+    (folder / "elsewhere").symlink_to("/etc")
+    beside = folder.with_name("validation-evil")
+    beside.mkdir()
+    (beside / "x.html").write_text("secret")
+    climbing = (
+        "%2e%2e/%2e%2e/secret",
+        "..%2f..%2fsecret",
+        "%252e%252e/%252e%252e/secret",
+        "%2e%2e/validation-evil/x.html",
+    )
+    for name in (*climbing, "/etc/passwd", "link.html", "elsewhere/passwd", "nothing", "gx", "%00", "a" * 300):
+        assert client.get(f"/reports/file/{name}").status_code == 404, name
 
 
 def test_the_report_of_a_check_task_is_shown_where_its_links_lead_on(client: TestClient, tmp_path: Path) -> None:

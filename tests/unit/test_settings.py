@@ -25,11 +25,13 @@ def test_each_variable_is_read() -> None:
             "MEDALLION_MAX_BAD_LINES": "0.5",
             "MEDALLION_LOCK_WAIT": "5",
             "MEDALLION_SPARK_CONNECT": "sc://localhost:15002",
+            "MEDALLION_SPARK_LOG": "INFO",
         }
     )
     assert (found.lake, found.source) == ("/data/lake", "s3://bucket/prefix")
     assert (found.spark_master, found.s3_endpoint) == ("local[2]", "http://localhost:9000")
     assert found.spark_connect == "sc://localhost:15002"
+    assert found.spark_log == "info"
     assert (found.s3_anonymous, found.max_bad_lines, found.lock_wait) == (True, 0.5, 5)
 
 
@@ -38,6 +40,7 @@ def test_each_variable_is_read() -> None:
     [
         ("MEDALLION_SOURCE", "ftp://x/y"),
         ("MEDALLION_LAKE", "s3://x/y"),
+        ("MEDALLION_SPARK_LOG", "everything"),
         ("MEDALLION_LAKE", "/lake [1]"),
         ("MEDALLION_LAKE", "/{lake}"),
         ("MEDALLION_SOURCE", "/a%20source"),
