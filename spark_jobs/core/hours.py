@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from spark_jobs.core.errors import UsageError
 
-PATTERN = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}"
+PATTERN = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3])"
 ONE_HOUR = timedelta(hours=1)
 _FORMAT = "%Y-%m-%dT%H"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
