@@ -132,6 +132,7 @@ def _by_hour(rows: Sequence[Row]) -> str:
         axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=step)  # one shape: a bar each is slow
         floor = top
     every = max(1, len(names) // 12)
+    axes.set_xlim(-0.7, max(len(names), 12) - 0.3)  # a few hours do not fill the page
     axes.set_xticks(range(0, len(names), every), [name[5:] for name in names[::every]], rotation=30, ha="right")
     axes.set_ylabel("seconds")
     _legend(axes)
@@ -177,6 +178,7 @@ def _by_change(rows: Sequence[Row], own: Mapping[str, str]) -> str:
             axes.scatter([changed[run] for run in runs], [seconds[run] for run in runs], color=colour, label=strategy)
     axes.set_xlabel("rows changed")
     axes.set_ylabel("seconds")
-    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, 1.08 * max(1, *changed.values()))
+    axes.set_ylim(0, 1.08 * max(1.0, *seconds.values()))
     _legend(axes)
     return svg(made)
