@@ -16,6 +16,7 @@ from playwright.sync_api import Page, sync_playwright
 from scripts.local_airflow import DAG_ID, USER, LocalAirflow
 from spark_jobs.core import releases
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.hours import ONE_HOUR, format_hour, parse_hour
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.settings import PROJECT, Settings
 
@@ -40,17 +41,16 @@ def main() -> None:
     airflow = LocalAirflow.of_this_project()
     lake = Lake(Settings.from_environment(airflow.environment).lake)
     green, red = newest(airflow, "success", "publish"), newest(airflow, "failed", None)
-    if not green:
+    last = releases.find(lake, None).hour
+    if not (green and last):
         raise MedallionError("no run has been through yet: make demo first")
     with browser() as page:
         log_in(page, airflow)
-        for picture in [*of_a_lake_that_works(*green), *(of_a_red_run(*red) if red else ())]:
+        for picture in pictures(green[0], red, lake.benchmark.is_file()):
             take(page, airflow, *picture)
-        if lake.benchmark.is_file():
-            take(page, airflow, "benchmark", "plugin/medallion-benchmark", 1000, ())
         page.set_viewport_size({"width": WIDTH, "height": 1250})
-        hours = [release.hour for release in releases.published(lake) if release.hour]
-        fill_in_backfill(page, airflow, hours[0], hours[-1])
+        following = [format_hour(parse_hour(last) + number * ONE_HOUR) for number in (1, 3)]
+        fill_in_backfill(page, airflow, *following)
         keep(page, "backfill")
     if not red:
         print("screenshots: no run has failed, so the pictures of a red one stay as they are")
@@ -67,30 +67,25 @@ def newest(airflow: LocalAirflow, state: str, task: str | None) -> tuple[str, st
     return None
 
 
-def of_a_lake_that_works(run_id: str, _: str) -> list[Picture]:
-    """The pictures of a run that was published, and of what surrounds it. Airflow remembers what was pressed."""
-    run = f"{DAG}/runs/{run_id}"
-    return [
-        ("runs", f"{DAG}/runs", 560, ("Show Grid (Press g)", "Expand all task groups")),
-        ("log", f"{run}/tasks/gold.refresh", 700, ()),
-        ("trigger", DAG, 900, ("Trigger Dag",)),
-        ("lineage", DAG, 900, ("Dag Docs",)),
-        ("run", run, 640, GRAPH),
-        ("lakehouse", "plugin/medallion-status", 1250, ()),
-        ("reports", "plugin/medallion-reports", 560, ()),
-        ("timings", "plugin/medallion-timings", 1300, ()),
-        ("timeline", f"{run}/plugin/medallion-run", 900, ()),
-        ("report", f"{run}/tasks/silver.check/plugin/medallion-report", 800, ()),
-    ]
-
-
-def of_a_red_run(run_id: str, check: str) -> list[Picture]:
-    """The pictures of a run that ended at a gate, and why."""
-    run = f"{DAG}/runs/{run_id}"
-    return [
-        ("red-run", run, 640, GRAPH),
-        ("red-report", f"{run}/tasks/{check}/plugin/medallion-report", 800, ()),
-    ]
+def pictures(green: str, red: tuple[str, str] | None, benchmark: bool) -> Iterator[Picture]:
+    """What is taken, of a run that was published and of one that ended at a check, in this order: Airflow remembers
+    what was pressed, and the grid leaves more room beside it than the graph."""
+    run = f"{DAG}/runs/{green}"
+    yield "runs", f"{DAG}/runs", 560, ("Show Grid (Press g)", "Expand all task groups")
+    yield "log", f"{run}/tasks/gold.refresh", 700, ()
+    yield "timeline", f"{run}/plugin/medallion-run", 1100, ()
+    yield "report", f"{run}/tasks/silver.check/plugin/medallion-report", 900, ()
+    if red:
+        yield "red-report", f"{DAG}/runs/{red[0]}/tasks/{red[1]}/plugin/medallion-report", 900, ()
+    yield "trigger", DAG, 900, ("Trigger Dag",)
+    yield "lakehouse", "plugin/medallion-status", 1250, ()
+    yield "reports", "plugin/medallion-reports", 560, ()
+    yield "timings", "plugin/medallion-timings", 1500, ()
+    if benchmark:
+        yield "benchmark", "plugin/medallion-benchmark", 1000, ()
+    yield "run", run, 640, GRAPH
+    if red:
+        yield "red-run", f"{DAG}/runs/{red[0]}", 640, GRAPH
 
 
 def take(page: Page, airflow: LocalAirflow, name: str, path: str, height: int, buttons: Sequence[str]) -> None:

@@ -68,6 +68,8 @@ def run_here(
 def _run(step: str, layer: Layer | None, hour: str | None, params: Any, dag_run: Any, ti: Any) -> "Outcome":
     from spark_jobs.core.steps import Run, run_step
 
+    # It tells of some two hundred of its own methods each time it is imported.
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
     with as_airflow_errors():
         settings = Settings.from_environment()
         if step == "apply":

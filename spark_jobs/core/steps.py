@@ -372,7 +372,10 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
                     done = bronze.applied_before(driver.lake, feed, decoded.get(feed.name))
                     one.details["note"] = _RECOVERED
                 _fill_applied(one, done)
-                return done
+            if done is not None:
+                changed = f"{done.lines:,} lines, {done.changed:,} rows changed"
+                driver.report(f"bronze  {feed.name}  {changed}  {one.seconds:.1f} s")
+            return done
 
         with bronze.in_parallel() as pool:
             results = [done for done in pool.map(work, feeds) if done is not None]

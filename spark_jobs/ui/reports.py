@@ -33,7 +33,7 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
     docs = f'<a href="{files}/gx/site/index.html">Data Docs</a>' if made else ""
     lead = (
         '<p class="soft">A check that is red stops its run before the next layer; not checked: the run did not get'
-        f" there. {f'Great Expectations has its own pages, which need the network: {docs}.' if docs else ''}</p>"
+        f" there. {f'Pages of Great Expectations, which need the network: {docs}.' if docs else ''}</p>"
     )
     more = "" if len(runs) <= SHOWN else f'<p class="soft">The last {SHOWN} of {len(runs):,} runs.</p>'
     return page(title, lead, table(("hour", "run", "started (UTC)", *LAYERS), rows), more)

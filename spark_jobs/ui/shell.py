@@ -30,7 +30,7 @@ th, td { border-bottom: 1px solid #e0e1e6; padding: .3rem 1rem .3rem 0; white-sp
 td.number, th.number { text-align: right; }
 form { background: #f7f8fa; border: 1px solid #e0e1e6; border-radius: 6px; margin: .75rem 0; padding: .6rem .9rem; }
 label { margin-right: 1rem; } input, select, button { font: inherit; }
-svg { height: auto; max-width: 100%; }
+svg { height: auto; max-width: 100%; min-width: 46rem; }
 .empty { background: #f7f8fa; border: 1px solid #e0e1e6; border-radius: 6px; margin: 1rem 0; padding: 1rem; }
 """ + "".join(f".{name.replace(' ', '-')} {{ color: {colour}; }}\n" for name, colour in STATUS_COLOURS.items())
 
@@ -87,4 +87,4 @@ def svg(made: "Figure") -> str:
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "medallion"}):
         made.savefig(text, format="svg", metadata={"Date": None})
     whole = text.getvalue()
-    return whole[whole.index("<svg") :]
+    return f'<div class="wide">{whole[whole.index("<svg") :]}</div>'

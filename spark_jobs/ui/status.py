@@ -86,6 +86,6 @@ def lineage(found: Mapping[str, Any], tables: Registry) -> str:
         )
     width, height = 40 + COLUMN * len(filled) - (COLUMN - WIDTH), 20 + ROW * max(filled)
     return (
-        f'<svg viewBox="0 0 {width} {height}" width="{width}" xmlns="http://www.w3.org/2000/svg"'
-        f' font-family="system-ui, sans-serif">{"".join(lines)}{"".join(boxes)}</svg>'
+        f'<div class="wide"><svg viewBox="0 0 {width} {height}" width="{width}" xmlns="http://www.w3.org/2000/svg"'
+        f' font-family="system-ui, sans-serif">{"".join(lines)}{"".join(boxes)}</svg></div>'
     )
