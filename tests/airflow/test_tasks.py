@@ -1,5 +1,6 @@
 """What a task does with what its step tells it."""
 
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -92,6 +93,12 @@ def test_the_step_is_told_run_and_attempt(step_ends) -> None:
     asked = step_ends("succeeded")
     run("land")
     assert (asked[0].run_id, asked[0].attempt, asked[0].strategy) == ("a_run", 2, "full")
+
+
+def test_great_expectations_tells_the_log_of_a_task_nothing_of_its_own_methods(step_ends) -> None:
+    step_ends("succeeded")
+    run("check", "2025-11-30T04")
+    assert not logging.getLogger("great_expectations._docs_decorators").isEnabledFor(logging.INFO)
 
 
 def test_a_manual_run_without_an_hour_takes_the_next_in_line(step_ends) -> None:
