@@ -178,7 +178,10 @@ def spark_master(conn_id: str) -> str:
         raise UsageError(
             f"no connection is called {conn_id}: add one of type spark whose host is local[*] or spark://host:7077"
         ) from None
-    return f"spark://{connection.host}:{connection.port}" if connection.port else str(connection.host)
+    host, port = str(connection.host), connection.port
+    if "://" not in host and (port or connection.conn_type != "spark"):  # given as an address: its scheme is the type
+        host = f"{connection.conn_type}://{host}"
+    return f"{host}:{port}" if port else host
 
 
 def assets(layer: Layer) -> list[Asset]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 LARGE = 0.2  # the share of an input that may have changed, in bytes: beyond it, recomputing is cheaper
 MOST_KEYS = 20_000  # values of a key that are named one by one
+MOST_TASKS = 32  # of a stage, on a cluster however large: a change is small, and each task costs more than it carries
 MOST_COMMITS = 24  # commits of an input that are added up one by one
 
 
@@ -407,6 +408,8 @@ def _quick(spark: "SparkSession", *, filewise: bool = False) -> "SparkSession":
     # Keys stay out of the code that is generated for a query: each hour's would be compiled anew.
     session.conf.set("spark.sql.optimizer.inSetConversionThreshold", "0")
     session.conf.set("spark.sql.optimizer.inSetSwitchThreshold", "0")
+    partitions = int(session.conf.get("spark.sql.shuffle.partitions") or MOST_TASKS)
+    session.conf.set("spark.sql.shuffle.partitions", str(min(partitions, MOST_TASKS)))
     if filewise:
         session.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))
     return session

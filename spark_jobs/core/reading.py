@@ -92,6 +92,9 @@ def schema_of(delta: "DeltaTable") -> Any:
 def _parquet(spark: "SparkSession", path: str, files: Iterable[str], size: int, schema: Any) -> "DataFrame":
     paths = [str(located(path, file)) for file in files]
     if not paths:
-        return spark.createDataFrame([], schema)
+        from pyspark.sql import functions as F
+
+        # A list of rows, even of none, would have every executor start a Python.
+        return spark.range(0).select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in schema))
     rows = spark.read.schema(schema).parquet(*paths)
     return rows.coalesce(1) if size <= ONE_TASK else rows

@@ -6,17 +6,19 @@ import socket
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.java import java_home
-from spark_jobs.core.settings import PROJECT, Settings
+from spark_jobs.core.settings import PROJECT, Settings, bytes_of
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (where the secret of a warm Spark is)
@@ -55,6 +57,9 @@ TUNING = {
 }
 JAVA_TUNING = "-XX:+UseParallelGC"
 
+EXECUTORS = 60.0  # seconds to wait for the first executor of a cluster
+STEADY = 1.0  # seconds without another one, until those that are there count as the cluster
+
 
 def submit_conf(settings: Settings, master: str) -> dict[str, str]:
     """The Spark settings of a driver on ``master``, for spark-submit's ``--conf`` as for a session of our own.
@@ -66,6 +71,33 @@ def submit_conf(settings: Settings, master: str) -> dict[str, str]:
     return {**needed, **TUNING, options: f"{needed[options]} {JAVA_TUNING}"}
 
 
+def cluster_conf(cores: int, memory: Iterable[str]) -> dict[str, str]:
+    """What a session on a cluster is given in the place of what suits a laptop.
+
+    cores: tasks that run at a time. memory: the heap of the driver, and of an executor.
+    """
+    return {
+        "spark.sql.shuffle.partitions": str(cores),
+        # A full refresh shuffles in smaller pieces, so that none spills, and puts neighbours together until they are
+        # worth a task and a file; by default it would rather keep every core busy, and leave a small file for each.
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(4 * cores),
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+        # The driver makes what is broadcast and every executor keeps it, several at a time, and ten times as large as
+        # its files: 64 MB for 4 GB.
+        "spark.sql.autoBroadcastJoinThreshold": str(min(bytes_of(one) for one in memory) // 64),
+    }
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and executors are one process."""
+    return master.startswith("local")
+
+
+def _on_loopback(master: str) -> bool:
+    host = urlsplit(master).hostname or ""
+    return is_local(master) or (master.startswith("spark://") and (host == "localhost" or host.startswith("127.")))
+
+
 def needed_conf(settings: Settings, master: str) -> dict[str, str]:
     """What any session on this lake has to be given, and nothing that is there for speed.
 
@@ -74,9 +106,10 @@ def needed_conf(settings: Settings, master: str) -> dict[str, str]:
     jars = sorted(Path(settings.jars).glob("*.jar"))
     if not jars:
         raise MedallionError(f"no JARs in {settings.jars}: fetch them with make setup, or set MEDALLION_JARS")
-    loopback = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    host = "127.0.0.1" if _on_loopback(master) else settings.driver_host
     return {
-        **(loopback if master.startswith("local") else {}),
+        **({"spark.driver.bindAddress": host, "spark.driver.host": host} if host else {}),
+        **({} if is_local(master) else _executors(settings)),
         "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -92,6 +125,16 @@ def needed_conf(settings: Settings, master: str) -> dict[str, str]:
     }
 
 
+def _executors(settings: Settings) -> dict[str, str]:
+    """What the executors of a cluster are given; the JARs, and no Python: what runs there is Spark's own."""
+    cores = {"spark.executor.cores": settings.executor_cores, "spark.cores.max": settings.max_cores}
+    return {
+        "spark.executor.memory": settings.executor_memory,
+        "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        **{name: str(number) for name, number in cores.items() if number is not None},
+    }
+
+
 def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str, str] | None = None) -> "SparkSession":
     """The session of this process: one of the warm Spark at ``spark_connect``, where the settings name one; else the
     one that spark-submit configured, or a new one on ``spark_master``.
@@ -103,9 +146,10 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
     if settings.spark_connect:
         return _attached(settings.spark_connect)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if settings.spark_master.startswith("local"):
+    if _on_loopback(settings.spark_master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ["JAVA_HOME"] = str(java_home())
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
@@ -115,9 +159,53 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
         for key, value in (conf or submit_conf(settings, settings.spark_master)).items():
             builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        raise MedallionError(f"Spark did not start on {settings.spark_master}: {error}") from error
+        made = builder.getOrCreate()
+    except (PySparkRuntimeError, Py4JError) as error:
+        raise MedallionError(f"Spark did not start on {settings.spark_master}: {_in_short(error)}") from error
+    _suit(made)
+    return made
+
+
+def _suit(spark: "SparkSession") -> None:
+    """Give a session on a cluster the settings that follow from its size.
+
+    Raises MedallionError when the cluster has no room for an executor.
+    """
+    master = spark.conf.get("spark.master") or ""
+    if is_local(master):
+        return
+    memory = [spark.conf.get(f"spark.{process}.memory", "1g") or "" for process in ("driver", "executor")]
+    for name, value in cluster_conf(cores(spark), memory).items():
+        spark.conf.set(name, value)
+
+
+def cores(spark: "SparkSession") -> int:
+    """How many tasks the Spark behind a session runs at a time."""
+    if hasattr(spark, "_jvm"):
+        return _cores_of(spark.sparkContext)
+    from pyspark.sql import functions as F
+
+    return spark.range(1_000_000).select(F.spark_partition_id()).distinct().count()
+
+
+@cache
+def _cores_of(context: "SparkContext") -> int:
+    """The same for a driver of our own, once its executors are there."""
+    tracker: Any = context._jsc.sc().statusTracker()
+    began = since = time.monotonic()
+    executors = 0
+    while executors == 0 or time.monotonic() < since + STEADY:
+        found = len(tracker.getExecutorInfos()) - 1  # the driver is among them
+        if found != executors:
+            executors, since = found, time.monotonic()
+        if executors == 0 and time.monotonic() > began + EXECUTORS:
+            memory = context.getConf().get("spark.executor.memory")
+            raise MedallionError(
+                f"{context.master} has given no executor within {EXECUTORS:.0f} s: are its workers there, with {memory}"
+                " of memory (MEDALLION_EXECUTOR_MEMORY) and a core to spare?"
+            )
+        time.sleep(0.05)
+    return context.defaultParallelism
 
 
 def _attached(url: str) -> "SparkSession":
@@ -132,9 +220,10 @@ def _attached(url: str) -> "SparkSession":
         spark.version  # noqa: B018 (asks the server: whether the token is right)
     except PySparkException as error:
         raise MedallionError(
-            f"the Spark at {url} refuses: {str(error).splitlines()[0]}; is {TOKEN} the one that it was started with?"
+            f"the Spark at {url} refuses: {_in_short(error)}; is {TOKEN} the one that it was started with?"
         ) from error
     _close_in_time(spark)
+    _suit(spark)
     return spark
 
 
@@ -167,7 +256,9 @@ def spark_home() -> Path:
 def another(spark: "SparkSession") -> "SparkSession":
     """A session of the same Spark with settings of its own."""
     if hasattr(spark, "newSession"):
-        return spark.newSession()
+        new = spark.newSession()
+        _suit(new)
+        return new
     made: SparkSession = spark.cloneSession()  # type: ignore[attr-defined]
     _close_in_time(made)
     return made
@@ -182,8 +273,12 @@ def explained(what: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        told = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise MedallionError(f"{what}: {' '.join(told[:3])[:600]}") from error
+        raise MedallionError(f"{what}: {_in_short(error)}") from error
+
+
+def _in_short(error: Exception) -> str:
+    told = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(told[:3])[:600]
 
 
 def session_began() -> float:

@@ -21,8 +21,9 @@ class Settings:
     that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer.
     spark_log: what Spark tells in the log, ``error``, ``warn``, ``info`` or ``debug``.
     spark_connect: where a warm Spark listens, ``sc://localhost:15002``; None to start one per process.
-    s3_timeout: seconds without a byte after which a connection is given up and tried again. Each field is the
-    environment variable ``MEDALLION_<FIELD>``.
+    driver_host: the name under which a cluster's executors find the driver. executor_cores, max_cores: of one executor
+    and of all; None for as many as there are. s3_timeout: seconds without a byte after which a connection is given up
+    and tried again. Each field is the environment variable ``MEDALLION_<FIELD>``.
     """
 
     lake: str = "lake"
@@ -31,6 +32,10 @@ class Settings:
     spark_connect: str | None = None
     spark_log: str = "warn"
     driver_memory: str = "4g"
+    driver_host: str | None = None
+    executor_memory: str = "2g"
+    executor_cores: int | None = None
+    max_cores: int | None = None
     jars: str = str(PROJECT / ".jars")
     s3_endpoint: str | None = None
     s3_region: str | None = None
@@ -65,7 +70,11 @@ class Settings:
             spark_master=read("spark_master", str, cls.spark_master),
             spark_connect=read("spark_connect", _connect, cls.spark_connect),
             spark_log=read("spark_log", _level, cls.spark_log),
-            driver_memory=read("driver_memory", str, cls.driver_memory),
+            driver_memory=read("driver_memory", _memory, cls.driver_memory),
+            driver_host=read("driver_host", _host, cls.driver_host),
+            executor_memory=read("executor_memory", _memory, cls.executor_memory),
+            executor_cores=read("executor_cores", _count, cls.executor_cores),
+            max_cores=read("max_cores", _count, cls.max_cores),
             jars=read("jars", str, cls.jars),
             s3_endpoint=read("s3_endpoint", optional, cls.s3_endpoint),
             s3_region=read("s3_region", optional, cls.s3_region),
@@ -100,6 +109,35 @@ def _level(text: str) -> str:
     if text.lower() not in {"error", "warn", "info", "debug"}:
         raise ValueError("give error, warn, info or debug")
     return text.lower()
+
+
+_UNITS = {"k": 1 << 10, "": 1 << 20, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def bytes_of(memory: str) -> int:
+    """An amount of memory as Spark writes it, such as ``512m`` or ``4g``, in bytes. Raises ValueError for others."""
+    match = re.fullmatch(r"([1-9]\d{0,9})([kmgt]?)b?", memory.lower())
+    if match is None:
+        raise ValueError("give a number and a unit, such as 4g")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _memory(text: str) -> str:
+    if bytes_of(text) < 512 << 20:
+        raise ValueError("give 512m or more")
+    return text
+
+
+def _host(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", text):
+        raise ValueError("give the name or address of this machine")
+    return text
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,5}", text):
+        raise ValueError("give a whole number, 1 or more")
+    return int(text)
 
 
 def _flag(text: str) -> bool:

@@ -130,7 +130,10 @@ def test_the_form_decides_then_the_schedule_but_a_backfill_has_its_own_hours(
         ('{"conn_type": "spark", "host": "local[2]"}', "local[2]"),
         ('{"conn_type": "spark", "host": "spark://master:7077"}', "spark://master:7077"),
         ('{"conn_type": "spark", "host": "master", "port": 7077}', "spark://master:7077"),
+        ('{"conn_type": "spark", "host": "spark://master", "port": 7077}', "spark://master:7077"),
         ("spark://master:7077", "spark://master:7077"),
+        ('{"conn_type": "spark", "host": "yarn"}', "yarn"),
+        ('{"conn_type": "spark", "host": "k8s://https://kubernetes", "port": 6443}', "k8s://https://kubernetes:6443"),
     ],
 )
 def test_spark_runs_where_the_connection_says(monkeypatch: pytest.MonkeyPatch, connection: str, master: str) -> None:

@@ -135,8 +135,8 @@ def full_disk(number: int) -> Fault:
 # --- processes, killed ----------------------------------------------------------------------------------------------
 
 
-def start(world: World, hour: str, wait: float = 0, **more: str) -> subprocess.Popen[str]:
-    """A refresh in a process of its own, over all tables that the world has."""
+def start(world: World, hour: str, wait: float = 0, until: str = "", **more: str) -> subprocess.Popen[str]:
+    """A refresh in a process of its own, over all tables that the world has; of the hours ``until`` one, if given."""
     environment = os.environ | {
         "MEDALLION_LAKE": world.settings.lake,
         "MEDALLION_SOURCE": world.settings.source,
@@ -144,7 +144,8 @@ def start(world: World, hour: str, wait: float = 0, **more: str) -> subprocess.P
         "MEDALLION_DRIVER_MEMORY": "1g",
         **more,
     }
-    command = ("refresh", "--hour", hour, "--strategy", world.strategy)
+    hours = ("--from-hour", hour, "--to-hour", until) if until else ("--hour", hour)
+    command = ("refresh", *hours, "--strategy", world.strategy)
     script = "import sys; from tests.faults.few import main; main()"
     return subprocess.Popen(
         [sys.executable, "-c", script, *world.tables.tables, "--", *command],

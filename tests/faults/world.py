@@ -104,14 +104,14 @@ def some_tables(*wanted: str) -> Registry:
     return Registry({table.name: table for table in every if table.name in needed})
 
 
-def make_world(root: Path, spark: Any, tables: Registry, seed: int = 1) -> World:
-    """Generate, load, and run all hours on copies to learn what is expected. The lake itself is just loaded."""
-    generate(root / "source", days=2, hours=len(HOURS), scale=0.02, seed=seed)
+def make_world(root: Path, spark: Any, tables: Registry, seed: int = 1, hours: list[str] = HOURS) -> World:
+    """Generate, load, and run the hours on copies to learn what is expected. The lake itself is just loaded."""
+    generate(root / "source", days=2, hours=len(hours), scale=0.02, seed=seed)
     world = World(root, spark, tables)
     steps.load(steps.Run(world.settings, None, "load"), world.driver())
     world.expected[None], world.ahead[None] = world.published()[1], root
     former: str | None = None
-    for hour in HOURS:
+    for hour in hours:
         then = world.copy(root.with_name(f"{root.name}-{hour}"), former)
         then.refresh(hour)
         published, world.expected[hour] = then.published()

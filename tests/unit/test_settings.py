@@ -26,12 +26,18 @@ def test_each_variable_is_read() -> None:
             "MEDALLION_LOCK_WAIT": "5",
             "MEDALLION_SPARK_CONNECT": "sc://localhost:15002",
             "MEDALLION_SPARK_LOG": "INFO",
+            "MEDALLION_DRIVER_HOST": "scheduler",
+            "MEDALLION_EXECUTOR_MEMORY": "8g",
+            "MEDALLION_EXECUTOR_CORES": "4",
+            "MEDALLION_MAX_CORES": "64",
         }
     )
     assert (found.lake, found.source) == ("/data/lake", "s3://bucket/prefix")
     assert (found.spark_master, found.s3_endpoint) == ("local[2]", "http://localhost:9000")
     assert found.spark_connect == "sc://localhost:15002"
     assert found.spark_log == "info"
+    assert (found.driver_host, found.executor_memory) == ("scheduler", "8g")
+    assert (found.executor_cores, found.max_cores) == (4, 64)
     assert (found.s3_anonymous, found.max_bad_lines, found.lock_wait) == (True, 0.5, 5)
 
 
@@ -51,6 +57,12 @@ def test_each_variable_is_read() -> None:
         ("MEDALLION_LOCK_WAIT", "inf"),
         ("MEDALLION_SPARK_CONNECT", "sc://spark.example.com:15002"),  # its secret would go there in the clear
         ("MEDALLION_SPARK_CONNECT", "sc://localhost"),
+        ("MEDALLION_DRIVER_MEMORY", "4"),  # megabytes, to Spark
+        ("MEDALLION_EXECUTOR_MEMORY", "100m"),
+        ("MEDALLION_EXECUTOR_MEMORY", "much"),
+        ("MEDALLION_EXECUTOR_CORES", "0"),
+        ("MEDALLION_MAX_CORES", "1.5"),
+        ("MEDALLION_DRIVER_HOST", "me --conf x=y"),
         ("MEDALLION_SPARK_CONNECT", "sc://localhost:15002/;token=x"),
     ],
 )

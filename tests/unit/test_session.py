@@ -1,0 +1,44 @@
+"""What Spark is given, on a laptop and on a cluster; starting it is for tests/spark and tests/faults."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.core.session import TUNING, cluster_conf, submit_conf
+from spark_jobs.core.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "delta.jar").touch()
+    return Settings(jars=str(tmp_path), driver_host="scheduler", executor_memory="8g", executor_cores=4)
+
+
+@pytest.mark.parametrize("master", ["local[*]", "local[2]", "spark://127.0.0.1:7077", "spark://localhost:7077"])
+def test_where_all_is_on_this_machine_the_driver_listens_on_loopback_alone(settings: Settings, master: str) -> None:
+    conf = submit_conf(settings, master)
+    assert (conf["spark.driver.host"], conf["spark.driver.bindAddress"]) == ("127.0.0.1", "127.0.0.1")
+
+
+@pytest.mark.parametrize("master", ["spark://master:7077", "yarn", "k8s://https://kubernetes:443"])
+def test_executors_elsewhere_are_told_where_the_driver_is_and_get_the_jars(settings: Settings, master: str) -> None:
+    conf = submit_conf(settings, master)
+    assert conf["spark.driver.host"] == "scheduler"
+    assert conf["spark.jars"].endswith("delta.jar")
+    assert (conf["spark.executor.memory"], conf["spark.executor.cores"]) == ("8g", "4")
+    assert "spark.cores.max" not in conf, "as many as there are"
+    assert "user.timezone=UTC" in conf["spark.executor.extraJavaOptions"]
+
+
+def test_a_laptop_has_no_executors_to_set(settings: Settings) -> None:
+    assert not [name for name in submit_conf(settings, "local[*]") if name.startswith("spark.executor.")]
+
+
+def test_what_suits_a_cluster_follows_from_its_size() -> None:
+    small, large = cluster_conf(4, ["4g", "4g"]), cluster_conf(200, ["4g", "16g"])
+    assert (small["spark.sql.shuffle.partitions"], large["spark.sql.shuffle.partitions"]) == ("4", "200")
+    assert large["spark.sql.adaptive.coalescePartitions.initialPartitionNum"] == "800"
+    broadcast = "spark.sql.autoBroadcastJoinThreshold"
+    assert small[broadcast] == large[broadcast] == str(64 << 20), "the smaller heap decides"
+    assert cluster_conf(4, ["4g", "1g"])[broadcast] == str(16 << 20)
+    assert TUNING[broadcast] == "64m", "as on a laptop"
