@@ -116,7 +116,7 @@ class RunOnSpark(SparkSubmitOperator):
 
     def execute(self, context: Any) -> None:
         """Submit it. A missing connection is an error here; the provider's hook would go looking for YARN."""
-        from spark_jobs.core.session import submit_conf
+        from spark_jobs.core.session import require_master, submit_conf
 
         with as_airflow_errors():
             settings = Settings.from_environment()
@@ -125,7 +125,9 @@ class RunOnSpark(SparkSubmitOperator):
                 hour = ti.xcom_pull(task_ids=LAND)
                 _run(self._step, self._layer, hour, context["params"], context["dag_run"], ti)
                 return
-            self.conf = submit_conf(settings, spark_master(self._conn_id))
+            master = spark_master(self._conn_id)
+            require_master(master)
+            self.conf = submit_conf(settings, master)
         try:
             super().execute(context)
         except AirflowException as error:

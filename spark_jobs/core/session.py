@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (where the secret of a warm Spark is)
-PATIENCE = 30.0  # seconds to wait for a warm Spark that is being started
+PATIENCE = 30.0  # seconds to wait for a warm Spark, or a master, that is being started
 SERVER = "spark.medallion.process"  # the setting in which a warm Spark tells its process id
 
 LOG_SETTINGS = PROJECT / "spark_jobs" / "log4j2.properties"
@@ -155,6 +155,7 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
 
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it for the driver it configured
+        require_master(settings.spark_master)
         builder = builder.master(settings.spark_master)
         for key, value in (conf or submit_conf(settings, settings.spark_master)).items():
             builder = builder.config(key, value)
@@ -209,7 +210,11 @@ def _cores_of(context: "SparkContext") -> int:
 
 
 def _attached(url: str) -> "SparkSession":
-    _require_listening(url)
+    _require_listening(
+        urlsplit(url).netloc,
+        f"no Spark answers at {url}",
+        "medallion spark-server starts one; without MEDALLION_SPARK_CONNECT each process starts its own",
+    )
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -232,19 +237,26 @@ def _close_in_time(spark: "SparkSession") -> None:
     atexit.register(spark.client.close)
 
 
-def _require_listening(url: str) -> None:
-    """Wait for a server that is being started; the client itself would wait for ten minutes."""
+def require_master(master: str) -> None:
+    """Raises MedallionError when ``master`` is of a standalone cluster and does not answer: Spark would say it later,
+    and as a stopped context."""
+    if master.startswith("spark://"):
+        what = f"no Spark master answers at {master}"
+        _require_listening(master.removeprefix("spark://"), what, "see spark_default, or MEDALLION_SPARK_MASTER")
+
+
+def _require_listening(places: str, what: str, hint: str) -> None:
+    """Wait until one of ``places``, with commas between them, takes connections; it may be being started."""
+    addresses = [urlsplit(f"//{place}") for place in places.split(",")]
     deadline = time.monotonic() + PATIENCE
     while True:
-        try:
-            socket.create_connection(("localhost", urlsplit(url).port or 0), timeout=5).close()
-            return
-        except OSError as error:
-            if time.monotonic() > deadline:
-                raise MedallionError(
-                    f"no Spark answers at {url} ({error}): medallion spark-server starts one; without"
-                    " MEDALLION_SPARK_CONNECT each process starts its own"
-                ) from None
+        for address in addresses:
+            try:
+                socket.create_connection((address.hostname or "", address.port or 0), timeout=5).close()
+                return
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise MedallionError(f"{what} ({error}): {hint}") from None
         time.sleep(0.2)
 
 

@@ -21,6 +21,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,10 @@ from spark_jobs.core.registry import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINERS = ROOT / "tests" / "e2e" / "containers"
-HOUR = "2025-11-30T00"
+HOUR, NEXT = "2025-11-30T00", "2025-11-30T01"
 SCALE = "0.05"
 IMAGE = "medallion:e2e"
-PHASES = ("build", "up", "run", "compare", "inspect", "down")
+PHASES = ("build", "up", "run", "compare", "inspect", "restore", "down")
 OURS = ("spark-master", "spark-worker", "api-server", "scheduler", "dag-processor", "triggerer", "postgres", "s3")
 
 
@@ -54,6 +55,7 @@ class Stack:
         self.settings = dict(
             line.split("=", 1) for line in self.env.read_text().splitlines() if not line.startswith("#")
         )
+        self.laptop, self.source = self.work / "laptop" / "lake", self.work / "laptop" / "source"
         self.url = f"http://127.0.0.1:{self.settings['MEDALLION_AIRFLOW_PORT']}"
 
     @property
@@ -61,13 +63,16 @@ class Stack:
         """Airflow's, as admin."""
         return Api(self.url, USER, self.settings["AIRFLOW_ADMIN_PASSWORD"])
 
-    def compose(self, *words: str, quiet: bool = False) -> str:
-        """A command of docker compose on this stack; what it printed."""
+    def command(self, *words: str) -> list[str]:
+        """A command of docker compose on this stack."""
         files = ["-f", str(ROOT / "docker-compose.yml")]
         if self.given.substitutes:
             files += ["-f", str(CONTAINERS / "substitutes.yml")]
-        command = [*shlex.split(self.given.compose), "-p", "medallion-e2e", "--env-file", str(self.env), *files]
-        return run(*command, *words, quiet=quiet)
+        return [*shlex.split(self.given.compose), "-p", "medallion-e2e", "--env-file", str(self.env), *files, *words]
+
+    def compose(self, *words: str, quiet: bool = False) -> str:
+        """Run one; what it printed."""
+        return run(*self.command(*words), quiet=quiet)
 
     def build(self) -> None:
         """Our image, and the substitutes."""
@@ -121,21 +126,42 @@ class Stack:
 
     def compare(self) -> None:
         """Every row, with those of this machine alone."""
-        lake, source = self.work / "laptop" / "lake", self.work / "laptop" / "source"
-        environment = os.environ | {"MEDALLION_LAKE": str(lake), "MEDALLION_SOURCE": str(source)}
-        environment |= {"MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_DRIVER_MEMORY": "2g"}
-        medallion = (sys.executable, "-c", "from spark_jobs.core.cli import main; main()")
-        if not lake.exists():
+        if not self.laptop.exists():
             size = ("--days", "7", "--hours", "24", "--scale", SCALE, "--seed", "0")
-            run(*medallion, "source", "generate", source, *size, environment=environment)
-            run(*medallion, "load", environment=environment)
-            run(*medallion, "refresh", "--hour", HOUR, environment=environment)
+            self.here("source", "generate", str(self.source), *size)
+            self.here("load")
+            self.here("refresh", "--hour", HOUR)
+        self.require_same_rows(self.medallion, "as on this machine")
+
+    def restore(self) -> None:
+        """A backup of the lake, unpacked elsewhere, goes on there with the next hour; Airflow's database is dumped."""
+        restored = self.work / "restored"
+        shutil.rmtree(restored, ignore_errors=True)
+        restored.mkdir()
+        with open(self.work / "lake.tar", "wb") as backup:
+            command = self.command("exec", "-T", "scheduler", "tar", "--create", "--directory", "/data/lake", ".")
+            subprocess.run(command, stdout=backup, check=True)
+        run("tar", "--extract", "--file", self.work / "lake.tar", "--directory", restored)
+        self.here("refresh", "--hour", NEXT, lake=restored)
+        self.here("refresh", "--hour", NEXT)
+        self.require_same_rows(lambda *words: self.here(*words, lake=restored, quiet=True), "restored and refreshed")
+        dump = self.compose("exec", "-T", "postgres", "pg_dump", "--username=airflow", "airflow", quiet=True)
+        require("COPY public.dag_run " in dump, f"Airflow's database is dumped: {len(dump):,} characters")
+
+    def require_same_rows(self, medallion: Callable[..., str], what: str) -> None:
+        """That the lake behind that command has the rows of this machine's."""
         for layer in ("silver", "gold"):
             for table in registry().layer(layer):
                 query = ("query", f"SELECT * FROM {table.name} ORDER BY ALL", "--format", "csv")
-                here = rows_of(run(*medallion, *query, environment=environment, quiet=True))
-                there = rows_of(self.medallion(*query))
-                require(here == there and len(here) > 1, f"{table.name}: {len(there) - 1:,} rows, as on this machine")
+                here, there = rows_of(self.here(*query, quiet=True)), rows_of(medallion(*query))
+                require(here == there and len(here) > 1, f"{table.name}: {len(there) - 1:,} rows, {what}")
+
+    def here(self, *words: str, lake: Path | None = None, quiet: bool = False) -> str:
+        """The command on this machine, on a lake of its own."""
+        environment = os.environ | {"MEDALLION_LAKE": str(lake or self.laptop), "MEDALLION_SOURCE": str(self.source)}
+        environment |= {"MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_DRIVER_MEMORY": "2g"}
+        medallion = (sys.executable, "-c", "from spark_jobs.core.cli import main; main()")
+        return run(*medallion, *words, environment=environment, quiet=quiet)
 
     def inspect(self) -> None:
         """Who may get in, and as whom things run."""

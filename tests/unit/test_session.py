@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.core.session import TUNING, cluster_conf, submit_conf
+from spark_jobs.core import session
+from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.session import TUNING, cluster_conf, require_master, submit_conf
 from spark_jobs.core.settings import Settings
 
 
@@ -42,3 +44,13 @@ def test_what_suits_a_cluster_follows_from_its_size() -> None:
     assert small[broadcast] == large[broadcast] == str(64 << 20), "the smaller heap decides"
     assert cluster_conf(4, ["4g", "1g"])[broadcast] == str(16 << 20)
     assert TUNING[broadcast] == "64m", "as on a laptop"
+
+
+def test_a_master_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PATIENCE", 0)
+    with pytest.raises(
+        MedallionError, match="no Spark master answers at spark://127.0.0.1:1,localhost:1 .*: see spark_d"
+    ):
+        require_master("spark://127.0.0.1:1,localhost:1")
+    require_master("local[2]")
+    require_master("yarn")
