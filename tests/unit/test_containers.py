@@ -1,0 +1,59 @@
+"""The containers' secrets and ports; running them is for tests/e2e/compose.py."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPOSE = (ROOT / "docker-compose.yml").read_text()
+
+
+def make_env(file: Path) -> str:
+    return subprocess.run([ROOT / "scripts" / "make_env", file], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Path:
+    make_env(tmp_path / "env")
+    return tmp_path / "env"
+
+
+def secrets_in(env: Path) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in env.read_text().splitlines() if not line.startswith("#"))
+
+
+def test_secrets_are_drawn_for_their_owner_alone(env: Path, tmp_path: Path) -> None:
+    assert env.stat().st_mode & 0o777 == 0o600
+    drawn = secrets_in(env)
+    make_env(tmp_path / "another")
+    assert all(len(value) >= 20 for value in drawn.values())
+    assert not set(drawn.values()) & set(secrets_in(tmp_path / "another").values())
+
+
+def test_secrets_that_are_there_are_kept_and_not_shown(env: Path) -> None:
+    before = env.read_text()
+    said = make_env(env)
+    assert env.read_text() == before
+    assert not [value for value in secrets_in(env).values() if value in said]
+
+
+def test_no_secret_has_a_default_and_each_one_is_drawn(env: Path) -> None:
+    needed = set(re.findall(r"\$\{([A-Z0-9_]+):\?", COMPOSE))
+    assert needed == set(secrets_in(env))
+    used = set(re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|KEY)\w*)[:}-]", COMPOSE))
+    assert used == needed, "and none is used that may be empty"
+
+
+def test_ports_are_published_on_loopback_alone() -> None:
+    ports = re.findall(r"ports: \[(.*)\]", COMPOSE)
+    assert len(ports) == 2
+    assert all(port.startswith('"127.0.0.1:') for port in ports)
+    assert "network_mode" not in COMPOSE
+
+
+def test_secrets_enter_neither_version_control_nor_the_image() -> None:
+    assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "*" in ignored and "!.env" not in ignored
