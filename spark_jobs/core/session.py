@@ -176,12 +176,12 @@ def _suit(spark: "SparkSession") -> None:
     if is_local(master):
         return
     memory = [spark.conf.get(f"spark.{process}.memory", "1g") or "" for process in ("driver", "executor")]
-    for name, value in cluster_conf(cores(spark), memory).items():
+    for name, value in cluster_conf(cluster_cores(spark), memory).items():
         spark.conf.set(name, value)
 
 
-def cores(spark: "SparkSession") -> int:
-    """How many tasks the Spark behind a session runs at a time."""
+def cluster_cores(spark: "SparkSession") -> int:
+    """How many tasks the cluster behind a session runs at a time."""
     if hasattr(spark, "_jvm"):
         return _cores_of(spark.sparkContext)
     from pyspark.sql import functions as F

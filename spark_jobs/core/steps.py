@@ -21,7 +21,7 @@ from spark_jobs.core.lake import Lake, origin_of
 from spark_jobs.core.lock import WriterLock, writer_lock
 from spark_jobs.core.refresh import Written, refresh_full, side_by_side
 from spark_jobs.core.registry import Registry, registry
-from spark_jobs.core.session import CpuClock, cores, session_began, spark_session
+from spark_jobs.core.session import CpuClock, cluster_cores, is_local, session_began, spark_session
 from spark_jobs.core.settings import Settings
 from spark_jobs.core.table import LAYERS, STRATEGIES, Feed, Layer, Table
 from spark_jobs.source.root import Advance, change_files, open_source, silent
@@ -124,11 +124,10 @@ class Driver:
             with log.timed("session") as event:
                 began = session_began()
                 spark = self._session
-                event.details = {
-                    "spark": spark.version,
-                    "master": spark.conf.get("spark.master"),
-                    "cores": cores(spark),
-                }
+                master = spark.conf.get("spark.master") or ""
+                event.details = {"spark": spark.version, "master": master}
+                if not is_local(master):
+                    event.details["cores"] = cluster_cores(spark)
                 if self.settings.spark_connect:
                     event.details["attached_to"] = self.settings.spark_connect
                 event.started_at = datetime.fromtimestamp(began, UTC)
