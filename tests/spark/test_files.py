@@ -10,7 +10,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs.core.changes import changes
 from spark_jobs.core.lake import state_of
-from spark_jobs.core.reading import changed_values, having, read_changes, read_table
+from spark_jobs.core.reading import changed_values, having, read_changes, read_table, schema_of
 from spark_jobs.core.session import TABLE_PROPERTIES
 
 
@@ -88,3 +88,13 @@ def test_a_table_with_deletion_vectors_is_read_through_delta(spark: Any, tmp_pat
     spark.sql(f"DELETE FROM delta.`{made}` WHERE id = 3")
     rows = read_table(spark, made, state_of(DeltaTable(made))).collect()
     assert sorted(row["id"] for row in rows) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_table_without_rows_has_its_columns_and_starts_no_python_on_executors(spark: Any, tmp_path: Path) -> None:
+    nothing = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("price", pa.decimal128(10, 2))])
+    write_deltalake(tmp_path, nothing.empty_table())
+    delta = DeltaTable(tmp_path)
+    frame = read_table(spark, str(tmp_path), state_of(delta))
+    assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in schema_of(delta)]
+    assert frame.count() == 0
+    assert "ExistingRDD" not in frame._jdf.queryExecution().toString(), "rows that a Python hands over"
