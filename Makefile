@@ -9,7 +9,7 @@ COMPILE := $(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11
 
 .PHONY: help
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
 .PHONY: demo
 demo: setup  ## all of it: demo source, Airflow, three hours refreshed; again for the next three
@@ -26,6 +26,10 @@ down:  ## stop what `make up` or `make demo` started
 .PHONY: setup
 setup:  ## environment, locked packages, Java, JARs: whatever is missing
 	@scripts/bootstrap
+
+.PHONY: setup-s3
+setup-s3:  ## the same, and the JARs for a lake on s3a://
+	@scripts/bootstrap --s3
 
 .PHONY: test
 test: check  ## every check and every test

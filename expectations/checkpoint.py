@@ -6,7 +6,6 @@ Whole tables are looked at, not only what changed: that takes tenths of a second
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from string import Formatter
 from time import perf_counter
 from typing import Any
@@ -25,6 +24,7 @@ from expectations.result import (
     slug,
 )
 from expectations.vocabulary import Expectation
+from spark_jobs.core.files import Place, mirrored
 
 _QUERY = "unexpected_rows_query"
 _COLUMNS = 8  # of each example that are kept
@@ -39,7 +39,7 @@ def run_checkpoint(
     hour: str,
     run_id: str,
     attempt: int = 1,
-    reports: Path,
+    reports: Place,
 ) -> CheckResult:
     """Judge ``suites``, table name to expectations, and write the report pages under ``reports``.
 
@@ -124,7 +124,7 @@ def _promise(expectation: Expectation, table: str, views: Views) -> _Promise:
 
 
 def _validate(
-    database: str, suites: Mapping[str, Sequence[Expectation]], run_name: str, at: datetime, docs: Path
+    database: str, suites: Mapping[str, Sequence[Expectation]], run_name: str, at: datetime, docs: Place
 ) -> tuple[float, Validation]:
     """The seconds that loading Great Expectations took, and its verdicts."""
     begun = perf_counter()
@@ -133,7 +133,8 @@ def _validate(
             from expectations import validation  # which takes seconds
 
         startup_seconds = perf_counter() - begun
-        return startup_seconds, validation.validate(database, suites, run_name=run_name, at=at, docs=docs)
+        with mirrored(docs) as here:  # Great Expectations keeps its pages on a disk alone
+            return startup_seconds, validation.validate(database, suites, run_name=run_name, at=at, docs=here)
     except Exception as error:
         broken = Verdict(False, error=f"Great Expectations broke down: {one_line(error)}")
         verdicts = {table: [broken] * len(suite) for table, suite in suites.items()}

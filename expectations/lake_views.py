@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from expectations.result import one_line
+from spark_jobs.core import files
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -75,6 +76,8 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
         connection.execute("SET GLOBAL autoinstall_known_extensions = false")
         connection.execute("SET GLOBAL temp_directory = ?", [spill])
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        if any(files.in_bucket(table.path) for table in tables.values()):
+            connection.register_filesystem(files.for_duckdb())  # without it DuckDB would have to fetch an extension
         for name, table in tables.items():
             try:
                 version = _create_view(connection, name, table)
@@ -91,20 +94,20 @@ def _create_view(connection: "DuckDBPyConnection", name: str, table: TableAt) ->
 
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a table name")
-    delta = DeltaTable(table.path, version=table.version)
+    delta = DeltaTable(table.path, version=table.version, storage_options=files.storage_options(table.path))
     if found := _UNREADABLE_FEATURES.intersection(delta.protocol().reader_features or ()):
         raise ValueError(f"its files alone do not tell its rows, it uses {', '.join(sorted(found))}")
     if delta.metadata().partition_columns:
         raise ValueError("its files alone do not tell its rows, it is partitioned")
     # The URIs are percent-encoded, and DuckDB expands wildcards.
-    files = [glob.escape(unquote(uri)) for uri in delta.file_uris()]
+    names = [glob.escape(unquote(uri)) for uri in delta.file_uris()]
     # The declared columns, by name: a file may be older than a column, and a merge leaves one of its own in its files.
     declared = pa.schema(delta.schema().to_arrow())
     empty = declared.empty_table()  # noqa: F841  DuckDB finds it by its name
     connection.execute(f"CREATE TABLE {name}__declared AS SELECT * FROM empty")
     rows = f"SELECT * FROM {name}__declared"
-    if files:
-        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    if names:
+        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in names)
         # Without hive_partitioning, a folder called x=1 on the way would become a column.
         parquet = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
         columns = ", ".join(f'"{column}"' for column in declared.names)

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,21 +29,25 @@ JARS = ROOT / ".jars"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, prog="scripts/bootstrap")
     parser.add_argument("--dev", action="store_true", help="also what testing and checking need")
+    parser.add_argument("--s3", action="store_true", help="also the JARs for a lake on s3a://; --dev has them too")
+    wanted = parser.parse_args()
     try:
-        set_up(dev=parser.parse_args().dev)
+        set_up(dev=wanted.dev, s3=wanted.s3 or wanted.dev)
     except MedallionError as error:
         sys.exit(f"setup: {error}")
     except KeyboardInterrupt:
         sys.exit("setup: interrupted; run it again to go on")
 
 
-def set_up(*, dev: bool) -> None:
+def set_up(*, dev: bool, s3: bool = False) -> None:
     """Make the environment complete. Raises MedallionError, saying what to do, when it cannot be."""
     java = find_or_install_java()
     make_venv()
     for lock in ("requirements.txt", "requirements-dev.txt") if dev else ("requirements.txt",):
         install(ROOT / lock)
-    fetch_jars(java)
+    fetch_jars(java, ROOT / "jars.lock", JARS)
+    if s3:
+        fetch_jars(java, ROOT / "jars-s3.lock", JARS / "s3")
 
 
 def find_or_install_java() -> Path:
@@ -87,51 +91,66 @@ def install(lock: Path) -> None:
     stamp.write_text(wanted)
 
 
-def fetch_jars(java: Path) -> None:
-    """Let ``.jars`` hold what jars.lock lists, and no other version."""
-    JARS.mkdir(exist_ok=True)
-    locked = list(locked_jars())
-    for jar in JARS.glob("*.jar"):
+def fetch_jars(java: Path, lock: Path, folder: Path) -> None:
+    """Let ``folder`` hold the JARs that ``lock`` lists, and no other version of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    locked = list(locked_jars(lock))
+    for jar in folder.glob("*.jar"):
         if jar.name not in {name for _, name, _ in locked}:
             jar.unlink()
-    for coordinates, name, sha256 in locked:
-        jar = JARS / name
-        if not jar.exists() or digest(jar) != sha256:
-            say(f"fetching {coordinates}")
-            fetch_jar(java, coordinates, sha256, jar)
+    missing = [one for one in locked if not (folder / one[1]).exists() or digest(folder / one[1]) != one[2]]
+    if missing:
+        first = missing[0][0]
+        say(f"fetching {first}" + (f" and {len(missing) - 1} more" if missing[1:] else ""))
+        fetch(java, missing, folder)
 
 
-def locked_jars() -> Iterator[tuple[str, str, str]]:
-    """Coordinates, file name and checksum of each line of jars.lock."""
-    for line in (ROOT / "jars.lock").read_text().splitlines():
+def locked_jars(lock: Path) -> Iterator[tuple[str, str, str]]:
+    """Coordinates, file name and checksum of each line of ``lock``."""
+    for line in lock.read_text().splitlines():
         if line and not line.startswith("#"):
             coordinates, sha256 = line.split(" sha256:")
             _, artifact, version = coordinates.split(":")
             yield coordinates, f"{artifact}-{version}.jar", sha256
 
 
-def fetch_jar(java: Path, coordinates: str, sha256: str, jar: Path) -> None:
-    """Fetch one JAR with the Ivy that Spark brings along; it enters ``.jars`` only with the right checksum."""
+def fetch(java: Path, jars: Sequence[tuple[str, str, str]], folder: Path) -> None:
+    """Fetch JARs with the Ivy that Spark brings along; each enters ``folder`` only with the right checksum."""
     ivy = next(VENV.glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"), None)
     if ivy is None:
         raise MedallionError(f"pyspark in {VENV} has no Ivy: remove .venv and run again")
     settings = os.environ.get("MEDALLION_IVY_SETTINGS")
-    with tempfile.TemporaryDirectory(dir=JARS) as scratch:
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        Path(scratch, "ivy.xml").write_text(ivy_module(coordinates for coordinates, _, _ in jars))
         run(
-            f"fetching {coordinates}",
+            f"fetching {jars[0][0]}" + (" and others" if jars[1:] else ""),
             *(java / "bin" / "java", "-jar", ivy, "-cache", f"{scratch}/cache"),
             *(("-settings", os.path.abspath(settings)) if settings else ()),
-            *("-dependency", *coordinates.split(":"), "-notransitive", "-types", "jar"),
-            *("-retrieve", "[artifact]-[revision].[ext]"),
+            *("-ivy", "ivy.xml", "-types", "jar", "-retrieve", "[artifact]-[revision].[ext]"),
             cwd=scratch,
             quiet=True,
         )
-        fetched = Path(scratch, jar.name)
-        if not fetched.exists():
-            raise MedallionError(f"{coordinates} was not found: set MEDALLION_IVY_SETTINGS to a mirror that has it")
-        if digest(fetched) != sha256:
-            raise MedallionError(f"{jar.name} has checksum {digest(fetched)}, jars.lock says {sha256}: refused")
-        fetched.replace(jar)
+        for coordinates, name, sha256 in jars:
+            fetched = Path(scratch, name)
+            if not fetched.exists():
+                raise MedallionError(f"{coordinates} was not found: set MEDALLION_IVY_SETTINGS to a mirror that has it")
+            if digest(fetched) != sha256:
+                raise MedallionError(f"{name} has checksum {digest(fetched)}, the lock says {sha256}: refused")
+            fetched.replace(folder / name)
+
+
+def ivy_module(jars: Iterable[str]) -> str:
+    """What Ivy is asked for: these JARs and nothing that they ask for."""
+    form = '<dependency org="{}" name="{}" rev="{}" conf="default->master" transitive="false"/>'
+    wanted = "\n".join(form.format(*coordinates.split(":")) for coordinates in jars)
+    return f"""<ivy-module version="2.0">
+<info organisation="medallion" module="jars"/>
+<configurations><conf name="default"/></configurations>
+<dependencies>
+{wanted}
+</dependencies>
+</ivy-module>
+"""
 
 
 def apt_install(package: str) -> bool:

@@ -1,16 +1,19 @@
 """Our pages as an application of Airflow's API server, behind its login: reports, timings, the lakehouse."""
 
+from mimetypes import guess_type
 from typing import Any
 from urllib.parse import quote
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, HTTPException
-from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.files import Place
 from spark_jobs.core.hours import parse_hour
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
+from spark_jobs.core.s3 import S3Path
 from spark_jobs.core.settings import Settings
 from spark_jobs.core.status import lake_status
 from spark_jobs.core.table import STRATEGIES
@@ -48,7 +51,7 @@ def reports() -> HTMLResponse:
 
 
 @app.get("/reports/file/{name:path}")
-def file(name: str) -> FileResponse:
+def file(name: str) -> Response:
     """A file of the report folder, and of no other."""
     try:
         found = report_file(_lake(), name)
@@ -56,7 +59,14 @@ def file(name: str) -> FileResponse:
         found = None
     if found is None:
         raise HTTPException(404, "no such report")
-    return FileResponse(found, headers=DATA_DOCS if name.startswith("gx/") else OURS)
+    return _sent(found, DATA_DOCS if name.startswith("gx/") else OURS)
+
+
+def _sent(found: Place, headers: dict[str, str]) -> Response:
+    if isinstance(found, S3Path):
+        kind = guess_type(found.name)[0] or "application/octet-stream"
+        return Response(found.read_bytes(), media_type=kind, headers=headers)
+    return FileResponse(found, headers=headers)
 
 
 @app.get("/report", response_model=None)
@@ -87,11 +97,11 @@ def run(run_id: str) -> HTMLResponse:
 
 
 @app.get("/benchmark", response_model=None)
-def benchmark() -> FileResponse | HTMLResponse:
+def benchmark() -> Response:
     """The report of the last benchmark that was put there."""
     found = _lake().benchmark
     if found.is_file():
-        return FileResponse(found, headers=BENCHMARK)
+        return _sent(found, BENCHMARK)
     text = f"No benchmark has been put here yet: medallion bench --out {found.parent}"
     return HTMLResponse(page("Benchmark", empty(text)), headers=OURS)
 

@@ -2,16 +2,15 @@
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core import in_process, quarantine
+from spark_jobs.core import files, in_process, quarantine
 from spark_jobs.core.decode import DELETED, LINE, Decoded, arrow_type, decode_file
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.files import Place
 from spark_jobs.core.hours import hour_number
 from spark_jobs.core.lake import LEDGER, Lake, state_of
 from spark_jobs.core.ledger import Manifest, known_manifest, write_manifest
@@ -42,13 +41,13 @@ class Applied:
         return self.inserted + self.updated + self.deleted
 
 
-def snapshot_folder(source: Source, feed: Feed, lake: Lake, advance: Advance = silent) -> Path:
+def snapshot_folder(source: Source, feed: Feed, lake: Lake, advance: Advance = silent) -> Place:
     """The snapshot of one table as a local Delta table, copied from the source where it is not a folder.
 
     Raises MedallionError when the table is missing or lacks a declared column or type.
     """
     if isinstance(source, FolderSource):
-        folder = Path(source.root, "snapshot", feed.name)
+        folder = files.at(source.root, "snapshot", feed.name)
     else:
         folder = lake.landing / "_snapshot" / feed.name
         copy_snapshot(source, feed.topic, folder, advance)
@@ -71,29 +70,30 @@ def snapshot_folder(source: Source, feed: Feed, lake: Lake, advance: Advance = s
     return folder
 
 
-def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Path) -> None:
+def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place) -> None:
     """Write one Bronze table from its snapshot, replacing what an interrupted load may have left."""
     import pyarrow as pa
     from deltalake import DeltaTable
 
     path = lake.path(feed.name)
-    shutil.rmtree(path, ignore_errors=True)
+    files.remove_tree(files.at(path))
     DeltaTable.create(
         path,
         pa.schema([pa.field(c.name, arrow_type(c), nullable=not c.required) for c in feed.columns]),
         description=feed.doc,
         configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join((*feed.keys, *feed.pruned_by))},
+        storage_options=files.storage_options(path),
     )
     rows = spark.read.format("delta").load(str(snapshot)).select(*(c.name for c in feed.columns))
     delta = lake.open(str(snapshot))
-    files = 1 + (state_of(delta).rows if delta else 0) // _ROWS_PER_FILE
-    ordered = rows.repartitionByRange(files, *feed.keys).sortWithinPartitions(*feed.keys)
+    parts = 1 + (state_of(delta).rows if delta else 0) // _ROWS_PER_FILE
+    ordered = rows.repartitionByRange(parts, *feed.keys).sortWithinPartitions(*feed.keys)
     ordered.write.format("delta").mode("append").save(path)
 
 
-def land_hour(source: Source, lake: Lake, hour: str, files: Mapping[str, str]) -> Manifest:
+def land_hour(source: Source, lake: Lake, hour: str, names: Mapping[str, str]) -> Manifest:
     """Copy an hour's change files (topic -> name at the source) to the landing place, each whole or not at all."""
-    landed = {topic: copy_file(source, name, _landed(lake, topic, hour)) for topic, name in files.items()}
+    landed = {topic: copy_file(source, name, _landed(lake, topic, hour)) for topic, name in names.items()}
     manifest = Manifest(hour, source.root, landed)
     write_manifest(lake, manifest)
     return manifest
@@ -198,7 +198,8 @@ def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
     import pyarrow.parquet as pq
 
     (key,) = feed.keys
-    lines = pq.read_table(_decoded(lake, feed, hour)).sort_by(LINE)
+    name, at = files.in_arrow(_decoded(lake, feed, hour))
+    lines = pq.read_table(name, filesystem=at).sort_by(LINE)
     newest = {line[key]: line for line in lines.drop_columns([LINE]).to_pylist()}
     delta = lake.opened(lake.path(feed.name))
     few = pc.field(key).isin(pa.array(newest, lines.schema.field(key).type))
@@ -264,7 +265,7 @@ def _is_wider(found: Any, wanted: Any) -> bool:
 
 def forget_decoded(lake: Lake, hour: str) -> None:
     """Remove the decoded files of an hour; the landed ones stay."""
-    shutil.rmtree(lake.landing / "_decoded" / hour, ignore_errors=True)
+    files.remove_tree(lake.landing / "_decoded" / hour)
 
 
 def in_parallel() -> ThreadPoolExecutor:
@@ -300,11 +301,11 @@ def _identifier(path: str) -> str:
     return f"delta.`{escaped}`"
 
 
-def _landed(lake: Lake, topic: str, hour: str) -> Path:
+def _landed(lake: Lake, topic: str, hour: str) -> Place:
     return lake.landing / topic / f"{hour}.json"
 
 
-def _decoded(lake: Lake, feed: Feed, hour: str) -> Path:
+def _decoded(lake: Lake, feed: Feed, hour: str) -> Place:
     return lake.landing / "_decoded" / hour / f"{feed.topic}.parquet"
 
 

@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+
+from spark_jobs.core import files
+from spark_jobs.core.files import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +41,7 @@ def changes(path: str, since: int, newest: int) -> Changes:
     if newest < since:
         return Changes(unknown=f"it is at version {newest}, before {since}")
     versions: list[int] = []
-    files: list[tuple[str, str]] = []
+    named: list[tuple[str, str]] = []
     read = 0
     for version in range(since + 1, newest + 1):
         try:
@@ -51,23 +53,23 @@ def changes(path: str, since: int, newest: int) -> Changes:
         moved = [(kind, file) for kind, file in actions if kind in {"add", "remove"} and file.get("dataChange")]
         feed = [(kind, file) for kind, file in actions if kind == "cdc"] or moved
         if feed:
-            if not all(located(path, file["path"]).exists() for _, file in feed):
+            if not files.all_there(located(path, file["path"]) for _, file in feed):
                 return Changes(unknown=f"upkeep has removed what version {version} changed")
             versions.append(version)
-            files += [(kind, file["path"]) for kind, file in feed]
+            named += [(kind, file["path"]) for kind, file in feed]
             read += sum(file.get("size") or 0 for _, file in feed)
-    return Changes(tuple(versions), tuple(files), read)
+    return Changes(tuple(versions), tuple(named), read)
 
 
 def actions_of(path: str, version: int) -> list[tuple[str, dict[str, Any]]]:
     """What one commit of the table at ``path`` did, as pairs of kind and content. Raises FileNotFoundError."""
-    lines = Path(path, "_delta_log", f"{version:020}.json").read_text().splitlines()
+    lines = files.at(path, "_delta_log", f"{version:020}.json").read_text(encoding="utf-8").splitlines()
     return [next(iter(json.loads(line).items())) for line in lines if line]
 
 
-def located(path: str, file: str) -> Path:
+def located(path: str, file: str) -> Place:
     """Where a file is that the log of the table at ``path`` names."""
-    return Path(path, unquote(file))
+    return files.at(path, unquote(file))
 
 
 def gone(feed: "DataFrame") -> "DataFrame":

@@ -63,14 +63,14 @@ def cli() -> None:
 
     \b
     Settings come from the environment:
-      MEDALLION_LAKE            the lake, a path                             (./lake)
+      MEDALLION_LAKE            the lake, a path or s3a://bucket/prefix      (./lake)
       MEDALLION_SOURCE          the source, a path or s3://bucket/prefix     (./data/source)
       MEDALLION_SPARK_MASTER    where Spark runs                             (local[*])
       MEDALLION_SPARK_CONNECT   a warm Spark to attach to, sc://localhost:15002  (one per process)
       MEDALLION_DRIVER_MEMORY   heap of the driver                           (4g)
       MEDALLION_MAX_BAD_LINES   share of a file's lines that may be bad      (0.01)
       MEDALLION_LOCK_WAIT       seconds to wait for another writer           (600)
-      MEDALLION_S3_ENDPOINT, MEDALLION_S3_REGION, MEDALLION_S3_ANONYMOUS, MEDALLION_S3_TIMEOUT     for s3://
+      MEDALLION_S3_ENDPOINT, MEDALLION_S3_REGION, MEDALLION_S3_ANONYMOUS, MEDALLION_S3_TIMEOUT     for buckets
 
     Hours are written YYYY-MM-DDTHH and are UTC.
     """

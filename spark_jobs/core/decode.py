@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.files import Place, in_arrow
 from spark_jobs.core.table import Column, Feed
 
 LINE, DELETED = "_line", "_deleted"  # beside a change's own columns: its line in the file, and whether it deletes
@@ -70,7 +70,7 @@ def change_schema(feed: Feed) -> pa.Schema:
     return pa.schema([pa.field(LINE, pa.int64(), False), pa.field(DELETED, pa.bool_(), False), *own])
 
 
-def decode_file(path: Path, feed: Feed, target: Path, mended: Mapping[int, str] | None = None) -> Decoded:
+def decode_file(path: Place, feed: Feed, target: Place, mended: Mapping[int, str] | None = None) -> Decoded:
     """Decode the NDJSON file at ``path`` into typed changes in the Parquet file ``target``, in the order of lines.
 
     mended: line number -> what is read in its place. Raises MedallionError when the file was cut off in the middle of
@@ -81,7 +81,8 @@ def decode_file(path: Path, feed: Feed, target: Path, mended: Mapping[int, str] 
     seen: Counter[str] = Counter()
     decode = _line_decoder(feed, seen)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with pq.ParquetWriter(target, schema) as writer:
+    name, at = in_arrow(target)
+    with pq.ParquetWriter(name, schema, filesystem=at) as writer:
         batch: list[tuple[Any, ...]] = []
         kept_back = 0
         for number, raw, complete in _lines(path):
@@ -122,7 +123,7 @@ def why_unfit(feed: Feed, raw: str) -> str | None:
     return None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
+def _lines(path: Place) -> Iterator[tuple[int, bytes, bool]]:
     """Each line that is not blank: its number from 1, its bytes, and whether a line end closed it."""
     with path.open("rb") as stream:
         number = 0

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.core import files
 from spark_jobs.core.errors import HourNotAvailable
+from spark_jobs.core.files import Place
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.settings import Settings
 
@@ -126,14 +127,18 @@ class EventLog:
         """
         if not self._pending:
             return
-        waiting = sorted(Path(self._path).parent.glob("event_log.*.waiting"))
+        beside = files.at(self._path).parent
+        waiting: list[Place] = []
         try:
-            late = [Event(**json.loads(line, object_hook=_moments)) for file in waiting for line in file.open()]
+            waiting = files.glob(beside, "event_log.*.waiting")
+            lines = (line for file in waiting for line in file.read_text(encoding="utf-8").splitlines())
+            late = [Event(**json.loads(line, object_hook=_moments)) for line in lines]
             append(self._path, [*late, *self._pending])
         except Exception as error:
-            aside = Path(f"{self._path}.{time.time_ns()}.waiting")
-            aside.write_text("".join(f"{json.dumps(asdict(event), default=_moment)}\n" for event in self._pending))
+            aside = beside / f"event_log.{time.time_ns()}.waiting"
             print(f"medallion: the event log cannot be written, its rows wait in {aside}: {error}", file=sys.stderr)
+            rows = "".join(f"{json.dumps(asdict(event), default=_moment)}\n" for event in self._pending)
+            files.write_text(aside, rows)
         else:
             for file in waiting:
                 file.unlink()
@@ -155,7 +160,7 @@ def append(path: str, events: Sequence[Event]) -> None:
 
     rows = [asdict(event) | {"details": json.dumps(event.details, default=str)} for event in events]
     table = pa.Table.from_pylist([{name: row[name] for name in COLUMNS} for row in rows], schema=_schema())
-    write_deltalake(path, table, mode="append", name="event_log")
+    write_deltalake(path, table, mode="append", name="event_log", storage_options=files.storage_options(path))
 
 
 def read(

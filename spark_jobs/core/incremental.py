@@ -5,14 +5,13 @@ after a crash as after a run in full. Where that cannot be told, or is much, the
 says why.
 """
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core import in_process
+from spark_jobs.core import files, in_process
 from spark_jobs.core.changes import Changes, changes, come, gone
 from spark_jobs.core.cost import Costs, known_costs
 from spark_jobs.core.errors import MedallionError
@@ -339,7 +338,7 @@ def _sum_anew(
     try:
         lake.open(path)
     except MedallionError:  # nothing in it is known from elsewhere
-        shutil.rmtree(path)
+        files.remove_tree(files.at(path))
         forget_logs(spark)
     filled = sums.select(
         *part.keys,

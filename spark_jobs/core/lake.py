@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from spark_jobs.core import files, s3
 from spark_jobs.core.changes import changes
 from spark_jobs.core.errors import MedallionError, UsageError
+from spark_jobs.core.files import Place
 from spark_jobs.core.hours import hour_from_number, hour_number
 from spark_jobs.core.in_process import properties, replace_rows
 
@@ -88,23 +89,27 @@ class Lake:
         return f"{self.root}/quarantine/{topic}"
 
     @cached_property
-    def landing(self) -> Path:
+    def landing(self) -> Place:
         """Where change files land before they are applied."""
-        return Path(self.root) / "landing"
+        return files.at(self.root, "landing")
 
     @cached_property
-    def reports(self) -> Path:
+    def reports(self) -> Place:
         """Where validation reports are left."""
-        return Path(self.root) / "reports" / "validation"
+        return files.at(self.root, "reports", "validation")
 
     @cached_property
-    def benchmark(self) -> Path:
+    def benchmark(self) -> Place:
         """The report of a benchmark that is to be shown beside them."""
-        return Path(self.root) / "reports" / "benchmark" / "report.html"
+        return files.at(self.root, "reports", "benchmark", "report.html")
 
     def require_writable(self) -> None:
         """Make the root if it is not there. Raises UsageError when nothing can be written to it."""
-        root = Path(self.root).absolute()
+        root = files.at(self.root)
+        if isinstance(root, s3.S3Path):
+            root.require_writable()
+            return
+        root = root.absolute()
         try:
             root.mkdir(parents=True, exist_ok=True)
             with TemporaryFile(dir=root):
@@ -120,15 +125,16 @@ class Lake:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError, TableNotFoundError
 
-        if not Path(path, "_delta_log").is_dir():
+        if not files.in_bucket(path) and not files.at(path, "_delta_log").exists():
             return None
         try:
-            return DeltaTable(path, version=version)
+            return DeltaTable(path, version=version, storage_options=files.storage_options(path))
         except TableNotFoundError:
             return None
-        except DeltaError as error:
+        except (DeltaError, OSError) as error:
+            why = s3.told_by(error) if files.in_bucket(path) else str(error).splitlines()[0]
             at = "" if version is None else f" at version {version}"
-            raise MedallionError(f"{path} cannot be read{at}: {str(error).splitlines()[0]}") from error
+            raise MedallionError(f"{path} cannot be read{at}: {why}") from error
 
     def opened(self, path: str, version: int | None = None) -> "DeltaTable":
         """The Delta table at ``path``, which is there. Raises MedallionError when its log cannot be read."""
@@ -155,13 +161,13 @@ class Lake:
             delta = self.open(self.path(table), version)
         except MedallionError:
             return False
-        return delta is not None and all(Path(unquote(uri)).exists() for uri in delta.file_uris())
+        return delta is not None and files.all_there(files.at(unquote(uri)) for uri in delta.file_uris())
 
-    def set_aside(self, table: str) -> Path:
+    def set_aside(self, table: str) -> Place:
         """Move a table that can be computed anew out of the way, and keep it; where it is now."""
-        aside = Path(self.ops("damaged")) / f"{table}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        return Path(self.path(table)).rename(aside)
+        aside = files.at(self.ops("damaged"), f"{table}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+        files.move(files.at(self.path(table)), aside)
+        return aside
 
     def last_commit(self, table: str) -> dict[str, Any]:
         """What the newest commit of ``table`` says of itself: operation, metrics, user metadata."""

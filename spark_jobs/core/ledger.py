@@ -1,13 +1,12 @@
 """Which hours Bronze has, which the source lists, and so which one is next in line."""
 
-import json
-import os
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
+from spark_jobs.core import files
 from spark_jobs.core.errors import HourNotAvailable, MedallionError, UsageError
+from spark_jobs.core.files import Place, write_json
 from spark_jobs.core.hours import ONE_HOUR, parse_hour
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import Registry
@@ -47,8 +46,8 @@ def write_restatement(lake: Lake, restatement: Restatement) -> None:
 
 def read_restatement(lake: Lake) -> Restatement | None:
     """The restatement that is under way; None when there is none."""
-    path = _restatement(lake)
-    return Restatement(**json.loads(path.read_text())) if path.exists() else None
+    content = files.read_json(_restatement(lake))
+    return None if content is None else Restatement(**content)
 
 
 def end_restatement(lake: Lake) -> None:
@@ -63,10 +62,9 @@ def landed_hours(lake: Lake) -> set[str]:
 
 def read_manifest(lake: Lake, hour: str) -> Manifest | None:
     """What landed for ``hour``; None when nothing has."""
-    path = lake.landing / "_hours" / f"{hour}.json"
-    if not path.exists():
+    content = files.read_json(lake.landing / "_hours" / f"{hour}.json")
+    if content is None:
         return None
-    content = json.loads(path.read_text())
     return Manifest(hour, content["source"], {topic: Landed(**file) for topic, file in content["files"].items()})
 
 
@@ -132,13 +130,5 @@ def in_line(wanted: str | None, applied: str | None, source: Collection[str], la
     return wanted
 
 
-def _restatement(lake: Lake) -> Path:
-    return Path(lake.root) / "ops" / "restatement.json"
-
-
-def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write ``content`` to ``path``, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    partial.write_text(json.dumps(content, indent=1) + "\n")
-    partial.replace(path)
+def _restatement(lake: Lake) -> Place:
+    return files.at(lake.ops("restatement.json"))

@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.files import in_bucket
 from spark_jobs.core.lake import Lake
+from spark_jobs.core.settings import Settings
 
 if TYPE_CHECKING:
     import psutil
@@ -76,7 +79,7 @@ def writer_lock(
     wait: seconds to wait for another holder, who is named through ``report``. A holder that is an earlier try of the
     same work on this host is ended. Raises MedallionError, naming the holder, when it still works after that time.
     """
-    path = Path(lake.root) / "ops" / "writer.lock"
+    path = _file(lake)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -95,7 +98,7 @@ def writer_lock(
 
 def current_writer(lake: Lake) -> Holder | None:
     """Who writes to the lake right now, on this host; None when nobody does."""
-    path = Path(lake.root) / "ops" / "writer.lock"
+    path = _file(lake)
     if not path.exists():
         return None
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -107,6 +110,15 @@ def current_writer(lake: Lake) -> Holder | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def _file(lake: Lake) -> Path:
+    """The lock's file: in the lake; for one in a bucket, where this user's state is kept on this machine."""
+    if not in_bucket(lake.root):
+        return Path(lake.root) / "ops" / "writer.lock"
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    where = f"{Settings.from_environment().s3_endpoint} {lake.root}"
+    return state / "medallion" / f"{sha256(where.encode()).hexdigest()[:32]}.lock"
 
 
 def _acquire(descriptor: int, me: Holder, wait: float, report: Callable[[str], None]) -> None:

@@ -3,17 +3,16 @@
 Whatever a kept release names stays, and so does everything younger than the time that versions are kept.
 """
 
-import shutil
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from expectations import reports
-from spark_jobs.core import releases
+from spark_jobs.core import files, releases
+from spark_jobs.core.files import Place
 from spark_jobs.core.lake import Lake, state_of
 from spark_jobs.core.refresh import files_by_key
 from spark_jobs.core.steps import Driver, Outcome, Run
@@ -79,7 +78,7 @@ def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
     yield from ((table.name, lake.path(table.name)) for table in driver.tables)
     yield from ((f"quarantine_{feed.topic}", lake.quarantine(feed.topic)) for feed in driver.tables.feeds)
     yield from ((name, lake.ops(name)) for name in ("event_log", "releases"))
-    yield from ((path.name, str(path)) for path in sorted(Path(lake.ops("kept")).glob("*.*")))
+    yield from ((path.name, str(path)) for path in files.glob(files.at(lake.ops("kept")), "*.*"))
 
 
 def _key_of(driver: Driver, name: str) -> str | None:
@@ -120,11 +119,13 @@ def _vacuum(delta: "DeltaTable", path: str, named: Collection[int], keep: Retent
             keep.hours, dry_run, enforce_retention_duration=False, full=True, keep_versions=sorted(named) or None
         )
 
-    gone = [file for name in vacuum(dry_run=True) if (file := Path(path, unquote(name))).exists()]
+    listed = [files.at(path, unquote(name)) for name in vacuum(dry_run=True)]
+    gone = [file for file, there in zip(listed, files.each(lambda file: file.exists(), listed), strict=True) if there]
     if gone:
         vacuum(dry_run=False)
-    for file in gone:
-        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum beside it
+    if not files.in_bucket(path):
+        for file in gone:
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum beside it
     return len(gone)
 
 
@@ -143,14 +144,14 @@ def _forget_files(lake: Lake, keep: Retention) -> int:
     """
     before = time.time() - keep.days * 86_400
     stale = reports.prune(lake.reports, before)
-    shutil.rmtree(lake.landing / "_decoded", ignore_errors=True)
+    files.remove_tree(lake.landing / "_decoded")
     for file in [*lake.landing.rglob("*.part"), *_landed(lake.landing, before)]:
         stale += not file.name.endswith(".part")
         file.unlink()
     return stale
 
 
-def _landed(landing: Path, before: float) -> Iterator[Path]:
+def _landed(landing: Place, before: float) -> Iterator[Place]:
     for file in landing.glob("[a-z]*/*.json"):
         if file.stat().st_mtime < before:
             yield file

@@ -6,10 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.core import files
 from spark_jobs.core.decode import Decoded, why_unfit
 from spark_jobs.core.errors import UsageError
+from spark_jobs.core.files import Place, write_json
 from spark_jobs.core.lake import Lake
-from spark_jobs.core.ledger import known_manifest, write_json
+from spark_jobs.core.ledger import known_manifest
 from spark_jobs.core.table import Feed
 
 if TYPE_CHECKING:
@@ -37,10 +39,11 @@ def keep(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> No
 
     file = f"{feed.topic}/{hour}.json"
     table = _arrow(Rejected(hour, file, line, reason, raw, run_id) for line, reason, raw in decoded.rejected)
+    options = files.storage_options(path)
     if lake.open(path) is None:
-        write_deltalake(path, table, name=feed.topic)
+        write_deltalake(path, table, name=feed.topic, storage_options=options)
     else:
-        write_deltalake(path, table, mode="overwrite", predicate=f"hour = '{hour}'")
+        write_deltalake(path, table, mode="overwrite", predicate=f"hour = '{hour}'", storage_options=options)
 
 
 def rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejected]:
@@ -54,8 +57,7 @@ def rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejected]:
 
 def mended(lake: Lake, feed: Feed, hour: str, sha256: str) -> Mapping[int, str]:
     """Line number -> what stands there instead, of a landed file with that checksum."""
-    path = _mended(lake, feed, hour)
-    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"sha256": None}
+    content: dict[str, Any] = files.read_json(_mended(lake, feed, hour)) or {"sha256": None}
     return {int(number): raw for number, raw in content["lines"].items()} if content["sha256"] == sha256 else {}
 
 
@@ -106,7 +108,7 @@ def feed_of(feeds: Collection[Feed], topic: str) -> Feed:
     raise UsageError(f"no feed is called {topic[:80]!r}: there are {', '.join(feed.topic for feed in feeds)}")
 
 
-def _mended(lake: Lake, feed: Feed, hour: str) -> Path:
+def _mended(lake: Lake, feed: Feed, hour: str) -> Place:
     return lake.landing / "_mended" / feed.topic / f"{hour}.json"
 
 

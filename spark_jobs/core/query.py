@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expectations.lake_views import TableAt, open_views
+from spark_jobs.core import files
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import Node, Registry
@@ -106,7 +106,7 @@ def _views(lake: Lake, tables: Mapping[str, TableAt]) -> Iterator["DuckDBPyConne
     with open_views(tables) as views:
         if views.errors:
             raise MedallionError("; ".join(views.errors.values()))
-        views.connection.execute("SET allowed_directories = ?", [[f"{Path(lake.root).absolute()}/"]])
+        views.connection.execute("SET allowed_directories = ?", [[f"{files.at(lake.root).absolute()}/"]])
         views.connection.execute("SET enable_external_access = false")
         views.connection.execute("SET lock_configuration = true")
         yield views.connection

@@ -11,6 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core.changes import CHANGE_TYPE, Changes, located
+from spark_jobs.core.files import in_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,8 +78,8 @@ def changed_values(path: str, column: str, found: Changes) -> "pa.Array":
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    files = found.files_of("cdc", "add", "remove")
-    parts = [pq.read_table(located(path, file), columns=[column])[column] for file in files]
+    files = [in_arrow(located(path, file)) for file in found.files_of("cdc", "add", "remove")]
+    parts = [pq.read_table(name, columns=[column], filesystem=at)[column] for name, at in files]
     return pc.unique(pa.chunked_array([chunk for part in parts for chunk in part.chunks]))
 
 

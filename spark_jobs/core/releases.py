@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from spark_jobs.core import files
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.hours import hour_or_snapshot
 from spark_jobs.core.lake import Lake
@@ -81,7 +82,8 @@ def publish(
     path = lake.ops("releases")
     try:
         if delta is None:
-            write_deltalake(path, _arrow([row]), mode="error", name="releases")
+            options = files.storage_options(path)
+            write_deltalake(path, _arrow([row]), mode="error", name="releases", storage_options=options)
         else:
             once = CommitProperties(max_commit_retries=0)
             write_deltalake(delta, _arrow([row]), mode="append", commit_properties=once)

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from spark_jobs.core import s3
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.files import in_bucket
 from spark_jobs.core.java import java_home
 from spark_jobs.core.settings import PROJECT, Settings, bytes_of
 
@@ -107,6 +109,12 @@ def needed_conf(settings: Settings, master: str) -> dict[str, str]:
     if not jars:
         raise MedallionError(f"no JARs in {settings.jars}: fetch them with make setup, or set MEDALLION_JARS")
     host = "127.0.0.1" if _on_loopback(master) else settings.driver_host
+    bucket = _bucket_conf(settings) if in_bucket(settings.lake) else {}
+    if bucket:
+        more = sorted(Path(settings.jars, "s3").glob("*.jar"))
+        if not more:
+            raise MedallionError(f"no JARs for s3a:// in {settings.jars}/s3: fetch them with make setup-s3")
+        jars += more
     return {
         **({"spark.driver.bindAddress": host, "spark.driver.host": host} if host else {}),
         **({} if is_local(master) else _executors(settings)),
@@ -122,6 +130,7 @@ def needed_conf(settings: Settings, master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        **bucket,
     }
 
 
@@ -133,6 +142,29 @@ def _executors(settings: Settings) -> dict[str, str]:
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
         **{name: str(number) for name, number in cores.items() if number is not None},
     }
+
+
+def _bucket_conf(settings: Settings) -> dict[str, str]:
+    """How Spark reaches a lake in a bucket: as delta-rs and we do."""
+    endpoint = settings.s3_endpoint
+    own = {
+        "fs.s3a.endpoint": endpoint or "",
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": str(not (endpoint or "").startswith("http://")).lower(),
+    }
+    wanted = {
+        **(own if endpoint else {}),
+        "fs.s3a.endpoint.region": s3.shared(settings).meta.region_name,
+        # The chain that AWS's other tools have; Hadoop's own leaves out ~/.aws.
+        "fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+        "fs.s3a.connection.timeout": f"{max(1, round(settings.s3_timeout))}s",
+        # Reads of Parquet jump about; the other streams prefetch what is not wanted, by a client of their own.
+        "fs.s3a.input.stream.type": "classic",
+        "fs.s3a.experimental.input.fadvise": "random",
+    }
+    # It looks whether a version is there and then writes it, which is safe for one writer: see core/lock.py.
+    store = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore"}
+    return {f"spark.hadoop.{name}": value for name, value in wanted.items()} | store
 
 
 def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str, str] | None = None) -> "SparkSession":

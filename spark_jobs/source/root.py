@@ -3,17 +3,17 @@
 import hashlib
 import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from threading import get_ident
+from pathlib import Path, PurePosixPath
 from time import sleep
 from typing import IO, Any, Protocol
 
+from spark_jobs.core import files, s3
 from spark_jobs.core.errors import MedallionError, UsageError
+from spark_jobs.core.files import Place
 from spark_jobs.core.hours import PATTERN
 from spark_jobs.core.settings import Settings
 
@@ -21,7 +21,6 @@ _CHANGE_FILE = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json")
 _CHUNK = 1 << 20
 _TRIES = 5  # of a request, and of a file that does not arrive whole
 _BACK_OFF = 0.5  # seconds before the second try of a file, doubled for each later one
-_AT_ONCE = 8  # files of a snapshot that are copied at the same time
 
 
 Advance = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
@@ -62,8 +61,8 @@ class FolderSource:
     def sizes(self, prefix: str) -> dict[str, int]:
         """Every file under ``prefix`` with its size in bytes, none where there is no such place."""
         base, found = Path(self.root), {}
-        for folder, _, files in os.walk(base / prefix):
-            for file in (Path(folder, name) for name in files):
+        for folder, _, names in os.walk(base / prefix):
+            for file in (Path(folder, name) for name in names):
                 with suppress(FileNotFoundError):  # it went while we looked
                     found[file.relative_to(base).as_posix()] = file.lstat().st_size
         return found
@@ -109,39 +108,8 @@ class S3Source:
             answer = self.client.get_object(Bucket=bucket, Key=base + name)
         return answer["Body"], answer["ContentLength"]
 
-    @contextmanager
-    def _explained(self, name: str) -> Iterator[None]:
-        from botocore.exceptions import (
-            BotoCoreError,
-            ClientError,
-            HTTPClientError,
-            NoCredentialsError,
-            PartialCredentialsError,
-        )
-
-        where = f"{self.root}/{name} cannot be read"
-        try:
-            yield
-        except ClientError as error:
-            code = error.response["Error"]["Code"]
-            raise MedallionError(f"{where}: the server answered {code}{_ADVICE.get(code, '')}") from None
-        except (NoCredentialsError, PartialCredentialsError):
-            raise MedallionError(f"{where}: no credentials were found{_DENIED}") from None
-        except (BotoCoreError, HTTPClientError) as error:
-            told = " ".join(str(error).split())[:300]
-            raise MedallionError(
-                f"{where}: {told}; see MEDALLION_S3_ENDPOINT and the network, then run again"
-            ) from None
-
-
-_DENIED = "; a public bucket needs MEDALLION_S3_ANONYMOUS=true, another one credentials that its policy lets in"
-_BUSY = "; it is busy: run again later"
-_ADVICE = {
-    **dict.fromkeys(("AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch"), _DENIED),
-    **dict.fromkeys(("SlowDown", "ServiceUnavailable", "503"), _BUSY),
-    "NoSuchBucket": "; see MEDALLION_SOURCE, and MEDALLION_S3_ENDPOINT for a server of your own",
-    "PermanentRedirect": "; the bucket is in another region: set MEDALLION_S3_REGION",
-}
+    def _explained(self, name: str) -> AbstractContextManager[None]:
+        return s3.explained(f"{self.root}/{name} cannot be read", s3.SOURCE)
 
 
 def open_source(settings: Settings) -> Source:
@@ -153,19 +121,7 @@ def open_source(settings: Settings) -> Source:
                 f" or make a demo source there with medallion source generate {settings.source}"
             )
         return FolderSource(settings.source)
-    import boto3
-    from botocore import UNSIGNED
-    from botocore.config import Config
-
-    config = Config(
-        region_name=settings.s3_region,
-        signature_version=UNSIGNED if settings.s3_anonymous else None,
-        retries={"mode": "standard", "total_max_attempts": _TRIES},
-        connect_timeout=10,
-        read_timeout=settings.s3_timeout,
-        max_pool_connections=_AT_ONCE,
-    )
-    return S3Source(settings.source, boto3.Session().client("s3", endpoint_url=settings.s3_endpoint, config=config))
+    return S3Source(settings.source, s3.client(settings, anonymous=settings.s3_anonymous, tries=_TRIES))
 
 
 def change_files(source: Source, topics: tuple[str, ...]) -> dict[str, dict[str, str]]:
@@ -177,26 +133,20 @@ def change_files(source: Source, topics: tuple[str, ...]) -> dict[str, dict[str,
     return dict(sorted(hours.items()))
 
 
-def copy_file(source: Source, name: str, target: Path) -> Landed:
+def copy_file(source: Source, name: str, target: Place) -> Landed:
     """Copy one file of the source to ``target``, whole or not at all.
 
     Raises MedallionError when fewer or more bytes arrive than the source said there are.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.{get_ident()}.part")
-    try:
+    with files.whole(target) as partial:
         for tried in range(1, _TRIES + 1):
             try:
-                landed = _copy_once(source, name, partial)
-                break
+                return _copy_once(source, name, partial)
             except _Cut as cut:
                 if tried == _TRIES:
                     raise MedallionError(f"{source.root}/{name}: {cut}; run again") from None
                 sleep(_BACK_OFF * 2 ** (tried - 1))
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
-    return landed
+    raise AssertionError("the last try returns or raises")
 
 
 class _Cut(Exception):
@@ -237,7 +187,7 @@ def fingerprint(source: Source, name: str) -> Landed:
     return Landed(read, digest.hexdigest())
 
 
-def copy_snapshot(source: Source, topic: str, target: Path, advance: Advance = silent) -> None:
+def copy_snapshot(source: Source, topic: str, target: Place, advance: Advance = silent) -> None:
     """Copy the snapshot of one table to the folder ``target``, several files at a time; it is whole or not there.
 
     What an interrupted copy has brought is kept, and the next one brings the rest. advance: told what is copied, and
@@ -248,19 +198,19 @@ def copy_snapshot(source: Source, topic: str, target: Path, advance: Advance = s
     sizes = source.sizes(prefix)
     if not sizes:
         raise MedallionError(f"{source.root} has no {prefix}: the snapshot needs all tables")
-    places = {name: partial / name.removeprefix(prefix) for name in sizes}
-    if outside := [name for name, place in places.items() if not place.resolve().is_relative_to(partial.resolve())]:
+    if outside := [name for name in sizes if ".." in PurePosixPath(name).parts]:
         raise MedallionError(f"{source.root}/{outside[0]} leads out of the snapshot: it is not read")
-    there = {name for name, place in places.items() if place.exists() and place.stat().st_size == sizes[name]}
-    missing = sorted(sizes.keys() - there)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    here = {str(place): place.stat().st_size for place in partial.rglob("*") if place.is_file()}
+    places = {name: partial / name.removeprefix(prefix) for name in sizes}
+    missing = sorted(name for name, place in places.items() if here.get(str(place)) != sizes[name])
+    with ThreadPoolExecutor(s3.AT_ONCE) as pool:
         copies = [pool.submit(copy_file, source, name, places[name]) for name in missing]
         try:
             for number, copy in enumerate(as_completed(copies)):
                 copy.result()
-                advance(f"snapshot of {topic}", len(there) + number + 1, len(sizes))
+                advance(f"snapshot of {topic}", len(sizes) - len(missing) + number + 1, len(sizes))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    shutil.rmtree(target, ignore_errors=True)
-    partial.rename(target)
+    files.remove_tree(target)
+    files.move(partial, target)

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from spark_jobs.core import events
+from spark_jobs.core.files import Place
 from spark_jobs.core.lake import Lake
+from spark_jobs.core.s3 import S3Path
 from spark_jobs.core.table import LAYERS
 from spark_jobs.ui.shell import empty, page, status, table
 
@@ -39,7 +41,7 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
     return page(title, lead, table(("hour", "run", "started (UTC)", *LAYERS), rows), more)
 
 
-def report_of_task(lake: Lake, run_id: str, task_id: str) -> Path | None:
+def report_of_task(lake: Lake, run_id: str, task_id: str) -> Place | None:
     """The newest report of the check task ``task_id`` (``silver.check``) of a run, if there is one."""
     layer, _, step = task_id.partition(".")
     if step != "check":
@@ -73,11 +75,15 @@ def _red_and_new(run: Sequence[Row]) -> tuple[bool, Any]:
 
 def _inside(report: str) -> str:
     """The name of a report in the report folder: its hour's folder, and its own name."""
-    return "/".join(Path(report).parts[-2:])
+    return "/".join(PurePosixPath(report).parts[-2:])
 
 
-def report_file(lake: Lake, name: str) -> Path | None:
+def report_file(lake: Lake, name: str) -> Place | None:
     """A file of the report folder; None for whatever is not one, or lies outside of it."""
-    folder = lake.reports.resolve()
+    folder = lake.reports
+    if isinstance(folder, S3Path):
+        plain = name and not {"", ".", ".."} & set(name.split("/"))
+        return found if plain and (found := folder / name).is_file() else None
+    folder = folder.resolve()
     path = (folder / name).resolve()
     return path if path.is_relative_to(folder) and path.is_file() else None

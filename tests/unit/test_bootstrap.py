@@ -24,7 +24,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ivy.touch()
     monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
     monkeypatch.setattr(bootstrap, "VENV", tmp_path / ".venv")
-    monkeypatch.setattr(bootstrap, "JARS", tmp_path / ".jars")
     return tmp_path
 
 
@@ -44,14 +43,18 @@ def ivy_brings(monkeypatch: pytest.MonkeyPatch):
     return arrange
 
 
+def fetch(project: Path) -> None:
+    bootstrap.fetch_jars(Path("/java"), project / "jars.lock", project / ".jars")
+
+
 def jars(project: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (project / ".jars").iterdir()}
 
 
 def test_a_jar_is_fetched_once(project: Path, ivy_brings) -> None:
     asked = ivy_brings(JAR)
-    bootstrap.fetch_jars(Path("/java"))
-    bootstrap.fetch_jars(Path("/java"))
+    fetch(project)
+    fetch(project)
     assert jars(project) == {"thing_2.13-1.0.jar": JAR}
     assert len(asked) == 1
 
@@ -59,7 +62,7 @@ def test_a_jar_is_fetched_once(project: Path, ivy_brings) -> None:
 def test_a_jar_with_another_checksum_is_refused(project: Path, ivy_brings) -> None:
     ivy_brings(b"something else")
     with pytest.raises(MedallionError, match=r"thing_2.13-1.0.jar has checksum .*: refused"):
-        bootstrap.fetch_jars(Path("/java"))
+        fetch(project)
     assert jars(project) == {}
 
 
@@ -68,20 +71,20 @@ def test_a_damaged_jar_is_fetched_again_and_one_of_another_version_goes(project:
     (project / ".jars" / "thing_2.13-1.0.jar").write_bytes(b"a j")
     (project / ".jars" / "thing_2.13-0.9.jar").write_bytes(b"old")
     ivy_brings(JAR)
-    bootstrap.fetch_jars(Path("/java"))
+    fetch(project)
     assert jars(project) == {"thing_2.13-1.0.jar": JAR}
 
 
 def test_a_jar_that_is_nowhere_is_an_error_that_names_it(project: Path, ivy_brings) -> None:
     ivy_brings(None)
     with pytest.raises(MedallionError, match="org.example:thing_2.13:1.0 was not found: set MEDALLION_IVY_SETTINGS"):
-        bootstrap.fetch_jars(Path("/java"))
+        fetch(project)
 
 
 def test_a_mirror_is_a_file_of_ivy_settings(project: Path, ivy_brings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDALLION_IVY_SETTINGS", "/etc/ivy.xml")
     asked = ivy_brings(JAR)
-    bootstrap.fetch_jars(Path("/java"))
+    fetch(project)
     (command,) = asked
     assert command[command.index("-settings") + 1] == "/etc/ivy.xml"
 
