@@ -1,0 +1,184 @@
+"""A lake in a bucket, over HTTP: the rows that it has on a disk, a kill in between, every reader."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from click.testing import CliRunner
+
+from bench.proof import differing
+from spark_jobs.core import events, files, releases, steps
+from spark_jobs.core.cli import cli
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
+from spark_jobs.core.session import needed_conf
+from spark_jobs.core.settings import Settings
+from spark_jobs.source.generate import generate
+from spark_jobs.ui.reports import report_file, report_of_task, reports_page
+
+H0, H1 = "2025-11-30T00", "2025-11-30T01"
+LAKE = "s3a://lakes/a/shop"
+BAD = '{"insert": {"order_id": "not a number"}}'
+
+# Loads the lake and refreshes its first hour; of the next one, this process sees half of Gold.
+KILLED = f"""
+import os, signal
+from spark_jobs.core import steps
+from spark_jobs.core.settings import Settings
+
+settings = Settings.from_environment()
+driver = steps.Driver(settings)
+steps.load(steps.Run(settings, None, "load"), driver)
+steps.refresh_hour(steps.Run(settings, "{H0}", "first"), driver)
+work = steps.REFRESH["incremental"]
+
+def killed(spark, lake, table, **run):
+    if table.name == "gold_realtime_inventory_alerts":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return work(spark, lake, table, **run)
+
+steps.REFRESH["incremental"] = killed
+steps.refresh_hour(steps.Run(settings, "{H1}", "second", strategy="incremental"), driver)
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What leads to an S3 server with a bucket, and to a source whose first hour has a bad line."""
+    root = tmp_path_factory.mktemp("s3")
+    generate(root / "source", days=1, hours=2, scale=0.01, seed=1)
+    with (root / "source" / "cdc" / "orders" / f"{H0}.json").open("a") as file:
+        file.write(f"{BAD}\n")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    made = {
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "a secret",
+        "MEDALLION_LAKE": LAKE,
+        "MEDALLION_SOURCE": str(root / "source"),
+        "MEDALLION_S3_ENDPOINT": f"http://127.0.0.1:{port}",
+        "MEDALLION_S3_REGION": "us-east-1",
+        "MEDALLION_SPARK_MASTER": "local[2]",
+        "MEDALLION_DRIVER_MEMORY": "2g",
+        "MEDALLION_MAX_BAD_LINES": "0.5",
+        "XDG_STATE_HOME": str(root / "state"),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in made.items():
+            patch.setenv(name, value)
+        try:
+            deadline = time.monotonic() + 60
+            while socket.socket().connect_ex(("127.0.0.1", port)) and time.monotonic() < deadline:
+                time.sleep(0.1)
+            boto3.client("s3", endpoint_url=made["MEDALLION_S3_ENDPOINT"], region_name="us-east-1").create_bucket(
+                Bucket="lakes"
+            )
+            yield made
+        finally:
+            server.terminate()
+            server.wait()
+
+
+@pytest.fixture(scope="module")
+def lake(environment: dict[str, str]) -> Lake:
+    """Loaded, refreshed in full, then incrementally by a run that is killed, and once more."""
+    killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    made = Lake(LAKE)
+    assert releases.find(made, None).hour == H0, "half an hour is not published"
+    again = subprocess.run(
+        [str(Path(sys.executable).with_name("medallion")), "refresh", "--hour", H1, "--strategy", "incremental"],
+        capture_output=True,
+        text=True,
+    )
+    assert again.returncode == 0, again.stderr
+    return made
+
+
+@pytest.fixture(scope="module")
+def on_disk(spark: Any, environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """The same hours on a disk, in full."""
+    settings = Settings(
+        lake=str(tmp_path_factory.mktemp("disk") / "lake"), source=environment["MEDALLION_SOURCE"], max_bad_lines=0.5
+    )
+    driver = steps.Driver(settings, report=lambda _: None)
+    driver.use(spark)
+    steps.load(steps.Run(settings, None, "load"), driver)
+    for hour in (H0, H1):
+        steps.refresh_hour(steps.Run(settings, hour, f"refresh-{hour}"), driver)
+    return driver.lake
+
+
+def said(*command: str) -> str:
+    done = CliRunner().invoke(cli, command, catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def test_every_table_has_the_rows_that_it_has_on_a_disk(lake: Lake, on_disk: Lake) -> None:
+    assert differing(on_disk, lake, registry()) == []
+    for feed in registry().feeds:
+        one, other = (at.state(feed.name) for at in (on_disk, lake))
+        assert one is not None and other is not None and one.rows == other.rows
+    assert {row["strategy"] for row in events.read(lake, hour=H1, event_type="refresh", status="succeeded")} == {
+        "full",
+        "incremental",
+    }
+
+
+def test_the_commands_that_need_no_spark_read_it(lake: Lake) -> None:
+    status = json.loads(said("status", "--format", "json"))
+    assert (status["lake"], status["release"]["hour"], status["writer"]) == (LAKE, H1, None)
+    assert {table["check"] for table in status["tables"]} <= {"succeeded", "warned"}
+    found = json.loads(said("query", "--format", "json", "SELECT SUM(order_count) AS n FROM gold_order_status_summary"))
+    kept = lake.state("silver_orders_enriched")
+    assert kept is not None and found[0]["n"] == kept.rows
+    (line,) = json.loads(said("quarantine", "show", "orders", "--format", "json"))
+    assert (line["raw"], line["hour"], line["file"]) == (BAD, H0, f"orders/{H0}.json")
+
+
+def test_a_query_reads_the_lake_and_nothing_else_of_the_bucket(lake: Lake) -> None:
+    place = files.at("s3a://lakes/private.csv")
+    files.write_text(place, "a secret")
+    done = CliRunner().invoke(cli, ["query", f"SELECT * FROM read_text('{place}')"])
+    assert "disabled by configuration" in str(done.exception)
+
+
+def test_its_reports_are_pages(lake: Lake) -> None:
+    assert H1 in reports_page(lake)
+    found = report_of_task(lake, "first", "gold.check")
+    assert found is not None and "gold" in found.read_text(encoding="utf-8")
+    assert report_file(lake, "gx/site/index.html") is not None
+    assert report_file(lake, "../../ops/releases/_delta_log/00000000000000000000.json") is None
+
+
+def test_upkeep_leaves_what_releases_name(lake: Lake) -> None:
+    kept = releases.published(lake)
+    before = sum(1 for _ in files.at(lake.root).rglob("*.parquet"))
+    assert "old data files" in said("maintain", "--keep-hours", "0")
+    assert sum(1 for _ in files.at(lake.root).rglob("*.parquet")) < before
+    for release in kept[-2:]:
+        assert all(lake.is_whole(table, version) for table, version in release.versions.items())
+    said("query", "SELECT COUNT(*) FROM silver_orders_enriched")
+
+
+def test_spark_gets_the_jars_for_buckets_only_where_the_lake_is_in_one(tmp_path: Path) -> None:
+    here, there = (needed_conf(Settings(lake=lake), "local[2]") for lake in (str(tmp_path), LAKE))
+    assert "hadoop-aws" not in here["spark.jars"] and "hadoop-aws" in there["spark.jars"]
+    assert not [name for name in here if "s3a" in name]
+    assert there["spark.delta.logStore.s3a.impl"].endswith("S3SingleDriverLogStore")
+    assert not any(os.environ.get(name, "-") in there.values() for name in ("AWS_SECRET_ACCESS_KEY",))
