@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core import events, ledger, releases
+from spark_jobs.core import events, files, ledger, releases
 from spark_jobs.core.hours import ONE_HOUR, hour_or_snapshot, parse_hour
 from spark_jobs.core.lake import Lake, origin_of
 from spark_jobs.core.lock import current_writer
-from spark_jobs.core.registry import registry
+from spark_jobs.core.registry import Node, registry
 from spark_jobs.core.settings import Settings
 from spark_jobs.core.table import Feed
 
@@ -34,8 +34,8 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS) -> dict[st
     rows = events.read(lake)
     checks = {row["table_name"]: row for row in rows if row["event_type"] == "check" and row["table_name"]}
     failures = _failures(rows)
-    tables = []
-    for table in registry():
+
+    def told(table: Node) -> dict[str, Any]:
         state = lake.state(table.name)
         if isinstance(table, Feed):
             hour = lake.applied_hour(table.name)
@@ -44,21 +44,21 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS) -> dict[st
         else:
             hour = origin_of(state.delta).get("hour") if state else None
         check, age = checks.get(table.name), _age(hour)
-        tables.append(
-            {
-                "table": table.name,
-                "rows": state.rows if state else None,
-                "files": state.files if state else None,
-                "bytes": state.bytes if state else None,
-                "version": state.version if state else None,
-                "published": release.versions.get(table.name) if release else None,
-                "hour": hour,
-                "age_hours": age,
-                "stale": age is not None and age > stale_hours,
-                "check": check["status"] if check else "not checked",
-                "failures": failures.get(table.name, 0),
-            }
-        )
+        return {
+            "table": table.name,
+            "rows": state.rows if state else None,
+            "files": state.files if state else None,
+            "bytes": state.bytes if state else None,
+            "version": state.version if state else None,
+            "published": release.versions.get(table.name) if release else None,
+            "hour": hour,
+            "age_hours": age,
+            "stale": age is not None and age > stale_hours,
+            "check": check["status"] if check else "not checked",
+            "failures": failures.get(table.name, 0),
+        }
+
+    tables = files.side_by_side(told, registry())
     writer, restatement = current_writer(lake), ledger.read_restatement(lake)
     return {
         "lake": lake.root,
