@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from spark_jobs.airflow_pages import app
+from spark_jobs.core import files
 from spark_jobs.core.events import Event, append
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.settings import PROJECT
@@ -103,6 +104,28 @@ def test_the_report_of_a_benchmark_is_shown_and_kept_to_itself(client: TestClien
     answer = client.get("/benchmark")
     assert answer.text == "the answer"
     assert "sandbox allow-scripts" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.usefixtures("lake_bucket")
+def test_the_pages_of_a_lake_in_a_bucket_are_those_of_one_on_a_disk(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDALLION_LAKE", "s3a://lakes/shop")
+    lake = Lake("s3a://lakes/shop")
+    for page in PAGES:
+        assert 'class="empty"' in client.get(page).text
+    report = lake.reports / "2025-11-30T00" / "silver.html"
+    files.write_text(report, "all hold")
+    files.write_text(lake.reports / "gx" / "site" / "style.css", "p {}")
+    files.write_text(lake.benchmark, "the answer")
+    append(lake.ops("event_log"), [Event("r", "h", "check", "full", 1, "silver", details={"report": str(report)})])
+    answer = client.get("/report?run_id=r&task_id=silver.check")
+    assert (answer.text, answer.url.path) == ("all hold", "/reports/file/2025-11-30T00/silver.html")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    docs = client.get("/reports/file/gx/site/style.css").headers
+    assert docs["content-type"].startswith("text/css") and "sandbox" in docs["content-security-policy"]
+    assert client.get("/benchmark").text == "the answer"
+    assert client.get("/reports/file/..%2f..%2fops/event_log/_delta_log/00000000000000000000.json").status_code == 404
 
 
 def test_a_wrong_hour_or_strategy_is_refused(client: TestClient) -> None:

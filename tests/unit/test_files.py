@@ -2,16 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from deltalake import write_deltalake
-from moto.server import ThreadedMotoServer
 
 from spark_jobs.core import files, lock, releases
 from spark_jobs.core.cli import cli
@@ -22,36 +19,11 @@ from spark_jobs.core.s3 import S3Path
 from spark_jobs.ui.reports import report_file
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    made = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    made.start()
-    host, port = made.get_host_and_port()
-    yield f"http://{host}:{port}"
-    made.stop()
-
-
-@pytest.fixture
-def bucket(server: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "somebody",
-        "AWS_SECRET_ACCESS_KEY": "a secret",
-        "MEDALLION_S3_ENDPOINT": server,
-        "MEDALLION_S3_REGION": "us-east-1",
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-    }.items():
-        monkeypatch.setenv(name, value)
-    made = boto3.resource("s3", endpoint_url=server, region_name="us-east-1").Bucket("lakes")
-    made.create()
-    made.objects.all().delete()
-    return made
-
-
 @pytest.fixture(params=["disk", "bucket"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "disk":
         return tmp_path / "lake"
-    request.getfixturevalue("bucket")
+    request.getfixturevalue("lake_bucket")
     return files.at("s3a://lakes/a shop")
 
 
@@ -119,7 +91,7 @@ def test_lines_are_read_as_from_a_file(folder: Place) -> None:
         assert (stream.readline(), stream.readline(2), stream.read()) == (b"one\n", b"tw", b"o\nthree")
 
 
-@pytest.mark.usefixtures("bucket")
+@pytest.mark.usefixtures("lake_bucket")
 def test_a_release_in_a_bucket_is_not_written_over_another(monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Lake("s3a://lakes/shop")
     hour = {"hour": "2025-11-30T00", "strategy": "full", "versions": {"gold_x": 1}}
@@ -133,7 +105,7 @@ def test_a_release_in_a_bucket_is_not_written_over_another(monkeypatch: pytest.M
     assert [release.run_id for release in releases.published(lake)] == ["a", "b"]
 
 
-@pytest.mark.usefixtures("bucket")
+@pytest.mark.usefixtures("lake_bucket")
 def test_a_table_in_a_bucket_is_opened_and_one_that_is_not_there_is_none() -> None:
     lake = Lake("s3a://lakes/shop")
     path = lake.path("gold_x")
@@ -147,7 +119,7 @@ def test_a_table_in_a_bucket_is_opened_and_one_that_is_not_there_is_none() -> No
     assert lake.open(path) is None and str(aside).startswith("s3a://lakes/shop/ops/damaged/gold_x-")
 
 
-@pytest.mark.usefixtures("bucket")
+@pytest.mark.usefixtures("lake_bucket")
 def test_the_lock_of_a_lake_in_a_bucket_is_kept_on_this_machine(tmp_path: Path) -> None:
     lake = Lake("s3a://lakes/shop")
     with (
@@ -162,7 +134,7 @@ def test_the_lock_of_a_lake_in_a_bucket_is_kept_on_this_machine(tmp_path: Path) 
         assert lock.current_writer(lake) is None
 
 
-@pytest.mark.usefixtures("bucket")
+@pytest.mark.usefixtures("lake_bucket")
 def test_a_report_is_found_in_the_bucket_and_nothing_outside_of_the_folder() -> None:
     lake = Lake("s3a://lakes/shop")
     files.write_text(lake.reports / "2025-11-30T00" / "gold.html", "a report")
@@ -173,7 +145,7 @@ def test_a_report_is_found_in_the_bucket_and_nothing_outside_of_the_folder() -> 
         assert report_file(lake, name) is None, name
 
 
-@pytest.mark.usefixtures("bucket")
+@pytest.mark.usefixtures("lake_bucket")
 @pytest.mark.parametrize("command", [["status"], ["maintain"], ["query", "SELECT 1"], ["refresh"]])
 def test_a_bucket_that_is_not_there_is_one_line(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDALLION_LAKE", "s3a://no-such-lake/shop")
@@ -184,14 +156,14 @@ def test_a_bucket_that_is_not_there_is_one_line(command: list[str], monkeypatch:
     assert str(error).startswith("s3a://no-such-lake/shop")
 
 
-def test_a_bucket_that_denies_says_what_may_help(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_that_denies_says_what_may_help(lake_bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDALLION_LAKE", "s3a://lakes/shop")
     deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::lakes/*"}
-    bucket.Policy().put(Policy=json.dumps({"Statement": [deny]}))
+    lake_bucket.Policy().put(Policy=json.dumps({"Statement": [deny]}))
     try:
         error = CliRunner().invoke(cli, ["refresh"]).exception
     finally:
-        bucket.Policy().delete()
+        lake_bucket.Policy().delete()
     assert isinstance(error, MedallionError)
     said = r"s3a://lakes/shop/\S+ cannot be written: the server answered 403; it needs credentials that .*"
     assert re.fullmatch(said, str(error))
