@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
-from itertools import islice
+from itertools import islice, product
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,6 +25,7 @@ from bench.naive import SETTINGS, refresh_naive
 from bench.proof import differing
 from spark_jobs.core import events, releases, steps
 from spark_jobs.core.errors import MedallionError, UsageError
+from spark_jobs.core.files import write_json
 from spark_jobs.core.hours import hour_from_number, hour_number, next_hour
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
@@ -98,13 +99,34 @@ class Measure:
     bytes_out: int | None = None
 
 
-def run(plan: Plan, settings: Settings, work: Path, advance: Callable[[str, int, int], None]) -> dict[str, Any]:
-    """Run all of it in ``work``; the results as plain values. Raises MedallionError when rows differ."""
-    measures: list[Measure] = []
-    kept: dict[str, int] = {}
-    sessions: dict[str, float] = {}
+def run(
+    plan: Plan,
+    settings: Settings,
+    work: Path,
+    out: Path,
+    advance: Callable[[str, int, int], None],
+    resume: bool = False,
+) -> dict[str, Any]:
+    """Run all of it in ``work``; the results as plain values, which are in ``out`` too after each round of drivers.
+
+    resume: go on with the rounds that ``out`` lacks. Raises UsageError when it holds those of another plan or machine,
+    MedallionError when rows differ.
+    """
     load = os.getloadavg()
-    for days in plan.days:
+    result: dict[str, Any] = {
+        "plan": asdict(plan),
+        "machine": machine() | {"load at the start": f"{load[0]:.2f}, {load[1]:.2f}, {load[2]:.2f}"},
+        "kept_bytes": {},
+        "session_seconds": {},
+        "measures": [],
+    }
+    if resume:
+        result = _former(out, result)
+    measures: list[dict[str, Any]] = result["measures"]
+    done = {(one["days"], one["change"], one["repeat"]) for one in measures}
+    for repeat, days, change in product(range(1, plan.repeats + 1), plan.days, plan.changes):
+        if (days, change, repeat) in done:
+            continue
         source = work / f"source-{days}"
         hours = int(max(1.0, *plan.changes) * plan.all_hours) + 1
         generate(source, days=days, hours=hours, scale=plan.scale, seed=plan.seed)
@@ -112,27 +134,31 @@ def run(plan: Plan, settings: Settings, work: Path, advance: Callable[[str, int,
         advance(f"{days} days: load", len(measures) // (len(PHASES) + 1), plan.turns)
         if releases.latest(Lake(loaded.lake)) is None:
             _load(loaded)
-        for change in plan.changes:
-            changed = replace(loaded, source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
-            for repeat in range(1, plan.repeats + 1):
-                with _drivers(plan, changed, work) as drivers:
-                    for name, driver in drivers.items():
-                        sessions[f"{days} {change:g} {name}"] = driver.session_seconds
-                    for measure in _hours(plan, drivers, days, change, repeat):
-                        measures.append(measure)
-                        done = len(measures) // (len(PHASES) + 1)
-                        if measure.phase == "total":
-                            advance(f"{days} days, {measure.hour}, {measure.strategy}", done, plan.turns)
-                    kept[str(days)] = (
-                        _bytes(Path(drivers["incremental"].lake, "ops", "kept")) if ("incremental" in drivers) else 0
-                    )
-    return {
-        "plan": asdict(plan),
-        "machine": machine() | {"load at the start": f"{load[0]:.2f}, {load[1]:.2f}, {load[2]:.2f}"},
-        "kept_bytes": kept,
-        "session_seconds": sessions,
-        "measures": [asdict(measure) for measure in measures],
-    }
+        changed = replace(loaded, source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
+        with _drivers(plan, changed, work) as drivers:
+            for name, driver in drivers.items():
+                result["session_seconds"][f"{days} {change:g} {name}"] = driver.session_seconds
+            for measure in _hours(plan, drivers, days, change, repeat):
+                measures.append(asdict(measure))
+                if measure.phase == "total":
+                    turns = len(measures) // (len(PHASES) + 1)
+                    advance(f"{days} days, {measure.hour}, {measure.strategy}", turns, plan.turns)
+            if "incremental" in drivers:
+                result["kept_bytes"][str(days)] = _bytes(Path(drivers["incremental"].lake, "ops", "kept"))
+        write_json(out / "measures.json", result)
+    return result
+
+
+def _former(out: Path, now: Mapping[str, Any]) -> dict[str, Any]:
+    """The results in ``out``, whose rounds are whole, or ``now``, which has none, where there are no results."""
+    file = out / "measures.json"
+    if not file.exists():
+        return dict(now)
+    former: dict[str, Any] = json.loads(file.read_text())
+    same = {name: value for name, value in former["machine"].items() if name != "load at the start"} == machine()
+    if former["plan"] != json.loads(json.dumps(now["plan"])) or not same:
+        raise UsageError(f"{file} is of another plan, machine or version: give another --out, or leave out --resume")
+    return former
 
 
 def machine() -> dict[str, str]:
@@ -356,9 +382,3 @@ def _require_equal(drivers: _Drivers, hour: str) -> None:
     for other in others:
         if wrong := differing(Lake(drivers[reference].lake), Lake(drivers[other].lake), registry()):
             raise MedallionError(f"after hour {hour}, {other} and {reference} differ in {', '.join(wrong)}: void")
-
-
-def write(result: Mapping[str, Any], folder: Path) -> None:
-    """The results as JSON, for the report and for whoever wants the raw rows."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "measures.json").write_text(json.dumps(result, indent=1))

@@ -432,6 +432,7 @@ def _numbers(kind: type) -> Callable[..., Any]:
 @click.option("--scale", default=1.0, show_default=True, help="Size of the shop, as for source generate.")
 @click.option("--out", default="bench-report", show_default=True, type=click.Path(path_type=Path, file_okay=False))
 @click.option("--work", type=click.Path(path_type=Path), help="For the lakes.  [default: a temporary one]")
+@click.option("--resume", is_flag=True, help="Go on with what OUT has of the same plan.")
 @click.option("--catalogue/--no-catalogue", default=True, help="Customers, products, suppliers change too.")
 @click.option("--feldera-url", help="A running Feldera, for the strategy feldera: http://127.0.0.1:8080.")
 def bench(
@@ -444,6 +445,7 @@ def bench(
     scale: float,
     out: Path,
     work: Path | None,
+    resume: bool,
     catalogue: bool,
     feldera_url: str | None,
 ) -> None:
@@ -453,9 +455,10 @@ def bench(
     each hour every table of Silver and Gold is compared. Rows that differ void the run.
 
     \b
-    The report is OUT/report.html; all that was measured is OUT/measures.json.
+    The report is OUT/report.html; all that was measured is OUT/measures.json, written after each round of drivers.
       medallion bench --strategies full,incremental --days 7 --hours 2 --scale 0.1    a look, in minutes
-      medallion bench --days 30,90,365 --repeats 3                                    the whole answer, in hours
+      medallion bench --days 30,90,365 --repeats 3 --work FOLDER                      the whole answer, in hours
+      medallion bench --days 30,90,365 --repeats 3 --work FOLDER --resume             and on, where it was stopped
 
     \b
     With --feldera-url a Feldera of yours takes part: its pipeline is replaced by one made from our tables
@@ -475,8 +478,7 @@ def bench(
         catalogue=catalogue,
     )
     with TemporaryDirectory(prefix="bench-") as folder, progress_bar() as advance:
-        result = contest.run(plan, Settings.from_environment(), work or Path(folder), advance)
-        contest.write(result, out)
+        result = contest.run(plan, Settings.from_environment(), work or Path(folder), out, advance, resume)
         (out / "report.html").write_text(report.render(result))
     click.echo(f"rows equal after every hour; the report is {out / 'report.html'}")
 

@@ -1,6 +1,8 @@
 """The benchmark without its drivers: what it refuses, how it proves rows equal, and what its page says."""
 
 import re
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +11,16 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from bench.contest import FIRST_HOUR, PHASES, Plan, _with_changes
+from bench import contest
+from bench.contest import FIRST_HOUR, PHASES, Measure, Plan, _with_changes
 from bench.duck import translated
 from bench.proof import differing
 from bench.report import render
 from spark_jobs.core import releases
-from spark_jobs.core.errors import UsageError
+from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
+from spark_jobs.core.settings import Settings
 from spark_jobs.core.table import Table
 
 TABLE = Table(keys=("k",), query="SELECT 1", name="gold_numbers", layer="gold")
@@ -91,6 +95,38 @@ def test_the_changes_of_the_catalogue_can_be_left_out(tmp_path: Path) -> None:
         *("clickstream_events", "inventory_events", "order_items", "orders")
     ]
     assert (left / "cdc" / "orders" / f"{FIRST_HOUR}.json").read_text() == "a line\n"
+
+
+def test_a_contest_that_was_stopped_goes_on_with_the_rounds_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[tuple[int, int]] = []
+    fails = (7, 2)
+
+    def hours(_plan: Plan, _drivers: Any, days: int, change: float, repeat: int) -> Iterator[Measure]:
+        rounds.append((days, repeat))
+        yield Measure(days, change, repeat, "full", FIRST_HOUR, 1, True, "total", 1.0)
+        if (days, repeat) == fails:
+            raise MedallionError("stopped")
+
+    for name in ("generate", "_load", "_with_changes"):
+        monkeypatch.setattr(contest, name, lambda *_, **__: tmp_path)
+    monkeypatch.setattr(contest, "_drivers", lambda *_: nullcontext({}))
+    monkeypatch.setattr(contest, "_hours", hours)
+    plan = Plan(("full", "incremental"), (7, 30), repeats=2)
+
+    def run(plan: Plan, *, resume: bool) -> dict[str, Any]:
+        return contest.run(plan, Settings(), tmp_path / "work", tmp_path / "out", lambda *_: None, resume)
+
+    with pytest.raises(MedallionError, match="stopped"):
+        run(plan, resume=False)
+    assert rounds == [(7, 1), (30, 1), (7, 2)], "all sizes once before any is repeated"
+    fails = (0, 0)
+    result = run(plan, resume=True)
+    assert rounds[3:] == [(7, 2), (30, 2)]
+    assert [(m["days"], m["repeat"]) for m in result["measures"]] == [(7, 1), (30, 1), (7, 2), (30, 2)]
+    with pytest.raises(UsageError, match="another plan"):
+        run(replace(plan, hours=1), resume=True)
 
 
 @pytest.mark.parametrize("table", [t for t in registry() if isinstance(t, Table)], ids=lambda t: t.name)
