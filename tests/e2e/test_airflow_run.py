@@ -213,6 +213,9 @@ def test_a_backfill_from_the_dialog_takes_its_hours_in_order_and_passes_over_tho
         page.get_by_text("3 runs will be triggered").wait_for()
         page.locator("#element_strategy").click()
         page.get_by_role("option", name="incremental").click()
+        page.get_by_text(
+            "Override parameters on existing runs"
+        ).click()  # else the dialog sends none for new ones either
         page.get_by_role("button", name="Run Backfill").click()
         page.get_by_text("Backfill in progress").first.wait_for(timeout=60_000)
     assert hours_of_backfill(airflow, 1) == [
