@@ -116,21 +116,34 @@ class CheckResult:
         """failed: a critical promise is broken or a promise could not be judged. warned: only warnings are broken."""
         return worst(table.status for table in self.tables)
 
-    def summary(self) -> str:
-        """One line: what is broken first and how much else; for a green check, what was looked at."""
-        broken = [
+    @property
+    def broken(self) -> list[tuple[str, ExpectationResult]]:
+        """Each promise that does not hold and its table, the worst first."""
+        return [
             (table.table, expectation)
             for status in ("failed", "warned")
             for table in self.tables
             for expectation in table.expectations
             if expectation.status == status
         ]
-        if not broken:
+
+    def summary(self) -> str:
+        """One line: what is broken first and how much else; for a green check, what was looked at."""
+        if not self.broken:
             promises = sum(len(table.expectations) for table in self.tables)
             return f"{self.layer} check: all {promises} expectations on {len(self.tables)} tables hold"
-        table, first = broken[0]
-        more = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
+        table, first = self.broken[0]
+        more = f", and {len(self.broken) - 1} more" if len(self.broken) > 1 else ""
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {first.error or first.observed}{more}"
+
+    def details(self) -> list[str]:
+        """For a log: a line for each promise that does not hold, and one for each of a few rows that break it."""
+        lines = []
+        for table, one in self.broken:
+            lines.append(f"{one.status}  {table}: {one.meaning}: {one.error or one.observed}")
+            for example in one.examples[:3]:
+                lines.append("  such as " + ", ".join(f"{name} {value}" for name, value in example.items()))
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """The whole result with its statuses, ready for JSON: the only thing a report page is made from."""

@@ -449,6 +449,8 @@ def _check(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcom
             reports=lake.reports,
         )
         report = lake.reports / found.page
+        for line in found.details():
+            driver.report(line)
         for table in found.tables:
             log.add(
                 "check",

@@ -206,6 +206,14 @@ def test_the_summary_names_what_is_worst_first(shop: Lake) -> None:
     assert result.summary() == "silver check failed: shop: paid is at least 0: 1 of 5 rows, and 1 more"
 
 
+def test_a_log_is_told_each_broken_promise_with_some_of_the_rows(shop: Lake) -> None:
+    details = shop.check({"shop": [not_null("id", severity="warning"), at_least("paid", 0)]}).details()
+
+    assert details[0] == "failed  shop: paid is at least 0: 1 of 5 rows"
+    assert details[1] == "  such as paid -1, id 2, tier lead"
+    assert [line for line in details if line.startswith("warned  shop: id is never null")]
+
+
 # -- when in doubt, shut
 
 
