@@ -14,7 +14,7 @@ RUN apt-get update \
 # one a line) and its certificate, as secrets; nothing of them is left in the image.
 FROM java AS locked
 WORKDIR /opt/medallion
-COPY pyproject.toml README.md requirements.in requirements.txt jars.lock ./
+COPY pyproject.toml README.md requirements.in requirements.txt jars.lock jars-s3.lock ./
 COPY scripts/bootstrap scripts/bootstrap.py scripts/bootstrap.txt scripts/
 COPY spark_jobs/__init__.py spark_jobs/
 COPY spark_jobs/core/__init__.py spark_jobs/core/errors.py spark_jobs/core/java.py spark_jobs/core/
@@ -26,7 +26,7 @@ RUN --mount=type=secret,id=settings \
         cp /run/secrets/certificate /usr/local/share/ca-certificates/build.crt && update-ca-certificates \
         && export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt PIP_CERT=/etc/ssl/certs/ca-certificates.crt; \
     fi \
-    && UV_COMPILE_BYTECODE=1 scripts/bootstrap
+    && UV_COMPILE_BYTECODE=1 scripts/bootstrap --s3
 
 FROM java
 RUN useradd --uid 10001 --create-home medallion \
