@@ -100,11 +100,13 @@ def _problems(release: releases.Release | None, tables: Sequence[Mapping[str, An
 def status_table(status: Mapping[str, Any]) -> "RichTable":
     """``lake_status`` for a person to read."""
     release = status["release"]
-    title = f"lake {status['lake']}: nothing published, run medallion load"
-    if release:
+    title = f"lake {status['lake']}\n"
+    if not release:
+        title += "nothing published, run medallion load"
+    else:
         when = f"{release['published_at']:%Y-%m-%d %H:%M:%S} UTC"
         what = f"release {release['release_id']} of {hour_or_snapshot(release['hour'])}"
-        title = f"lake {status['lake']}: {what}, published {when}"
+        title += f"{what}, published {when}"
     if status["writer"]:
         title += f"\nbeing written by {status['writer']}"
     if restatement := status["restatement"]:
