@@ -13,6 +13,7 @@ import pytest
 
 from spark_jobs.core import events
 from spark_jobs.core.java import java_home
+from spark_jobs.core.lake import origin_of
 from spark_jobs.core.registry import registry
 from spark_jobs.core.session import spark_home
 from tests.faults.faults import start
@@ -116,7 +117,8 @@ def test_two_hours_on_a_cluster_with_a_worker_killed_in_the_second_have_the_same
 
 def silver_of(world: World, hour: str) -> bool:
     """Whether the first table of Silver is at ``hour``: the others are being computed, and all of Gold is to come."""
-    return any(world.lake.origin(world.lake.path(t.name)).get("hour") == hour for t in world.tables.layer("silver"))
+    silver = (world.lake.open(world.lake.path(table.name)) for table in world.tables.layer("silver"))
+    return any(origin_of(table).get("hour") == hour for table in silver)
 
 
 def wait_for(what: Callable[[], bool]) -> None:
