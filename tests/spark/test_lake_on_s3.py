@@ -138,7 +138,7 @@ def test_the_commands_that_need_no_spark_read_it(lake: Lake) -> None:
     kept = lake.state("silver_orders_enriched")
     assert kept is not None and found[0]["n"] == kept.rows
     (line,) = json.loads(said("quarantine", "show", "orders", "--format", "json"))
-    assert (line["raw"], line["hour"], line["file"]) == (BAD, H0, f"orders/{H0}.json")
+    assert (line["raw"].strip(), line["hour"], line["file"]) == (BAD, H0, f"orders/{H0}.json")
 
 
 def test_a_query_reads_the_lake_and_nothing_else_of_the_bucket(lake: Lake) -> None:
