@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from playwright.sync_api import Page
 
 from scripts.local_airflow import DAG_ID, LocalAirflow, Process
 from scripts.screenshots import CHROMIUM, browser, fill_in_backfill, log_in
@@ -248,21 +249,24 @@ def test_the_form_triggers_an_hour_that_goes_green_and_refuses_what_is_no_hour(
 ) -> None:
     with browser() as page:
         log_in(page, airflow)
-        page.goto(f"{airflow.url}/dags/{DAG_ID}")
-        page.get_by_label("Trigger Dag").first.click()
-        page.get_by_text("Empty: the next hour not yet applied.").wait_for()
-        button = page.get_by_role("dialog").get_by_role("button", name="Trigger", exact=True)
-        page.locator("#element_hour").fill("yesterday")
-        button.click()
+        submit_form(page, airflow, "yesterday")
         page.get_by_text("yesterday").first.wait_for()
         assert not manual_runs(airflow), "what is no hour starts no run"
-        page.locator("#element_hour").fill(H4)
-        button.click()
+        submit_form(page, airflow, H4)
         (run,) = eventually(lambda: manual_runs(airflow), seconds=60)
         assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/{run}") == ("success", dict.fromkeys(TASKS, "success"))
         page.goto(f"{airflow.url}/dags/{DAG_ID}/runs/{run}")
         page.get_by_text("Success").first.wait_for(timeout=60_000)
     assert releases.find(lake, None).hour == H4
+
+
+def submit_form(page: Page, airflow: LocalAirflow, hour: str) -> None:
+    """Open the DAG's form, fill it in and press its button; on a page of its own, as a refusal lies over the button."""
+    page.goto(f"{airflow.url}/dags/{DAG_ID}")
+    page.get_by_label("Trigger Dag").first.click()
+    page.get_by_text("Empty: the next hour not yet applied.").wait_for()
+    page.locator("#element_hour").fill(hour)
+    page.get_by_role("dialog").get_by_role("button", name="Trigger", exact=True).click()
 
 
 def manual_runs(airflow: LocalAirflow) -> list[str]:
