@@ -129,11 +129,12 @@ class CheckResult:
 
     def summary(self) -> str:
         """One line: what is broken first and how much else; for a green check, what was looked at."""
-        if not self.broken:
+        broken = self.broken
+        if not broken:
             promises = sum(len(table.expectations) for table in self.tables)
             return f"{self.layer} check: all {promises} expectations on {len(self.tables)} tables hold"
-        table, first = self.broken[0]
-        more = f", and {len(self.broken) - 1} more" if len(self.broken) > 1 else ""
+        table, first = broken[0]
+        more = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {first.error or first.observed}{more}"
 
     def details(self) -> list[str]:

@@ -60,7 +60,8 @@ def origin_of(delta: "DeltaTable | None") -> dict[str, Any]:
     return {}
 
 
-def _hour_in(delta: "DeltaTable") -> str | None:
+def hour_in(delta: "DeltaTable") -> str | None:
+    """The last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
     number = delta.transaction_version(LEDGER)
     return hour_from_number(number) if number else None
 
@@ -182,7 +183,7 @@ class Lake:
     def applied_hour(self, table: str) -> str | None:
         """The last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
         delta = self.open(self.path(table))
-        return None if delta is None else _hour_in(delta)
+        return None if delta is None else hour_in(delta)
 
     def version_before(self, table: str, hour: str) -> int:
         """The newest version of a Bronze table without ``hour`` and later ones.
@@ -192,7 +193,7 @@ class Lake:
         delta = self.open(self.path(table))
         version = -1 if delta is None else delta.version()
         try:
-            while delta is not None and version >= 0 and (_hour_in(delta) or "") >= hour:
+            while delta is not None and version >= 0 and (hour_in(delta) or "") >= hour:
                 version -= 1
                 delta = self.open(self.path(table), version) if version >= 0 else None
         except MedallionError:

@@ -8,7 +8,7 @@ from spark_jobs.core import files
 from spark_jobs.core.errors import HourNotAvailable, MedallionError, UsageError
 from spark_jobs.core.files import Place, write_json
 from spark_jobs.core.hours import ONE_HOUR, parse_hour
-from spark_jobs.core.lake import Lake
+from spark_jobs.core.lake import Lake, hour_in
 from spark_jobs.core.registry import Registry
 from spark_jobs.source.root import Landed
 
@@ -73,9 +73,10 @@ def applied_hour(lake: Lake, tables: Registry) -> str | None:
 
     Raises UsageError when the lake has not been loaded.
     """
-    if missing := [feed.name for feed in tables.feeds if lake.version(feed.name) is None]:
+    opened = {feed.name: lake.open(lake.path(feed.name)) for feed in tables.feeds}
+    if missing := [name for name, delta in opened.items() if delta is None]:
         raise UsageError(f"lake {lake.root} has no {', '.join(missing)}: run medallion load first")
-    hours = [lake.applied_hour(feed.name) for feed in tables.feeds]
+    hours = [hour_in(delta) for delta in opened.values() if delta is not None]
     return None if None in hours else min(hour for hour in hours if hour)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import events, files, ledger, releases
 from spark_jobs.core.hours import ONE_HOUR, hour_or_snapshot, parse_hour
-from spark_jobs.core.lake import Lake, origin_of
+from spark_jobs.core.lake import Lake, hour_in, origin_of
 from spark_jobs.core.lock import current_writer
 from spark_jobs.core.registry import Node, registry
 from spark_jobs.core.settings import Settings
@@ -38,7 +38,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS) -> dict[st
     def told(table: Node) -> dict[str, Any]:
         state = lake.state(table.name)
         if isinstance(table, Feed):
-            hour = lake.applied_hour(table.name)
+            hour = hour_in(state.delta) if state else None
         elif release and state and release.versions.get(table.name) == state.version:
             hour = release.hour  # it may be unchanged since an earlier one
         else:
