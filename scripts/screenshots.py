@@ -44,8 +44,7 @@ def main() -> None:
     last = releases.find(lake, None).hour
     if not (green and last):
         raise MedallionError("no run has been through yet: make demo first")
-    with browser() as page:
-        log_in(page, airflow)
+    with browser(airflow) as page:
         for picture in pictures(green[0], red, lake.benchmark.is_file()):
             take(page, airflow, *picture)
         page.set_viewport_size({"width": WIDTH, "height": 1250})
@@ -107,15 +106,6 @@ def keep(page: Page, name: str) -> None:
     print(f"screenshots: docs/images/{name}.png")
 
 
-def log_in(page: Page, airflow: LocalAirflow) -> None:
-    """Be the admin in ``page``."""
-    page.goto(airflow.url)
-    page.fill("input[name=username]", USER)
-    page.fill("input[name=password]", airflow.password)
-    page.click("button[type=submit]")
-    page.wait_for_url(f"{airflow.url}/")
-
-
 def fill_in_backfill(page: Page, airflow: LocalAirflow, first: str, last: str) -> None:
     """Open the DAG's backfill dialog and fill it in for the hours from ``first`` to ``last``; nothing starts yet."""
     page.goto(f"{airflow.url}/dags/{DAG_ID}")
@@ -131,13 +121,19 @@ def fill_in_backfill(page: Page, airflow: LocalAirflow, first: str, last: str) -
 
 
 @contextmanager
-def browser() -> Iterator[Page]:
-    """A page in a Chromium without a window."""
+def browser(airflow: LocalAirflow) -> Iterator[Page]:
+    """A page in a Chromium without a window, of its admin who has logged in."""
     if not Path(CHROMIUM).exists():
         raise MedallionError(f"there is no {CHROMIUM}: apt-get install chromium, or set CHROMIUM")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
-        yield chromium.new_page()
+        page = chromium.new_page()
+        page.goto(airflow.url)
+        page.fill("input[name=username]", USER)
+        page.fill("input[name=password]", airflow.password)
+        page.click("button[type=submit]")
+        page.wait_for_url(f"{airflow.url}/")
+        yield page
         chromium.close()
 
 

@@ -20,12 +20,13 @@ import pytest
 from playwright.sync_api import Page
 
 from scripts.local_airflow import DAG_ID, LocalAirflow, Process
-from scripts.screenshots import CHROMIUM, browser, fill_in_backfill, log_in
+from scripts.screenshots import CHROMIUM, browser, fill_in_backfill
 from spark_jobs.core import events, releases
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
 
 pytestmark = pytest.mark.timeout(1800)
+in_browser = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}: apt-get install chromium")
 
 SECRET, CANARY = "AWS_SECRET_ACCESS_KEY", f"canary{secrets.token_hex(16)}"
 H0, H1, H2, H3, H4, H5 = (f"2025-11-30T0{number}" for number in range(6))
@@ -117,11 +118,10 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
     assert refreshed == {t.name for t in registry() if t.layer != "bronze"}
 
 
-@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}: apt-get install chromium")
+@in_browser
 def test_a_browser_finds_state_reports_and_timings(airflow: LocalAirflow) -> None:
     run = f"dags/{DAG_ID}/runs/first"
-    with browser() as page:
-        log_in(page, airflow)
+    with browser(airflow) as page:
         for path, told in (
             ("plugin/medallion-status", f"{H0}, published"),
             ("plugin/medallion-reports", "first"),
@@ -204,19 +204,17 @@ def hours_of_backfill(airflow: LocalAirflow, number: int) -> list[tuple[str, str
     return [(run["logical_date"][:13], run["state"], ended) for run, ended in zip(runs, tasks, strict=True)]
 
 
-@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}: apt-get install chromium")
+@in_browser
 def test_a_backfill_from_the_dialog_takes_its_hours_in_order_and_passes_over_those_published(
     airflow: LocalAirflow, lake: Lake
 ) -> None:
-    with browser() as page:
-        log_in(page, airflow)
+    with browser(airflow) as page:
         fill_in_backfill(page, airflow, H1, H3)
         page.get_by_text("3 runs will be triggered").wait_for()
         page.locator("#element_strategy").click()
         page.get_by_role("option", name="incremental").click()
-        page.get_by_text(
-            "Override parameters on existing runs"
-        ).click()  # else the dialog sends none for new ones either
+        # Without it the dialog sends none for new runs either.
+        page.get_by_text("Override parameters on existing runs").click()
         page.get_by_role("button", name="Run Backfill").click()
         page.get_by_text("Backfill in progress").first.wait_for(timeout=60_000)
     assert hours_of_backfill(airflow, 1) == [
@@ -243,12 +241,11 @@ def test_a_backfill_cannot_run_backwards(airflow: LocalAirflow) -> None:
     assert "depends_on_past" in refused.stdout + refused.stderr, "it says why"
 
 
-@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}: apt-get install chromium")
+@in_browser
 def test_the_form_triggers_an_hour_that_goes_green_and_refuses_what_is_no_hour(
     airflow: LocalAirflow, lake: Lake
 ) -> None:
-    with browser() as page:
-        log_in(page, airflow)
+    with browser(airflow) as page:
         submit_form(page, airflow, "yesterday")
         page.get_by_text("yesterday").first.wait_for()
         assert not manual_runs(airflow), "what is no hour starts no run"
@@ -298,8 +295,7 @@ def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airf
     assert tasks == dict.fromkeys(TASKS, "upstream_failed") | reached
     assert releases.find(lake, None).hour == H4, "readers keep what they had"
     if Path(CHROMIUM).exists():
-        with browser() as page:
-            log_in(page, airflow)
+        with browser(airflow) as page:
             page.goto(f"{airflow.url}/dags/{DAG_ID}/runs/red/tasks/bronze.check/plugin/medallion-report")
             page.frame_locator("iframe").get_by_text("bronze_suppliers").first.wait_for(timeout=60_000)
             told = page.frame_locator("iframe").locator("body").inner_text()
