@@ -227,11 +227,20 @@ def test_a_backfill_from_the_dialog_takes_its_hours_in_order_and_passes_over_tho
     assert {row["strategy"] for row in refreshed} == {"incremental"}
 
 
+def reach(airflow: LocalAirflow, lake: Lake, hour: str) -> None:
+    """See to it that ``hour`` is published: the test that does so in a browser is skipped where there is none."""
+    while (last := str(releases.find(lake, None).hour)) < hour:
+        ended, _ = outcome(airflow, trigger(airflow, f"after_{last}", None))
+        assert ended == "success"
+
+
 def test_a_backfill_that_goes_over_published_hours_again_changes_no_row(airflow: LocalAirflow, lake: Lake) -> None:
+    reach(airflow, lake, H3)
+    backfills = len(airflow.api.call("GET", f"backfills?dag_id={DAG_ID}")["backfills"])
     before = releases.published(lake), {table: lake.version(table) for table in registry().tables}
     made = backfill(airflow, H1, H3, "completed")
     assert made.returncode == 0, made.stderr
-    assert hours_of_backfill(airflow, 2) == [(hour, "success", {"skipped"}) for hour in (H1, H2, H3)]
+    assert hours_of_backfill(airflow, backfills + 1) == [(hour, "success", {"skipped"}) for hour in (H1, H2, H3)]
     assert (releases.published(lake), {table: lake.version(table) for table in registry().tables}) == before
 
 
@@ -273,6 +282,7 @@ def manual_runs(airflow: LocalAirflow) -> list[str]:
 
 
 def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) -> None:
+    reach(airflow, lake, H4)
     airflow.api.call("PATCH", "dags/daily_maintenance?update_mask=is_paused", {"is_paused": False})
     body = {"dag_run_id": "upkeep", "logical_date": None, "conf": {"keep_hours": 0}}
     airflow.api.call("POST", "dags/daily_maintenance/dagRuns", body)

@@ -31,19 +31,22 @@ class Cluster:
 
     def executors(self) -> list[psutil.Process]:
         """The JVMs that workers have started for a driver."""
-        return [
-            child for worker in self.workers if worker.poll() is None for child in psutil.Process(worker.pid).children()
-        ]
+        return [jvm for worker in self.workers if worker.poll() is None for jvm in jvms_of(worker)]
 
     def kill_a_worker(self) -> None:
         """kill -9 of a worker and of the executor that it runs."""
         worker = self.workers.pop()
-        executors = psutil.Process(worker.pid).children()
+        executors = jvms_of(worker)
         worker.kill()
         for executor in executors:
             executor.kill()
         assert executors, "it was at work"
         worker.wait()
+
+
+def jvms_of(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """Those that a worker has started, and nothing that its start-up script left behind."""
+    return [child for child in psutil.Process(worker.pid).children() if child.name() == "java"]
 
 
 def daemon(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
