@@ -7,7 +7,7 @@ from spark_jobs.core import releases
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.query import open_release
 from spark_jobs.core.registry import Node, registry
-from spark_jobs.core.table import Feed
+from spark_jobs.core.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ def differing(one: Lake, other: Lake, tables: Iterable[Node]) -> list[str]:
     wrong = [] if a.hour == b.hour else [f"the hour: {a.hour} and {b.hour}"]
     with open_release(one, a) as left, open_release(other, b) as right:
         for table in tables:
-            if isinstance(table, Feed):
+            if not isinstance(table, Table):
                 continue
             quick = f"SELECT COUNT(*), SUM(HASH(t)) FROM {table.name} AS t"  # noqa: S608 (declared names)
             if left.execute(quick).fetchall() == right.execute(quick).fetchall():
@@ -41,7 +41,7 @@ def publish_copies(lake: Lake, hour: str, strategy: str, rows: "Callable[[str], 
 
     versions = {}
     for table in registry():
-        if not isinstance(table, Feed):
+        if isinstance(table, Table):
             write_deltalake(lake.path(table.name), rows(table.name), mode="overwrite", schema_mode="overwrite")
             versions[table.name] = lake.version(table.name) or 0
     last = releases.latest(lake)

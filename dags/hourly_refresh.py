@@ -13,6 +13,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TaskGroup, chain
 from spark_jobs.airflow_alerts import Webhook, deadline
 from spark_jobs.airflow_tasks import EVERY_DAG, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
 from spark_jobs.core.hours import PATTERN
+from spark_jobs.core.registry import registry
 from spark_jobs.core.table import LAYERS, STRATEGIES
 
 with DAG(
@@ -52,18 +53,18 @@ with DAG(
     )
 
     layers = []
-    for layer in LAYERS:
+    for layer in registry().layers:
         with TaskGroup(layer) as group:
             if layer == "bronze":
                 work = run_here.override(task_id="apply_changes", **policy("apply", layer))("apply", layer, HOUR)
             else:
                 work = RunOnSpark(task_id="refresh", step="refresh", layer=layer, **policy("refresh", layer))
-            # A table counts as updated once it was checked, Gold once it is published: readers see it then.
-            outlets = assets(layer) if layer != "gold" else []
+            # A table counts as updated once it was checked, from Gold on once it is published: readers see it then.
+            outlets = assets(layer) if layer in LAYERS[:2] else []
             work >> run_here.override(task_id="check", outlets=outlets, **policy("check", layer))("check", layer, HOUR)
         layers.append(group)
 
-    publish = run_here.override(task_id="publish", outlets=assets("gold"), **policy("publish", None))(
+    publish = run_here.override(task_id="publish", outlets=assets(*LAYERS[2:]), **policy("publish", None))(
         "publish", None, HOUR
     )
     chain(land, *layers, publish)

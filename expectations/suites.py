@@ -31,5 +31,5 @@ class Declared(Protocol):
 
 def suites(layer: str, tables: Iterable[Declared]) -> dict[str, tuple[Expectation, ...]]:
     """The expectations of every table of ``layer``, by table name, in the order of ``tables``."""
-    across = _ACROSS[layer]
+    across = _ACROSS.get(layer, {})
     return {t.name: (*t.expectations, *across.get(t.name, ())) for t in tables if t.layer == layer}

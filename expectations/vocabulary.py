@@ -1,7 +1,8 @@
 """The words checks are written in: plain values, free of Great Expectations until a checkpoint runs them.
 
 Every word takes ``severity``: ``critical`` stops the next layer, ``warning`` is reported. A word about single values
-takes ``allowed_percent`` too: the share, 0 to 100, of the rows with a value that may break it and is no news, where a
+takes ``drop`` too, which keeps rows that break it out of the table, in quarantine and counted, and
+``allowed_percent``: the share, 0 to 100, of the rows with a value that may break it and is no news, where a
 source is known to be a little off or behind.
 """
 
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-Severity = Literal["critical", "warning"]
+Severity = Literal["critical", "warning", "drop"]
 
 
 @dataclass(frozen=True)
@@ -18,22 +19,27 @@ class Expectation:
     """One promise about a table.
 
     kind: the Great Expectations class that judges it. arguments: its keyword arguments, where the SQL of a
-    query names tables as ``{silver_customers}``. meaning: the promise in words, as reports show it.
+    query names tables as ``{silver_customers}``. meaning: the promise in words, as reports show it. holds: SQL, true
+    of a row that keeps it; null, or none where a promise is not about single rows.
     """
 
     kind: str
     arguments: Mapping[str, Any] = field(hash=False)
     meaning: str
     severity: Severity = "critical"
+    holds: str | None = None
 
     def __post_init__(self) -> None:
+        if self.severity == "drop" and self.holds is None:
+            raise ValueError(f"{self.meaning}: no single row breaks it, so there is none to drop")
         object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
 
 
 def not_null(column: str, *, allowed_percent: float = 0, severity: Severity = "critical") -> Expectation:
     """Every row has a value in ``column``."""
     meaning = f"{column} is never null"
-    return _of_values("ExpectColumnValuesToNotBeNull", column, {}, meaning, allowed_percent, severity)
+    holds = f"{column} IS NOT NULL"
+    return _of_values("ExpectColumnValuesToNotBeNull", column, {}, meaning, allowed_percent, severity, holds)
 
 
 def unique(*columns: str, severity: Severity = "critical") -> Expectation:
@@ -55,7 +61,8 @@ def in_set(
     """Every non-null value of ``column`` is one of ``values``."""
     meaning = f"{column} is one of {', '.join(values)}"
     arguments = {"value_set": list(values)}
-    return _of_values("ExpectColumnValuesToBeInSet", column, arguments, meaning, allowed_percent, severity)
+    holds = f"{column} IN ({', '.join(map(_text, values))})"
+    return _of_values("ExpectColumnValuesToBeInSet", column, arguments, meaning, allowed_percent, severity, holds)
 
 
 def at_least(
@@ -64,7 +71,8 @@ def at_least(
     """Every non-null value of ``column`` is ``minimum`` or more."""
     meaning = f"{column} is at least {minimum}"
     arguments = {"min_value": minimum}
-    return _of_values("ExpectColumnValuesToBeBetween", column, arguments, meaning, allowed_percent, severity)
+    holds = f"{column} >= {minimum}"
+    return _of_values("ExpectColumnValuesToBeBetween", column, arguments, meaning, allowed_percent, severity, holds)
 
 
 def between(
@@ -73,7 +81,8 @@ def between(
     """Every non-null value of ``column`` lies in [minimum, maximum]."""
     meaning = f"{column} lies between {minimum} and {maximum}"
     arguments = {"min_value": minimum, "max_value": maximum}
-    return _of_values("ExpectColumnValuesToBeBetween", column, arguments, meaning, allowed_percent, severity)
+    holds = f"{column} BETWEEN {minimum} AND {maximum}"
+    return _of_values("ExpectColumnValuesToBeBetween", column, arguments, meaning, allowed_percent, severity, holds)
 
 
 def not_empty(*, severity: Severity = "critical") -> Expectation:
@@ -114,10 +123,23 @@ def refers_to(
 
 
 def _of_values(
-    kind: str, column: str, arguments: Mapping[str, Any], meaning: str, allowed_percent: float, severity: Severity
+    kind: str,
+    column: str,
+    arguments: Mapping[str, Any],
+    meaning: str,
+    allowed_percent: float,
+    severity: Severity,
+    holds: str,
 ) -> Expectation:
     mostly = {"mostly": 1 - allowed_percent / 100} if allowed_percent else {}
-    return Expectation(kind, {"column": column, **arguments, **mostly}, _but(meaning, allowed_percent), severity)
+    if allowed_percent and severity == "drop":
+        raise ValueError(f"{meaning}: rows are dropped one by one, so no share of them can be allowed")
+    return Expectation(kind, {"column": column, **arguments, **mostly}, _but(meaning, allowed_percent), severity, holds)
+
+
+def _text(value: str) -> str:
+    """``value`` as a literal in SQL, in which a brace is doubled."""
+    return "'" + value.replace("'", "''").replace("{", "{{").replace("}", "}}") + "'"
 
 
 def _but(meaning: str, allowed_percent: float) -> str:

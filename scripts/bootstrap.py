@@ -49,7 +49,7 @@ def set_up(*, dev: bool, s3: bool = False) -> None:
     if s3:
         fetch_jars(java, ROOT / "jars-s3.lock", JARS / "s3")
     if dev and not (os.environ.get("CHROMIUM") or Path("/usr/bin/chromium").exists() or apt_install("chromium")):
-        say("there is no chromium: apt-get install chromium, or set CHROMIUM; until then tests in a browser are skipped")
+        say("there is no chromium, so tests in a browser are skipped: apt-get install chromium, or set CHROMIUM")
 
 
 def find_or_install_java() -> Path:

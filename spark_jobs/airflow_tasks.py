@@ -26,7 +26,7 @@ from spark_jobs.core.errors import CheckFailed, HourNotAvailable, MedallionError
 from spark_jobs.core.hours import format_hour
 from spark_jobs.core.registry import registry
 from spark_jobs.core.settings import PROJECT, Settings
-from spark_jobs.core.table import LAYERS, Layer
+from spark_jobs.core.table import Layer
 
 if TYPE_CHECKING:
     from spark_jobs.core.steps import Outcome
@@ -186,18 +186,18 @@ def spark_master(conn_id: str) -> str:
     return f"{host}:{port}" if port else host
 
 
-def assets(layer: Layer) -> list[Asset]:
-    """The tables of ``layer`` as assets, by table name, for others to schedule on."""
+def assets(*layers: Layer) -> list[Asset]:
+    """The tables of ``layers`` as assets, by table name, for others to schedule on."""
     lake = Settings.from_environment().lake
     root = lake if "://" in lake else Path(lake).absolute().as_uri()
-    tables = registry().layer(layer)
-    return [Asset(name=t.name, uri=f"{root}/{layer}/{t.name.removeprefix(layer + '_')}") for t in tables]
+    tables = [table for layer in layers for table in registry().layer(layer)]
+    return [Asset(name=t.name, uri=f"{root}/{t.layer}/{t.name.removeprefix(t.layer + '_')}") for t in tables]
 
 
 def lineage() -> str:
     """The graph of tables in Markdown: what each holds, and what it is made from."""
     lines = []
-    for layer in LAYERS:
+    for layer in registry().layers:
         lines += ["", f"### {layer.capitalize()}", ""]
         for table in registry().layer(layer):
             lines.append(

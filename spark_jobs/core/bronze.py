@@ -1,24 +1,27 @@
-"""Bronze: the snapshot loaded once, then each hour's change files landed and merged, in order."""
+"""Bronze: the snapshot loaded once, then each hour's change files landed and merged, in order, or kept as they came."""
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import files, in_process, quarantine
+from spark_jobs.core.changes import located
 from spark_jobs.core.decode import DELETED, LINE, Decoded, arrow_type, decode_file
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.files import Place
-from spark_jobs.core.hours import hour_number
-from spark_jobs.core.lake import LEDGER, Lake, state_of
+from spark_jobs.core.hours import hour_number, parse_hour
+from spark_jobs.core.lake import LEDGER, Lake, hour_in, state_of
 from spark_jobs.core.ledger import Manifest, known_manifest, write_manifest
 from spark_jobs.core.session import TABLE_PROPERTIES, another, explained
-from spark_jobs.core.table import Feed
+from spark_jobs.core.table import ORIGIN, Column, Feed, Log
 from spark_jobs.source.root import Advance, FolderSource, Source, copy_file, copy_snapshot, fingerprint, silent
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 _ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
@@ -72,14 +75,13 @@ def snapshot_folder(source: Source, feed: Feed, lake: Lake, advance: Advance = s
 
 def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place) -> None:
     """Write one Bronze table from its snapshot, replacing what an interrupted load may have left."""
-    import pyarrow as pa
     from deltalake import DeltaTable
 
     path = lake.path(feed.name)
     files.remove_tree(files.at(path))
     DeltaTable.create(
         path,
-        pa.schema([pa.field(c.name, arrow_type(c), nullable=not c.required) for c in feed.columns]),
+        _schema(feed.columns),
         description=feed.doc,
         configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join((*feed.keys, *feed.pruned_by))},
         storage_options=files.storage_options(path),
@@ -89,6 +91,90 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place) ->
     parts = 1 + (state_of(delta).rows if delta else 0) // _ROWS_PER_FILE
     ordered = rows.repartitionByRange(parts, *feed.keys).sortWithinPartitions(*feed.keys)
     ordered.write.format("delta").mode("append").save(path)
+
+
+def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
+    """Write a log anew from the rows that are there, in one commit, as of the hour that their table is at.
+
+    source_file: where they came from; the table itself if not given. Without Spark, batch by batch.
+    """
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    from deltalake import write_deltalake
+
+    table = lake.path(log.of)
+    delta = lake.opened(table)
+    schema, hour, path = _schema(log.columns), hour_in(delta), lake.path(log.name)
+    came_from = source_file or f"{table}, version {delta.version()}"
+    told = [files.in_arrow(located(table, name)) for name in state_of(delta).told["path"]]
+
+    def batches() -> "Iterator[pa.RecordBatch]":  # asked for by delta-rs, which cannot be asked for anything meanwhile
+        line = 1
+        found = ds.dataset([str(name) for name, _ in told], _schema(log.fed_by.columns), filesystem=told[0][1])
+        for batch in found.to_batches():
+            lines, none = pa.array(range(line, line + len(batch))), pa.repeat(False, len(batch))
+            rows = pa.table(batch.append_column(LINE, lines).append_column(DELETED, none))
+            yield from _told_of(log, rows, None, came_from).to_batches()
+            line += len(batch)
+
+    there = lake.open(path) is not None
+    write_deltalake(
+        path,
+        pa.RecordBatchReader.from_batches(schema, batches() if told else ()),
+        mode="overwrite",
+        schema_mode="overwrite" if there else None,
+        description=log.doc,
+        configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(log.fed_by.keys)},
+        storage_options=files.storage_options(path),
+        commit_properties=in_process.properties(None, (LEDGER, hour_number(hour) if hour else 0)),
+    )
+
+
+def append_lines(
+    spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: str, decoded: Decoded | None
+) -> Applied | None:
+    """Append one hour's lines to a log, as they came, and record the hour in it, in one commit.
+
+    spark, decoded: as for apply_feed. None is returned, and nothing written, when the log has the hour already.
+    """
+    applied = lake.applied_hour(log.name)
+    if applied is not None and applied >= hour:
+        return None
+    _evolve(spark, lake, log)
+    if decoded is None or not decoded.changes:
+        lake.advance(log.name, hour)
+        return Applied(lines=decoded.lines if decoded else 0)
+    import pyarrow.parquet as pq
+
+    name, at = files.in_arrow(_decoded(lake, log.fed_by, hour))
+    came_from = f"{known_manifest(lake, hour).source}/cdc/{log.fed_by.topic}/{hour}.json"
+    rows = _told_of(log, pq.read_table(name, filesystem=at), hour, came_from)
+    lake.advance(log.name, hour, rows, told=json.dumps({"hour": hour, "inserted": len(rows)}))
+    return applied_before(lake, log, decoded)
+
+
+def _told_of(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":
+    """Rows, with their line and whether they were taken away, and what else the log tells of each."""
+    import pyarrow as pa
+
+    told = {
+        "_hour": parse_hour(hour) if hour else None,
+        "_source_file": source_file,
+        "_source_system": log.source_system,
+        "_loaded_at": datetime.now(UTC),
+    }
+    for column in ORIGIN:
+        if column.name in told:
+            value = pa.scalar(told[column.name], arrow_type(column))
+            changes = changes.append_column(column.name, pa.repeat(value, len(changes)))
+    schema = _schema(log.columns)
+    return changes.select(schema.names).cast(schema)
+
+
+def _schema(columns: Iterable[Column]) -> "pa.Schema":
+    import pyarrow as pa
+
+    return pa.schema([pa.field(c.name, arrow_type(c), nullable=not c.required) for c in columns])
 
 
 def land_hour(source: Source, lake: Lake, hour: str, names: Mapping[str, str]) -> Manifest:
@@ -175,9 +261,9 @@ def apply_feed(
     return applied_before(lake, feed, decoded)
 
 
-def applied_before(lake: Lake, feed: Feed, decoded: Decoded | None) -> Applied:
+def applied_before(lake: Lake, table: Feed | Log, decoded: Decoded | None) -> Applied:
     """What the newest commit of a table did, by its own metrics."""
-    commit = lake.last_commit(feed.name)
+    commit = lake.last_commit(table.name)
     metrics = commit.get("operationMetrics", {})
     counts = json.loads(commit.get("userMetadata") or "{}")
     decoded = decoded or Decoded()
@@ -187,7 +273,7 @@ def applied_before(lake: Lake, feed: Feed, decoded: Decoded | None) -> Applied:
         updated=counts.get("updated", _count(metrics, "numTargetRowsUpdated")),
         deleted=counts.get("deleted", _count(metrics, "numTargetRowsDeleted")),
         rejected=len(decoded.rejected),
-        bytes=in_process.bytes_written(lake.path(feed.name), int(commit["version"])),
+        bytes=in_process.bytes_written(lake.path(table.name), int(commit["version"])),
     )
 
 
@@ -216,7 +302,7 @@ def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
     lake.advance(feed.name, hour, rows, key, named, json.dumps(counts))
 
 
-def _evolve(spark: "Callable[[], SparkSession]", lake: Lake, feed: Feed) -> None:
+def _evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log) -> None:
     """Bring the table to the declared columns: add those that are new, rewrite it where a type has been widened.
 
     Raises MedallionError for any other change of a type, and for a new column that must have a value.
@@ -224,31 +310,31 @@ def _evolve(spark: "Callable[[], SparkSession]", lake: Lake, feed: Feed) -> None
     import pyarrow as pa
     from deltalake import Schema
 
-    delta = lake.opened(lake.path(feed.name))
+    delta = lake.opened(lake.path(table.name))
     found = {f.name: f.type for f in pa.schema(delta.schema().to_arrow())}
-    new = [column for column in feed.columns if column.name not in found]
+    new = [column for column in table.columns if column.name not in found]
     if new:
         if required := [column.name for column in new if column.required]:
             raise MedallionError(
-                f"{feed.name} cannot take in {required[0]} as NOT NULL: rows of before have no value in it"
+                f"{table.name} cannot take in {required[0]} as NOT NULL: rows of before have no value in it"
             )
-        delta.alter.add_columns(Schema.from_arrow(pa.schema([(c.name, arrow_type(c)) for c in new])).fields)
-    other = [c for c in feed.columns if c.name in found and not _same_type(found[c.name], arrow_type(c))]
+        delta.alter.add_columns(Schema.from_arrow(_schema(new)).fields)
+    other = [c for c in table.columns if c.name in found and not _same_type(found[c.name], arrow_type(c))]
     if narrowed := [c for c in other if not _is_wider(found[c.name], arrow_type(c))]:
         column = narrowed[0]
         raise MedallionError(
-            f"{feed.name} has {column.name} as {found[column.name]}, which does not fit into {column.type}:"
+            f"{table.name} has {column.name} as {found[column.name]}, which does not fit into {column.type}:"
             " declare a wider type, or load the lake anew"
         )
     if other:
-        _rewrite(spark(), lake.path(feed.name), feed)
+        _rewrite(spark(), lake.path(table.name), table.columns)
 
 
-def _rewrite(spark: "SparkSession", path: str, feed: Feed) -> None:
+def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column]) -> None:
     """Write the whole table with the declared types, in one commit; its ledger stays."""
     from pyspark.sql.types import StructType
 
-    declared = StructType.fromDDL(feed.schema)
+    declared = StructType.fromDDL(", ".join(f"{c.name} {c.type}{' NOT NULL' * c.required}" for c in columns))
     assert isinstance(declared, StructType)
     rows = spark.read.format("delta").load(path).to(declared)
     rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)

@@ -1,4 +1,4 @@
-"""The graph of tables, found by looking: one module under bronze/, silver/ or gold/ is one table.
+"""The graph of tables, found by looking: one module in the folder of a layer is one table.
 
 Imports neither pyspark nor great_expectations, so the DAG file can read the graph in milliseconds.
 """
@@ -11,9 +11,10 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.table import LAYERS, Feed, Layer, Table
+from spark_jobs.core.settings import Settings
+from spark_jobs.core.table import LAYERS, Feed, Layer, Log, Table
 
-Node = Feed | Table
+Node = Feed | Log | Table
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,19 @@ class Registry:
         return tuple(table for table in self if table.layer == layer)
 
     @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers that have tables, from the bottom up."""
+        return tuple(layer for layer in LAYERS if self.layer(layer))
+
+    @property
     def feeds(self) -> tuple[Feed, ...]:
-        """The Bronze tables."""
+        """The Bronze tables that hold what is, kept current by a change feed."""
         return tuple(table for table in self if isinstance(table, Feed))
+
+    @property
+    def logs(self) -> tuple[Log, ...]:
+        """The Bronze tables that hold what came."""
+        return tuple(table for table in self if isinstance(table, Log))
 
     def queries(self, layer: Layer) -> tuple[Table, ...]:
         """The computed tables of one layer, each after its inputs."""
@@ -46,9 +57,13 @@ class Registry:
 
 
 @cache
-def registry() -> Registry:
-    """The tables of this project. Errors as for build."""
-    return build(_discover())
+def registry(*, extras: bool | None = None) -> Registry:
+    """The tables of this project. Errors as for build.
+
+    extras: with those that not everybody needs; as MEDALLION_EXTRAS says where it is left open.
+    """
+    wanted = Settings.from_environment().extras if extras is None else extras
+    return build(table for table in _discover() if wanted or not table.extra)
 
 
 def build(tables: Iterable[Node]) -> Registry:
@@ -58,6 +73,7 @@ def build(tables: Iterable[Node]) -> Registry:
     input, an input from a layer it may not read, and a cycle.
     """
     by_name = {table.name: table for table in tables}
+    by_name |= {table.name: _fed(table, by_name) for table in by_name.values() if isinstance(table, Log)}
     for table in by_name.values():
         where = _module(table)
         if not table.doc:
@@ -76,9 +92,17 @@ def build(tables: Iterable[Node]) -> Registry:
     return Registry({name: by_name[name] for layer in LAYERS for name in order if by_name[name].layer == layer})
 
 
+def _fed(log: Log, by_name: Mapping[str, Node]) -> Log:
+    feed = by_name.get(log.of)
+    if not isinstance(feed, Feed):
+        raise MedallionError(f"{_module(log)} is the log of {log.of}, which is no change feed")
+    return replace(log, feed=feed)
+
+
 def _may_read(reader: Layer, read: Layer) -> bool:
-    allowed: dict[Layer, tuple[Layer, ...]] = {"bronze": (), "silver": ("bronze", "silver"), "gold": ("silver", "gold")}
-    return read in allowed[reader]
+    """Bronze reads none; Silver itself and Bronze; those above themselves and what is below, but never Bronze."""
+    lowest = "bronze" if reader == "silver" else "silver"
+    return reader != "bronze" and LAYERS.index(lowest) <= LAYERS.index(read) <= LAYERS.index(reader)
 
 
 def _module(table: Node) -> str:
@@ -91,7 +115,8 @@ def _discover() -> Iterator[Node]:
         for info in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{info.name}")
             declared = getattr(module, "TABLE", None)
-            if not isinstance(declared, Feed if layer == "bronze" else Table):
+            if not isinstance(declared, Feed | Log if layer == "bronze" else Table):
                 raise MedallionError(f"spark_jobs/{layer}/{info.name}.py declares no TABLE for layer {layer}")
             doc = (module.__doc__ or "").strip()
-            yield replace(declared, name=f"{layer}_{info.name}", layer=layer, doc=doc)
+            found = replace(declared, name=f"{layer}_{info.name}", layer=layer, doc=doc)
+            yield from found.apart() if isinstance(found, Table) else (found,)

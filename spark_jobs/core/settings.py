@@ -18,7 +18,8 @@ class Settings:
     """Where the lake and the source are, and how this installation runs.
 
     lake: a path or ``s3a://`` URI. source: a path or ``s3://`` URI. max_bad_lines: the share of a file's lines
-    that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer.
+    that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer. extras:
+    whether to keep the tables that not everybody needs too: history, star schema, business views.
     spark_log: what Spark tells in the log, ``error``, ``warn``, ``info`` or ``debug``.
     spark_connect: where a warm Spark listens, ``sc://localhost:15002``; None to start one per process.
     driver_host: the name under which a cluster's executors find the driver. executor_cores, max_cores: of one executor
@@ -43,6 +44,7 @@ class Settings:
     s3_timeout: float = 60.0
     max_bad_lines: float = 0.01
     lock_wait: float = 600.0
+    extras: bool = False
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
@@ -82,6 +84,7 @@ class Settings:
             s3_timeout=read("s3_timeout", _seconds, cls.s3_timeout),
             max_bad_lines=read("max_bad_lines", _share, cls.max_bad_lines),
             lock_wait=read("lock_wait", _seconds, cls.lock_wait),
+            extras=read("extras", _flag, cls.extras),
         )
 
 

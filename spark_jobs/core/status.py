@@ -11,7 +11,6 @@ from spark_jobs.core.lake import Lake, hour_in, origin_of
 from spark_jobs.core.lock import current_writer
 from spark_jobs.core.registry import Node, registry
 from spark_jobs.core.settings import Settings
-from spark_jobs.core.table import Feed
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -37,7 +36,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS) -> dict[st
 
     def told(table: Node) -> dict[str, Any]:
         state = lake.state(table.name)
-        if isinstance(table, Feed):
+        if table.layer == "bronze":
             hour = hour_in(state.delta) if state else None
         elif release and state and release.versions.get(table.name) == state.version:
             hour = release.hour  # it may be unchanged since an earlier one

@@ -23,7 +23,7 @@ from spark_jobs.core.refresh import Written, refresh_full, side_by_side
 from spark_jobs.core.registry import Registry, registry
 from spark_jobs.core.session import CpuClock, cluster_cores, is_local, session_began, spark_session
 from spark_jobs.core.settings import Settings
-from spark_jobs.core.table import LAYERS, STRATEGIES, Feed, Layer, Table
+from spark_jobs.core.table import LAYERS, STRATEGIES, Feed, Log, Table
 from spark_jobs.source.root import Advance, change_files, open_source, silent
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
 def _onward(run: Run, driver: Driver) -> Outcome:
     """From Bronze that is at ``run.hour`` to its release."""
     warned = False
-    for layer in LAYERS:
+    for layer in driver.tables.layers:
         if layer != "bronze":
             run_step("refresh", run, layer, driver)
         warned |= run_step("check", run, layer, driver).status == "warned"
@@ -209,14 +209,22 @@ def _load_bronze(driver: Driver, run: Run, log: EventLog, advance: Advance) -> N
     snapshots = {feed.name: bronze.snapshot_folder(source, feed, lake, advance) for feed in driver.tables.feeds}
     spark = driver.spark(log)
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
-        for feed in driver.tables.feeds:
-            with log.timed("apply", "bronze", feed.name, cpu=driver.cpu) as one:
-                bronze.load_feed(spark, lake, feed, snapshots[feed.name])
-                if state := lake.state(feed.name):
+
+        def loaded(name: str, write: Callable[[], None]) -> int:
+            with log.timed("apply", "bronze", name, cpu=driver.cpu) as one:
+                write()
+                if state := lake.state(name):
                     one.rows_in = one.rows_out = state.rows
                     one.bytes_out = state.bytes
-            driver.report(f"bronze  {feed.name}  {one.rows_out:,} rows  {one.seconds:.1f} s")
-            event.rows_out = (event.rows_out or 0) + (one.rows_out or 0)
+            driver.report(f"bronze  {name}  {one.rows_out:,} rows  {one.seconds:.1f} s")
+            return one.rows_out or 0
+
+        event.rows_out = sum(
+            loaded(feed.name, partial(bronze.load_feed, spark, lake, feed, snapshots[feed.name]))
+            for feed in driver.tables.feeds
+        )
+        for table in driver.tables.logs:
+            loaded(table.name, partial(bronze.begin_log, lake, table, str(snapshots[table.of])))
 
 
 def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
@@ -351,10 +359,22 @@ def _rewound(driver: Driver) -> ledger.Restatement | None:
         for feed in driver.tables.feeds:
             if (driver.lake.applied_hour(feed.name) or "") >= restatement.hour:
                 driver.lake.rewind(feed.name, restatement.hour)
+        for log in driver.tables.logs:
+            _rewind_log(driver.lake, log, restatement.hour)
         driver.report(f"Bronze is as it was before {restatement.hour}")
         restatement = replace(restatement, rewound=True)
         ledger.write_restatement(driver.lake, restatement)
     return restatement
+
+
+def _rewind_log(lake: Lake, log: Log, hour: str) -> None:
+    """Take a log back to before ``hour``; one that is younger begins anew, with its table as it is."""
+    if (lake.applied_hour(log.name) or "") < hour:
+        return
+    try:
+        lake.rewind(log.name, hour)
+    except MedallionError:
+        bronze.begin_log(lake, log)
 
 
 def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
@@ -368,20 +388,30 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
         rows = events.read_if_whole(driver.lake, hour=hour, event_type="apply")
         reported = {row["table_name"] for row in rows or [] if row["status"] in {"succeeded", "warned"}}
 
-        def work(feed: Feed) -> bronze.Applied | None:
-            with log.timed("apply", "bronze", feed.name) as one:
-                done = bronze.apply_feed(partial(driver.spark, log), driver.lake, feed, hour, decoded.get(feed.name))
-                if done is None and rows is not None and feed.name not in reported:
-                    done = bronze.applied_before(driver.lake, feed, decoded.get(feed.name))
+        for table in driver.tables.logs:  # before their tables go on
+            if driver.lake.open(driver.lake.path(table.name)) is None:
+                bronze.begin_log(driver.lake, table)
+
+        def work(table: Feed | Log) -> bronze.Applied | None:
+            spark, found = partial(driver.spark, log), decoded.get(table.of if isinstance(table, Log) else table.name)
+            with log.timed("apply", "bronze", table.name) as one:
+                if isinstance(table, Log):
+                    done = bronze.append_lines(spark, driver.lake, table, hour, found)
+                else:
+                    done = bronze.apply_feed(spark, driver.lake, table, hour, found)
+                if done is None and rows is not None and table.name not in reported:
+                    done = bronze.applied_before(driver.lake, table, found)
                     one.details["note"] = _RECOVERED
                 _fill_applied(one, done)
             if done is not None:
                 changed = f"{done.lines:,} lines, {done.changed:,} rows changed"
-                driver.report(f"bronze  {feed.name}  {changed}  {one.seconds:.1f} s")
+                driver.report(f"bronze  {table.name}  {changed}  {one.seconds:.1f} s")
             return done
 
         with bronze.in_parallel() as pool:
+            logged = pool.map(work, driver.tables.logs)
             results = [done for done in pool.map(work, feeds) if done is not None]
+            list(logged)  # so that a failure is raised
         bronze.forget_decoded(driver.lake, hour)
         event.rows_in = sum(done.lines for done in results)
         event.rows_out = sum(done.changed for done in results)
@@ -400,7 +430,7 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
 
 
 def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
-    chosen: Layer = "gold" if layer == "gold" else "silver"
+    chosen = next(one for one in LAYERS if one == layer)
     _require_bronze_at(driver, run.hour)
     spark = driver.spark(log)
     tables = driver.tables.queries(chosen)

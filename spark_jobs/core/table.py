@@ -1,19 +1,19 @@
-"""What a table is: a change feed in Bronze, a query in Silver and Gold. Values only, no Spark."""
+"""What a table is: a change feed or a log of one in Bronze, a query in every layer above. Values only, no Spark."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from hashlib import sha256
 from string import Formatter
 from typing import Literal
 
-from expectations.vocabulary import Expectation, not_null, unique
+from expectations.vocabulary import Expectation, no_rows, not_null, unique
 from spark_jobs.core.errors import MedallionError
 
-Layer = Literal["bronze", "silver", "gold"]
-LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
+Layer = Literal["bronze", "silver", "gold", "platinum"]
+LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold", "platinum")  # one folder each; one without tables is no step
 STRATEGIES = ("full", "incremental")
 
 _COLUMN = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)\s+(?P<type>[A-Z]+(?:\(\d+,\s*\d+\))?)(?P<required>\s+NOT NULL)?")
@@ -70,8 +70,8 @@ class Table:
     brace is doubled. expect: promises beyond the keys, which are always unique. nullable_keys: the keys that
     may be null and then form a group of their own. incremental: how it is refreshed by touching what changed; None
     for a table that stays small and is always recomputed. pruned_by: columns besides the keys by which readers look for
-    few rows: files tell their ranges. name, layer and doc are filled in by the registry from
-    the module's path and docstring.
+    few rows: files tell their ranges. extra: only there where MEDALLION_EXTRAS is set. name, layer and doc are filled
+    in by the registry from the module's path and docstring.
     """
 
     keys: tuple[str, ...]
@@ -80,6 +80,7 @@ class Table:
     nullable_keys: tuple[str, ...] = ()
     incremental: ByKey | Additive | Recent | None = None
     pruned_by: tuple[str, ...] = ()
+    extra: bool = False
     name: str = ""
     layer: Layer = "silver"
     doc: str = ""
@@ -99,6 +100,35 @@ class Table:
         """Everything promised about this table: its grain first, then what it declares."""
         return (*_grain(self.keys, self.nullable_keys), *self.expect)
 
+    def apart(self) -> "tuple[Table, ...]":
+        """The table, and beside it the one of the rows that it drops, where it declares any such expectation.
+
+        That one is ``quarantine_<name>``: the same columns, and in ``_broken`` what a row breaks. It is refreshed like
+        any table; its check counts the rows, as a warning.
+        """
+        drops = [expectation for expectation in self.expect if expectation.severity == "drop"]
+        if not drops:
+            return (self,)
+        if isinstance(self.incremental, Additive):
+            raise MedallionError(f"{self.name} keeps sums, so it cannot drop rows: drop them in a table that reads it")
+        breaks = [f"NOT COALESCE({drop.holds}, TRUE)" for drop in drops]  # as everywhere, null keeps a promise
+        meanings = [drop.meaning.replace("'", "''").replace("{", "{{").replace("}", "}}") for drop in drops]
+        told = ", ".join(f"CASE WHEN {b} THEN '{m}' END" for b, m in zip(breaks, meanings, strict=True))
+        found, either = f"FROM ({self.query}) AS found", " OR ".join(breaks)
+        counted = tuple(
+            no_rows(f"SELECT * FROM {{batch}} WHERE {b}", f"{drop.meaning}: rows are dropped", severity="warning")  # noqa: S608
+            for b, drop in zip(breaks, drops, strict=True)
+        )
+        kept = replace(self, query=f"SELECT * {found} WHERE NOT ({either})")
+        kept = replace(kept, expect=tuple(one for one in self.expect if one not in drops))
+        return kept, replace(
+            self,
+            query=f"SELECT *, CONCAT_WS('; ', {told}) AS _broken {found} WHERE {either}",
+            expect=counted,
+            name=f"quarantine_{self.name}",
+            doc=f"The rows that {self.name} drops. One row per {' and '.join(self.keys)}.",
+        )
+
 
 @dataclass(frozen=True)
 class Feed:
@@ -112,6 +142,7 @@ class Feed:
     schema: str
     expect: tuple[Expectation, ...] = ()
     pruned_by: tuple[str, ...] = ()
+    extra: bool = False
     name: str = ""
     layer: Layer = "bronze"
     doc: str = ""
@@ -132,6 +163,55 @@ class Feed:
         """Everything promised about this table: grain, required columns, then what it declares."""
         required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
         return (*_grain(self.keys, ()), *required, *self.expect)
+
+
+# What a log tells of each change beside its row. A row that was there when the log began has no hour.
+ORIGIN = (
+    Column("_deleted", "BOOLEAN", True),
+    Column("_hour", "TIMESTAMP", False),
+    Column("_line", "BIGINT", True),
+    Column("_source_file", "STRING", True),
+    Column("_source_system", "STRING", True),
+    Column("_loaded_at", "TIMESTAMP", True),
+)
+
+
+@dataclass(frozen=True)
+class Log:
+    """A Bronze table of every change that another one took in, as it came: what a table of the present forgets.
+
+    of: that table. It begins with the rows that are there, loaded once; from then on the lines of each hour's file are
+    appended. source_system: where they come from, in each row. One row per _source_file and _line, with the columns of
+    ORIGIN. feed, name and doc are filled in by the registry.
+    """
+
+    of: str
+    source_system: str
+    extra: bool = False
+    feed: Feed | None = None
+    name: str = ""
+    layer: Layer = "bronze"
+    doc: str = ""
+    keys: tuple[str, ...] = ("_source_file", "_line")
+    inputs: tuple[str, ...] = ()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Those of the feed, of which a line that deletes may have the keys alone, and ORIGIN."""
+        feed = self.fed_by
+        return (*(replace(c, required=c.name in feed.keys) for c in feed.columns), *ORIGIN)
+
+    @property
+    def fed_by(self) -> Feed:
+        """The declaration of the table whose changes these are."""
+        assert self.feed is not None, f"the registry knows what {self.of} is"
+        return self.feed
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """Everything promised about this table: its grain, and values where there is always one."""
+        required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
+        return (*_grain(self.keys, ()), *required)
 
 
 def _column(declaration: str) -> Column:

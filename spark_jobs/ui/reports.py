@@ -9,8 +9,8 @@ from urllib.parse import quote
 from spark_jobs.core import events
 from spark_jobs.core.files import Place
 from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
 from spark_jobs.core.s3 import S3Path
-from spark_jobs.core.table import LAYERS
 from spark_jobs.ui.shell import empty, page, status, table
 
 SHOWN = 200  # runs on the page
@@ -27,7 +27,7 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
     for run in sorted(runs.values(), key=_red_and_new, reverse=True)[:SHOWN]:
         first = run[0]
         cells = [escape(first["hour"] or "snapshot"), escape(first["run_id"]), f"{first['started_at']:%Y-%m-%d %H:%M}"]
-        for layer in LAYERS:
+        for layer in registry().layers:
             word, report = checked(run, layer)
             cells.append(status(word, None if report is None else f"{files}/{quote(_inside(report))}"))
         rows.append(cells)
@@ -38,7 +38,7 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
         f" there. {f'Pages of Great Expectations, which need the network: {docs}.' if docs else ''}</p>"
     )
     more = "" if len(runs) <= SHOWN else f'<p class="soft">The last {SHOWN} of {len(runs):,} runs.</p>'
-    return page(title, lead, table(("hour", "run", "started (UTC)", *LAYERS), rows), more)
+    return page(title, lead, table(("hour", "run", "started (UTC)", *registry().layers), rows), more)
 
 
 def report_of_task(lake: Lake, run_id: str, task_id: str) -> Place | None:
@@ -70,7 +70,7 @@ def checked(run: Sequence[Row], layer: str) -> tuple[str, str | None]:
 
 
 def _red_and_new(run: Sequence[Row]) -> tuple[bool, Any]:
-    return any(checked(run, layer)[0] == "failed" for layer in LAYERS), run[0]["started_at"]
+    return any(checked(run, layer)[0] == "failed" for layer in registry().layers), run[0]["started_at"]
 
 
 def _inside(report: str) -> str:

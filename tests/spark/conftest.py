@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from spark_jobs.core.registry import registry
-from spark_jobs.core.table import Feed
+from spark_jobs.core.table import Feed, Log
 
 # What a row has in the columns its test does not state, null elsewhere: it passes every filter and meets every join.
 MONDAY = datetime(2025, 11, 3)
@@ -56,9 +56,9 @@ def schema(spark: SparkSession) -> Schema:
 
     @cache
     def of(name: str) -> StructType:
-        table = registry()[name]
-        if isinstance(table, Feed):
-            return StructType.fromDDL(table.schema)
+        table = registry(extras=True)[name]
+        if isinstance(table, Feed | Log):
+            return StructType.fromDDL(", ".join(f"{column.name} {column.type}" for column in table.columns))
         nothing = {source: spark.createDataFrame([], of(source)) for source in table.inputs}
         fields = spark.sql(table.query, **nothing).schema
         # stored tables promise no value, so a test may leave any column out
@@ -81,7 +81,7 @@ def run(spark: SparkSession, schema: Schema) -> Run:
         return spark.createDataFrame([tuple((DEFAULTS | row).get(c) for c in columns.names) for row in rows], columns)
 
     def of(name: str, **inputs: Iterable[Given]) -> Found:
-        table = registry()[name]
+        table = registry(extras=True)[name]
         unread = set(inputs) - set(table.inputs)
         assert not unread, f"{name} does not read {unread}"
         frames = {source: frame(source, inputs.get(source, ())) for source in table.inputs}

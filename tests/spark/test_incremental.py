@@ -6,7 +6,7 @@ MEDALLION_HISTORY is how many changes of the lake are made (8), MEDALLION_SEED w
 import os
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 
 from spark_jobs.core import bronze, in_process
 from spark_jobs.core.changes import changes
-from spark_jobs.core.decode import DELETED, LINE, arrow_type
+from spark_jobs.core.decode import DELETED, LINE, arrow_type, change_schema
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.in_process import properties, replace_rows
 from spark_jobs.core.incremental import refresh_incremental
@@ -29,7 +29,7 @@ from spark_jobs.core.registry import registry
 from spark_jobs.core.session import TABLE_PROPERTIES
 from spark_jobs.core.settings import Settings
 from spark_jobs.core.steps import Driver, Run
-from spark_jobs.core.table import Additive, ByKey, Feed, Table
+from spark_jobs.core.table import Additive, ByKey, Feed, Log, Table
 
 Rows = dict[int, dict[str, Any]]
 START = datetime(2025, 12, 20, tzinfo=UTC)
@@ -44,6 +44,7 @@ class Shop:
         self.feeds: dict[str, Feed] = {feed.topic: feed for feed in registry().feeds}
         self.rows: dict[str, Rows] = {topic: {} for topic in self.feeds}
         self.changed: dict[str, Rows | dict[int, None]] = {}
+        self.hour = START
         for topic, count in (("suppliers", 4), ("products", 12), ("customers", 15), ("orders", 60)):
             for key in range(1, count + 1):
                 self.put(topic, key)
@@ -87,6 +88,7 @@ class Shop:
                 "order_status": pick(STATUSES),
                 "order_total": pick((self.money(0, 99_999), self.money(-500, 0), None)),
                 "created_at": self.moment(),
+                "payment_method": pick(("card", "card", None)),
             },
             "order_items": lambda: {
                 "order_id": some(1, 66),
@@ -109,7 +111,7 @@ class Shop:
             },
         }[topic]()
         feed = self.feeds[topic]
-        always = dict.fromkeys(("updated_at", "ingested_at", "created_at", "event_timestamp"), START)
+        always = dict.fromkeys(("ingested_at", "created_at", "event_timestamp"), START) | {"updated_at": self.moment()}
         row = {c.name: (always | made | given | {feed.keys[0]: key}).get(c.name) for c in feed.columns}
         self.rows[topic][key] = row
         self.changed.setdefault(topic, {})[key] = row  # type: ignore[index]
@@ -150,9 +152,12 @@ class Shop:
             self.changed = {}
 
     def write(self) -> None:
-        """Bring the lake to it, in one commit per table that changed."""
+        """Bring the lake to it, in one commit per table that changed, and to each log."""
         from pyspark.sql.types import StructType
 
+        self.hour += timedelta(hours=1)
+        for log in registry(extras=True).logs:
+            self.log(log, self.changed.get(log.fed_by.topic, {}))
         for topic, rows in self.changed.items():
             feed = self.feeds[topic]
             path = self.lake.path(feed.name)
@@ -180,6 +185,23 @@ class Shop:
             bronze._merge(self.spark, path, feed, bronze._last_per_key(frame, feed))
         self.changed = {}
 
+    def log(self, log: Log, rows: Mapping[int, dict[str, Any] | None]) -> None:
+        """Append what changed to a log: a row that is there already is taken away first, as an update is delivered."""
+        if self.lake.version(log.of) is None:
+            return
+        if self.lake.version(log.name) is None:
+            bronze.begin_log(self.lake, log)
+        (key,) = log.fed_by.keys
+        lines: list[dict[str, Any]] = []
+        for number, row in rows.items():
+            lines.append({key: number, DELETED: True, LINE: len(lines) + 1})
+            if row is not None:
+                lines.append(row | {DELETED: False, LINE: len(lines) + 1})
+        told = bronze._told_of(
+            log, pa.Table.from_pylist(lines, change_schema(log.fed_by)), f"{self.hour:%Y-%m-%dT%H}", "a file"
+        )
+        replace_rows(self.lake.opened(self.lake.path(log.name)), told, key, [], properties(), 1 << 20)
+
 
 @pytest.fixture(scope="module")
 def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Shop:
@@ -190,17 +212,17 @@ def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     return made
 
 
-def tables() -> Iterator[Table]:
-    """Silver and Gold, in order."""
-    for table in registry():
+def tables(*, extras: bool = False) -> Iterator[Table]:
+    """Silver and what is above it, in order."""
+    for table in registry(extras=extras):
         if isinstance(table, Table):
             yield table
 
 
-def refresh(shop: Shop, hour: int, strategy: str = "incremental") -> dict[str, Written]:
-    """All of Silver and Gold."""
+def refresh(shop: Shop, hour: int, strategy: str = "incremental", *, extras: bool = False) -> dict[str, Written]:
+    """All of Silver and what is above it."""
     work = refresh_incremental if strategy == "incremental" else refresh_full
-    return {t.name: work(shop.spark, shop.lake, t, hour=None, run_id=f"hour {hour}") for t in tables()}
+    return {t.name: work(shop.spark, shop.lake, t, hour=None, run_id=f"hour {hour}") for t in tables(extras=extras)}
 
 
 def some_orders(shop: Shop, status: str) -> None:
@@ -210,10 +232,10 @@ def some_orders(shop: Shop, status: str) -> None:
     shop.write()
 
 
-def differing(shop: Shop) -> list[str]:
-    """Tables whose rows are not exactly those that their query gives."""
+def differing(shop: Shop, *, extras: bool = False) -> list[str]:
+    """Tables whose rows are not exactly those that their query gives; of the extras, or of the others."""
     wrong = []
-    for table in tables():
+    for table in (table for table in tables(extras=extras) if table.extra == extras):
         frames = read_inputs(shop.spark, shop.lake, input_states(shop.lake, table))
         wanted = shop.spark.sql(table.query, **frames).collect()
         found = shop.spark.read.format("delta").load(shop.lake.path(table.name)).collect()
@@ -241,6 +263,25 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
     for table in tables():
         way = {ByKey: "by key", Additive: "additive", type(None): "recomputed it is small and always recomputed"}
         assert way.get(type(table.incremental), "recent rows") in ways[table.name], "it was never refreshed that way"
+
+
+@pytest.mark.timeout(1800)
+def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_jobs.core.incremental.LARGE", 10)
+    refresh(shop, 0, "full", extras=True)
+    ways: dict[str, set[str]] = {table.name: set() for table in tables(extras=True)}
+    for hour in range(1, 5):
+        for _ in range(3):
+            shop.live()
+        for topic, keys in (("customers", 17), ("products", 14)):
+            shop.put(topic, shop.chance.randrange(1, keys))
+        shop.write()
+        for name, written in refresh(shop, hour, extras=True).items():
+            ways[name].add(written.how if written.strategy == "incremental" else f"{written.how} {written.note}")
+        assert differing(shop, extras=True) == [], f"hour {hour}"
+    for table in tables(extras=True):
+        if isinstance(table.incremental, ByKey):
+            assert "by key" in ways[table.name], f"{table.name} was never refreshed that way"
 
 
 def test_what_nothing_changed_in_is_not_written(shop: Shop) -> None:

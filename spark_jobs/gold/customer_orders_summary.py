@@ -1,0 +1,27 @@
+"""What each customer has ordered: how often, for how much, since when. One row per user_id.
+
+Money is of orders that count: neither cancelled nor returned.
+"""
+
+from expectations.vocabulary import at_least, not_null
+from spark_jobs.core.table import ByKey, Table
+
+TABLE = Table(
+    keys=("user_id",),
+    expect=(at_least("order_count", 1), at_least("total_spent", 0), not_null("first_order_at")),
+    incremental=ByKey("user_id"),
+    extra=True,
+    query="""
+        SELECT
+            user_id,
+            COUNT(*) AS order_count,
+            COUNT(*) FILTER (WHERE order_status IN ('cancelled', 'returned')) AS lost_orders,
+            SUM(total_quantity) AS units,
+            COALESCE(SUM(CASE WHEN order_status NOT IN ('cancelled', 'returned') THEN order_total END), 0)
+                AS total_spent,
+            MIN(created_at) AS first_order_at,
+            MAX(created_at) AS last_order_at
+        FROM {silver_orders_enriched}
+        GROUP BY user_id
+    """,
+)

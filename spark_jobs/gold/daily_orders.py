@@ -1,0 +1,27 @@
+"""Orders by the day they were made. One row per day."""
+
+from expectations.vocabulary import at_least
+from spark_jobs.core.table import Additive, Table
+
+TABLE = Table(
+    keys=("day",),
+    expect=(at_least("order_count", 1), at_least("units", 1), at_least("revenue", 0)),
+    incremental=Additive(("days",)),
+    extra=True,
+    query="""
+        WITH days AS (
+            SELECT
+                CAST(created_at AS DATE) AS day,
+                COUNT(*) AS order_count,
+                COUNT(*) FILTER (WHERE order_status = 'cancelled') AS cancelled_orders,
+                SUM(total_quantity) AS units,
+                SUM(order_total) AS revenue
+            FROM {silver_orders_enriched}
+            GROUP BY CAST(created_at AS DATE)
+        )
+        SELECT
+            day, order_count, cancelled_orders, units, revenue,
+            CAST(revenue AS DOUBLE) / order_count AS avg_order_value
+        FROM days
+    """,
+)

@@ -1,0 +1,39 @@
+"""Products of the star schema, by version. One row per product_key.
+
+The key is made of the product and the moment from which the version held, so a rebuild gives the same. What a product
+was before the first version that is known is taken to be as in that one.
+"""
+
+from expectations.vocabulary import no_rows, not_null
+from spark_jobs.core.table import ByKey, Table
+
+TABLE = Table(
+    keys=("product_key",),
+    expect=(
+        not_null("product_id"),
+        not_null("valid_from"),
+        no_rows(
+            "SELECT product_id, COUNT(*) AS current FROM {batch} WHERE is_current GROUP BY product_id"
+            " HAVING COUNT(*) > 1",
+            "a product has one current version at most",
+        ),
+    ),
+    incremental=ByKey("product_id"),
+    extra=True,
+    query="""
+        WITH versions AS (
+            SELECT
+                product_id, product_name, category, brand, supplier_id, list_price, cost_price, is_active,
+                __START_AT, __END_AT,
+                LAG(__START_AT) OVER (PARTITION BY product_id ORDER BY __START_AT) AS previous_start
+            FROM {silver_products_history}
+        )
+        SELECT
+            MD5(CONCAT(CAST(product_id AS STRING), '@', CAST(UNIX_MICROS(__START_AT) AS STRING))) AS product_key,
+            product_id, product_name, category, brand, supplier_id, list_price, cost_price, is_active,
+            CASE WHEN previous_start IS NULL THEN TIMESTAMP '1900-01-01 00:00:00' ELSE __START_AT END AS valid_from,
+            __END_AT AS valid_to,
+            __END_AT IS NULL AS is_current
+        FROM versions
+    """,
+)

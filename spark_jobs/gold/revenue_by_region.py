@@ -1,0 +1,31 @@
+"""Revenue by day and region of the customer, of orders that count. One row per day and customer_region.
+
+An order that is cancelled or returned counts no more, on the day it was made.
+"""
+
+from expectations.vocabulary import at_least
+from spark_jobs.core.table import Additive, Table
+
+TABLE = Table(
+    keys=("day", "customer_region"),
+    nullable_keys=("customer_region",),
+    expect=(at_least("order_count", 1), at_least("revenue", 0)),
+    incremental=Additive(("days",)),
+    extra=True,
+    query="""
+        WITH days AS (
+            SELECT
+                CAST(created_at AS DATE) AS day,
+                customer_region,
+                COUNT(*) AS order_count,
+                SUM(order_total) AS revenue
+            FROM {silver_orders_enriched}
+            WHERE order_status NOT IN ('cancelled', 'returned')
+            GROUP BY CAST(created_at AS DATE), customer_region
+        )
+        SELECT
+            day, customer_region, order_count, revenue,
+            CAST(revenue AS DOUBLE) / order_count AS avg_order_value
+        FROM days
+    """,
+)

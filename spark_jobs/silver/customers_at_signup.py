@@ -1,0 +1,12 @@
+"""Customers as they first were, whatever changes (SCD type 0). One row per customer_id."""
+
+from spark_jobs.core.dimension import dimension
+
+TABLE = dimension(
+    "bronze_customers_log",
+    key="customer_id",
+    sequence_by="updated_at",
+    scd_type=0,
+    columns=("signup_date", "customer_tier", "geo_country", "geo_region"),
+    extra=True,
+)

@@ -1,0 +1,31 @@
+"""Customers as they were and are (SCD type 2): a row for each time in which tier and place stayed the same.
+
+One row per customer_id and __START_AT.
+"""
+
+from expectations.vocabulary import no_rows
+from spark_jobs.core.dimension import dimension
+
+TABLE = dimension(
+    "bronze_customers_log",
+    key="customer_id",
+    sequence_by="updated_at",
+    scd_type=2,
+    columns=("email", "signup_date", "customer_tier", "geo_country", "geo_region"),
+    track=("customer_tier", "geo_country", "geo_region"),
+    expect=(
+        no_rows("SELECT * FROM {batch} WHERE __END_AT <= __START_AT", "every version ends after it began"),
+        no_rows(
+            """
+            SELECT *
+            FROM (
+                SELECT *, LEAD(__START_AT) OVER (PARTITION BY customer_id ORDER BY __START_AT) AS next_start
+                FROM {batch}
+            ) AS ordered
+            WHERE next_start < COALESCE(__END_AT, next_start + INTERVAL 1 DAY)
+            """,
+            "no two versions of a customer hold at the same time",
+        ),
+    ),
+    extra=True,
+)

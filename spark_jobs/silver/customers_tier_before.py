@@ -1,0 +1,13 @@
+"""Customers with their tier and the one they had before (SCD type 3). One row per customer_id."""
+
+from spark_jobs.core.dimension import dimension
+
+TABLE = dimension(
+    "bronze_customers_log",
+    key="customer_id",
+    sequence_by="updated_at",
+    scd_type=3,
+    columns=("email", "customer_tier", "geo_country", "geo_region"),
+    track=("customer_tier",),
+    extra=True,
+)

@@ -1,0 +1,22 @@
+"""Orders of known customers, with those that somebody should look at. One row per order_id."""
+
+from expectations.vocabulary import in_set, not_null
+from spark_jobs.core.table import ByKey, Table
+
+TABLE = Table(
+    keys=("order_id",),
+    expect=(
+        not_null("flagged_for_review"),
+        not_null("payment_method", severity="drop"),
+        in_set("customer_tier", ("standard", "silver", "gold", "platinum")),
+    ),
+    incremental=ByKey("order_id"),
+    extra=True,
+    query="""
+        SELECT
+            order_id, user_id, order_status, order_total, payment_method, created_at, updated_at,
+            customer_tier, customer_region,
+            order_total > 10000 AND customer_tier = 'standard' AS flagged_for_review
+        FROM {silver_orders_enriched}
+    """,
+)

@@ -1,0 +1,20 @@
+"""Products as they were and are (SCD type 2): a row for each time in which all of it stayed the same.
+
+One row per product_id and __START_AT.
+"""
+
+from expectations.vocabulary import no_rows, not_null
+from spark_jobs.core.dimension import dimension
+
+TABLE = dimension(
+    "bronze_products_log",
+    key="product_id",
+    sequence_by="updated_at",
+    scd_type=2,
+    columns=("product_name", "category", "brand", "supplier_id", "list_price", "cost_price", "is_active"),
+    expect=(
+        not_null("product_name"),
+        no_rows("SELECT * FROM {batch} WHERE __END_AT <= __START_AT", "every version ends after it began"),
+    ),
+    extra=True,
+)

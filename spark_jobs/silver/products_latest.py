@@ -1,0 +1,14 @@
+"""Products by their newest change, in whatever order changes came (SCD type 1). One row per product_id."""
+
+from expectations.vocabulary import not_null
+from spark_jobs.core.dimension import dimension
+
+TABLE = dimension(
+    "bronze_products_log",
+    key="product_id",
+    sequence_by="updated_at",
+    scd_type=1,
+    columns=("product_name", "category", "brand", "supplier_id", "list_price", "cost_price", "is_active"),
+    expect=(not_null("product_name"),),
+    extra=True,
+)
