@@ -8,6 +8,7 @@ import os
 import platform
 import resource
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -30,7 +31,7 @@ from spark_jobs.core.hours import hour_from_number, hour_number, next_hour
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
 from spark_jobs.core.session import needed_conf, spark_session
-from spark_jobs.core.settings import Settings
+from spark_jobs.core.settings import PROJECT, Settings
 from spark_jobs.source.generate import generate
 
 FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
@@ -119,6 +120,7 @@ def run(
         "kept_bytes": {},
         "session_seconds": {},
         "measures": [],
+        "rounds": [],
     }
     if resume:
         result = _former(out, result)
@@ -145,6 +147,8 @@ def run(
                     advance(f"{days} days, {measure.hour}, {measure.strategy}", turns, plan.turns)
             if "incremental" in drivers:
                 result["kept_bytes"][str(days)] = _bytes(Path(drivers["incremental"].lake, "ops", "kept"))
+        where = {"days": days, "change": change, "repeat": repeat}
+        result["rounds"].append(where | {"commit": commit(), "load": f"{os.getloadavg()[0]:.2f}"})
         write_json(out / "measures.json", result)
     return result
 
@@ -159,6 +163,15 @@ def _former(out: Path, now: Mapping[str, Any]) -> dict[str, Any]:
     if former["plan"] != json.loads(json.dumps(now["plan"])) or not same:
         raise UsageError(f"{file} is of another plan, machine or version: give another --out, or leave out --resume")
     return former
+
+
+def commit() -> str:
+    """The commit of this code, with a plus where files of it have been changed since; unknown outside of git."""
+    try:
+        words = ("git", "-C", str(PROJECT), "describe", "--always", "--dirty=+", "--exclude=*")
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def machine() -> dict[str, str]:
@@ -352,6 +365,7 @@ def _phases(lake: Lake, hour: str) -> Iterator[tuple[str, tuple[float, float | N
     for row in events.read(lake, hour=hour, run_id=f"bench-{hour}"):
         if row["table_name"] is None:
             phase = row["layer"] if row["event_type"] == "refresh" else row["event_type"]
+            phase = "publish" if phase == "validate" else phase
             seconds, cpu, rows = totals.get(phase, (0.0, 0.0, 0))
             totals[phase] = (
                 seconds + row["seconds"],

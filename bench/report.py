@@ -267,6 +267,7 @@ def _conditions(result: Mapping[str, Any]) -> str:
     kept = ", ".join(f"{size / 1e6:.1f} MB at {days} days" for days, size in result["kept_bytes"].items() if size)
     facts = {
         **result["machine"],
+        "code, and load before each round": ", ".join(f"{one['commit']} ({one['load']})" for one in result["rounds"]),
         "scale": plan["scale"],
         "hours counted": f"{plan['hours']} after {plan['warm_up']}, {plan['repeats']} times",
         "changes": "of all tables" if plan["catalogue"] else "of orders, items, clicks and stock alone",

@@ -85,6 +85,18 @@ class TableResult:
         """The worst of its promises."""
         return worst(expectation.status for expectation in self.expectations)
 
+    def counts(self) -> dict[str, dict[str, int | str | None]]:
+        """By promise: how it fared, and how many rows keep it and break it, None where that is not known."""
+        return {
+            one.meaning: {
+                "status": one.status,
+                "severity": one.severity,
+                "passed": None if self.rows is None or one.error else max(0, self.rows - (one.unexpected_count or 0)),
+                "failed": None if one.error else one.unexpected_count or 0,
+            }
+            for one in self.expectations
+        }
+
 
 @dataclass(frozen=True)
 class CheckResult:

@@ -26,6 +26,7 @@ class MedallionPages(AirflowPlugin):
     external_views = [  # noqa: RUF012
         _view("Lakehouse", "status"),
         _view("Validation reports", "reports"),
+        _view("Expectations", "expectations"),
         _view("Timings", "timings"),
         _view("Benchmark", "benchmark"),
         _view("Timeline", "run?run_id={RUN_ID}", "dag_run"),

@@ -17,6 +17,7 @@ from spark_jobs.core.s3 import S3Path
 from spark_jobs.core.settings import Settings
 from spark_jobs.core.status import lake_status
 from spark_jobs.core.table import STRATEGIES
+from spark_jobs.ui.expectations import expectations_page
 from spark_jobs.ui.reports import report_file, report_of_task, reports_page
 from spark_jobs.ui.shell import empty, page
 from spark_jobs.ui.status import status_page
@@ -104,6 +105,12 @@ def benchmark() -> Response:
         return _sent(found, BENCHMARK)
     text = f"No benchmark has been put here yet: medallion bench --out {found.parent}"
     return HTMLResponse(page("Benchmark", empty(text)), headers=OURS)
+
+
+@app.get("/expectations", response_class=HTMLResponse)
+def expectations() -> HTMLResponse:
+    """How each has fared over the last checks."""
+    return HTMLResponse(expectations_page(_lake()), headers=OURS)
 
 
 @app.get("/status", response_class=HTMLResponse)

@@ -89,6 +89,17 @@ def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
         maintain(run, Driver(settings), Retention(params["keep_hours"], params["keep_days"]))
 
 
+@task(task_id="self_check")
+def self_check(*, params: Any = None) -> None:
+    """Fail with all that is wrong with the lakehouse: a line for each table that is stale, red or fails."""
+    from spark_jobs.core.status import lake_status
+
+    with as_airflow_errors():
+        found = lake_status(Settings.from_environment(), params["stale_hours"], params["most_failures"])
+        if found["problems"]:
+            raise CheckFailed("; ".join(found["problems"]))
+
+
 class RunOnSpark(SparkSubmitOperator):
     """Run ``step`` in a driver of its own on the connection ``spark_default``, or on the warm Spark that is set."""
 

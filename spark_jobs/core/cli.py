@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -191,16 +192,16 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
 @cli.command()
 @click.argument("name", metavar="NAME")
 @click.option("--hour", type=HOUR, help="The hour; land alone can find the next in line by itself.")
-@click.option("--layer", help="For refresh: silver or gold. For check: bronze, silver or gold.")
+@click.option("--layer", help="For refresh: silver, gold or platinum. For check: bronze too.")
 @click.option("--strategy", default="full", show_default=True, help="As for medallion refresh.")
 @click.option("--run-id", help="Names the run in the event log and in reports.  [default: made up]")
 @click.option("--attempt", default=1, show_default=True, help="Counts the tries of one run.")
 def step(name: str, hour: str | None, layer: str | None, strategy: str, run_id: str | None, attempt: int) -> None:
-    """Run one step of an hour, as a DAG task does: land, apply, refresh, check or publish.
+    """Run one step of an hour, as a DAG task does: land, apply, refresh, check, publish or validate.
 
     \b
     In order: land; apply; check --layer bronze; refresh and check --layer silver; refresh and
-    check --layer gold; publish. Every step can be run again.
+    check --layer gold; publish; validate. Every step can be run again.
     """
     from spark_jobs.core import steps
 
@@ -247,6 +248,29 @@ def status(form: str, check: bool, stale_hours: float) -> None:
 
 
 @cli.command()
+@click.option("--tree", "root", metavar="TABLE", help="What this table is made from, down to Bronze.")
+@_format("table", "json")
+def tables(root: str | None, form: str) -> None:
+    """Show how each table is kept: what it reads, how it is refreshed, how stale, how often failed, how long it takes.
+
+    \b
+      medallion tables
+      medallion tables --tree gold_supplier_performance
+    """
+    from spark_jobs.core import status as found
+    from spark_jobs.core.registry import registry
+
+    if root is not None:
+        _print(found.tree(registry(), registry()[root].name))
+        return
+    told = found.lake_status(Settings.from_environment())
+    if form == "json":
+        click.echo(json.dumps(told["tables"], indent=1, default=str))
+    else:
+        _print(found.tables_table(told))
+
+
+@cli.command()
 @click.option("--hour", type=HOUR, help="Only this hour.")
 @click.option("--run", "run_id", help="Only this run.")
 @click.option("--strategy", help="Only this strategy.")
@@ -273,6 +297,36 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
         _print(events_table(rows))
     else:
         click.echo("no events: nothing has run, or nothing matches")
+
+
+@cli.command()
+@click.option("--table", help="Only those of this table.")
+@click.option("--broken", is_flag=True, help="Only those that some row has broken in one of these checks.")
+@click.option("--last", default=8, show_default=True, type=click.IntRange(1), help="So many checks.")
+@AS_ROWS
+def expectations(table: str | None, broken: bool, last: int, form: str) -> None:
+    """Show how each expectation fared: rows that kept and broke it in the newest check, and the trend.
+
+    The trend is the rows that broke it, check by check, the newest last.
+
+    \b
+      medallion expectations --broken
+      medallion expectations --table silver_orders_enriched --last 24 --format csv
+    """
+    from spark_jobs.core.registry import registry
+    from spark_jobs.core.trend import trends
+
+    if table is not None:
+        table = registry()[table].name
+    names = ["table", "expectation", "severity", "hour", "status", "passed", "failed", "trend"]
+    found = trends(_lake(), table, last)
+    rows = []
+    for one in found:
+        if not broken or any(check.failed != 0 for check in one.checks):
+            now = one.last
+            told = (now.hour, now.status, now.passed, now.failed)
+            rows.append((one.table, one.expectation, one.severity, *told, one.counts))
+    _show(names, rows, form)
 
 
 @cli.command()
@@ -467,6 +521,8 @@ def bench(
       medallion bench --strategies full,incremental,feldera --feldera-url http://127.0.0.1:8080
     """
     from tempfile import TemporaryDirectory
+
+    os.environ["MEDALLION_EXTRAS"] = "false"  # what is compared is the same for everybody
 
     from bench import contest, report
     from spark_jobs.core.console import progress_bar

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from spark_jobs.core import events, ledger, releases
-from spark_jobs.core.errors import HourNotAvailable
+from spark_jobs.core.arrivals import Arrivals
 from spark_jobs.core.steps import Driver, Outcome, Run, refresh_hour
-from spark_jobs.source.root import change_files, open_source
 
 # The steps after which the rows of an hour are further than before, in their order.
 HOPS: Mapping[tuple[str, str | None], str] = {
@@ -84,34 +83,14 @@ def _left_behind(driver: Driver) -> str | None:
 
 def _settled(driver: Driver, pace: Pace, until: str | None, sleep: Callable[[float], None]) -> tuple[str | None, float]:
     """The next hour in line once its files have settled, and when they last changed; None after ``until``."""
-    seen: tuple[str, Mapping[str, int]] | None = None
-    arrived = since = 0.0
+    arrivals = Arrivals(driver.settings, pace.settle)
     while True:
         applied = ledger.applied_hour(driver.lake, driver.tables)
         if until is not None and applied is not None and applied >= until:
             return None, 0.0
-        found = _next(driver, applied)
-        if found != seen:
-            seen, arrived, since = found, time.time(), time.monotonic()
-        if found is not None and time.monotonic() - since >= pace.settle:
-            return found[0], arrived
+        if (found := arrivals.look()) is not None:
+            return found
         sleep(pace.poll)
-
-
-def _next(driver: Driver, applied: str | None) -> tuple[str, Mapping[str, int]] | None:
-    """The next hour in line, with the size of each of its files; None while there is none."""
-    source = open_source(driver.settings)
-    files = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
-    try:
-        hour = ledger.in_line(None, applied, files, ledger.landed_hours(driver.lake))
-    except HourNotAvailable:
-        return None
-    sizes = {}
-    for topic, name in files.get(hour, {}).items():
-        stream, size = source.open(name)
-        stream.close()
-        sizes[topic] = size
-    return hour, sizes
 
 
 def _latency(driver: Driver, run: Run, arrived: float) -> dict[str, float]:

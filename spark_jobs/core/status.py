@@ -3,36 +3,41 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import events, files, ledger, releases
 from spark_jobs.core.hours import ONE_HOUR, hour_or_snapshot, parse_hour
 from spark_jobs.core.lake import Lake, hour_in, origin_of
 from spark_jobs.core.lock import current_writer
-from spark_jobs.core.registry import Node, registry
+from spark_jobs.core.registry import Node, Registry, registry
 from spark_jobs.core.settings import Settings
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
+    from rich.tree import Tree
 
+MEAN_OF = 24  # refreshes of a table, for its mean seconds
 STALE_HOURS = 2.0  # hourly, and an hour of grace: a table whose last hour ended longer ago is stale
 
 _COLOURS = {"succeeded": "green", "warned": "yellow", "failed": "red", "skipped": "dim", "not checked": "dim"}
 
 
-def lake_status(settings: Settings, stale_hours: float = STALE_HOURS) -> dict[str, Any]:
+def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failures: int = 0) -> dict[str, Any]:
     """The lake as one object: ``release`` (None before the first), ``writer`` and ``restatement`` (None when there is
     none right now), ``tables``, one entry each, and ``problems``, a line for each thing that is stale or red.
 
     A table's rows and version are those of its newest commit; hour is the last one in it, None for the snapshot
     alone; age_hours is how long ago that hour ended, and stale whether that is more than ``stale_hours``; check is how
-    its last check ended; failures are those since anything last went well with it.
+    its last check ended; failures are those since anything last went well with it, a problem beyond ``most_failures``;
+    mode is how it is refreshed incrementally, last_seconds and mean_seconds how long that took, of the last
+    MEAN_OF times.
     """
     lake = Lake(settings.lake)
     release = releases.latest(lake)
     rows = events.read(lake)
     checks = {row["table_name"]: row for row in rows if row["event_type"] == "check" and row["table_name"]}
-    failures = _failures(rows)
+    failures, seconds = _failures(rows), _seconds(rows)
 
     def told(table: Node) -> dict[str, Any]:
         state = lake.state(table.name)
@@ -55,6 +60,11 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS) -> dict[st
             "stale": age is not None and age > stale_hours,
             "check": check["status"] if check else "not checked",
             "failures": failures.get(table.name, 0),
+            "mode": table.mode,
+            "inputs": table.inputs,
+            "schedule": "hourly",
+            "last_seconds": seconds[table.name][-1] if table.name in seconds else None,
+            "mean_seconds": mean(seconds[table.name]) if table.name in seconds else None,
         }
 
     tables = files.side_by_side(told, registry())
@@ -65,7 +75,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS) -> dict[st
         "writer": str(writer) if writer else None,
         "restatement": vars(restatement) if restatement else None,
         "tables": tables,
-        "problems": _problems(release, tables, stale_hours),
+        "problems": _problems(release, tables, stale_hours, most_failures),
     }
 
 
@@ -78,7 +88,18 @@ def _failures(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return found
 
 
-def _problems(release: releases.Release | None, tables: Sequence[Mapping[str, Any]], stale_hours: float) -> list[str]:
+def _seconds(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """By table, how long each of its last refreshes took that wrote it."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if row["table_name"] and row["event_type"] in {"apply", "refresh"} and row["status"] in {"succeeded", "warned"}:
+            found.setdefault(row["table_name"], []).append(row["seconds"])
+    return {name: seconds[-MEAN_OF:] for name, seconds in found.items()}
+
+
+def _problems(
+    release: releases.Release | None, tables: Sequence[Mapping[str, Any]], stale_hours: float, most_failures: int
+) -> list[str]:
     problems = [] if release else ["nothing is published: run medallion load"]
     stale: dict[str, list[Mapping[str, Any]]] = {}
     for row in tables:
@@ -91,7 +112,7 @@ def _problems(release: releases.Release | None, tables: Sequence[Mapping[str, An
     for row in tables:
         if row["check"] == "failed":
             problems.append(f"{row['table']} failed its last check")
-        elif row["failures"]:
+        elif row["failures"] > most_failures:
             problems.append(f"{row['table']} has failed {row['failures']} times in a row")
     return problems
 
@@ -126,6 +147,42 @@ def status_table(status: Mapping[str, Any]) -> "RichTable":
             _coloured(row["check"]),
         )
     return grid
+
+
+def tables_table(status: Mapping[str, Any]) -> "RichTable":
+    """How each table of ``lake_status`` is kept, for a person to read."""
+    names = ("table", "reads", "kept by", "schedule", "age", "stale", "failures", "last s", "mean s")
+    grid = _grid(f"lake {status['lake']}", names, (4, 6, 7, 8), wrap=True)
+    for row in status["tables"]:
+        grid.add_row(
+            row["table"],
+            ", ".join(row["inputs"]) or "its files",
+            row["mode"],
+            row["schedule"],
+            "-" if row["age_hours"] is None else f"{row['age_hours']:,.0f} h",
+            "yes" if row["stale"] else "no",
+            _number(row["failures"]),
+            *("-" if row[name] is None else f"{row[name]:.2f}" for name in ("last_seconds", "mean_seconds")),
+        )
+    return grid
+
+
+def tree(tables: Registry, root: str) -> "Tree":
+    """What a table is made from, down to Bronze; what stands there once already is not told again."""
+    from rich.tree import Tree
+
+    seen: set[str] = set()
+
+    def grow(branch: Tree, name: str) -> None:
+        told = branch.add(f"{name} [dim]{tables[name].mode}[/]{' [dim](see above)[/]' if name in seen else ''}")
+        if name not in seen:
+            seen.add(name)
+            for one in tables[name].inputs:
+                grow(told, one)
+
+    whole = Tree("", hide_root=True)
+    grow(whole, root)
+    return whole
 
 
 def events_table(rows: Sequence[Mapping[str, Any]]) -> "RichTable":

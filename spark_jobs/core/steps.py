@@ -24,6 +24,7 @@ from spark_jobs.core.registry import Registry, registry
 from spark_jobs.core.session import CpuClock, cluster_cores, is_local, session_began, spark_session
 from spark_jobs.core.settings import Settings
 from spark_jobs.core.table import LAYERS, STRATEGIES, Feed, Log, Table
+from spark_jobs.core.validate import problems, validate
 from spark_jobs.source.root import Advance, change_files, open_source, silent
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Driver:
 def run_step(name: str, run: Run, layer: str | None = None, driver: Driver | None = None) -> Outcome:
     """Run one step and append its events to the event log, also when it fails.
 
-    name: land, apply, refresh, check or publish; layer: for refresh silver or gold, for check any.
+    name: land, apply, refresh, check, publish or validate; layer: for refresh any but bronze, for check any.
     Raises UsageError for an unknown step or layer, HourNotAvailable when the source does not have the hour,
     CheckFailed when a critical expectation does not hold, MedallionError for the rest.
     """
@@ -185,6 +186,7 @@ def _onward(run: Run, driver: Driver) -> Outcome:
             run_step("refresh", run, layer, driver)
         warned |= run_step("check", run, layer, driver).status == "warned"
     outcome = run_step("publish", run, driver=driver)
+    run_step("validate", run, driver=driver)
     return replace(outcome, status="warned") if warned else outcome
 
 
@@ -491,7 +493,7 @@ def _check(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcom
                 seconds=table.seconds,
                 started_at=found.started_at,
                 rows_in=table.rows,
-                details={"version": table.version},
+                details={"version": table.version, "expectations": table.counts()},
             )
         event.status = found.status
         event.rows_in = sum(table.rows or 0 for table in found.tables)
@@ -524,6 +526,26 @@ def _publish(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
         ledger.end_restatement(driver.lake)
     message = f"published {hour_or_snapshot(run.hour)} as release {release.release_id}"
     return _told(driver, Outcome("succeeded", message, run.hour))
+
+
+def _validate(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+    lake = driver.lake
+    with log.timed("validate", cpu=driver.cpu) as event:
+        if restated := ledger.read_restatement(lake):
+            event.status = "skipped"
+            event.details["note"] = note = (
+                f"hours are restated up to {restated.until}: there is nothing to validate yet"
+            )
+            return _told(driver, Outcome("skipped", note, run.hour))
+        release = releases.find(lake, None)
+        found = validate(lake, driver.tables, release, run.hour)
+        event.details = {"release_id": release.release_id, "tables": found}
+        event.rows_in = sum(told["rows"] or 0 for told in found.values())
+        if wrong := problems(found):
+            raise CheckFailed(f"release {release.release_id} of {hour_or_snapshot(release.hour)}: {'; '.join(wrong)}")
+    return _told(
+        driver, Outcome("succeeded", f"all {len(found)} tables are there, as of {hour_or_snapshot(run.hour)}", run.hour)
+    )
 
 
 def _require_bronze_at(driver: Driver, hour: str | None) -> None:
@@ -562,6 +584,7 @@ _STEPS: dict[str, tuple[_Work, tuple[str, ...]]] = {
     "refresh": (_refresh, LAYERS[1:]),
     "check": (_check, LAYERS),
     "publish": (_publish, ()),
+    "validate": (_validate, ()),
 }
 
 

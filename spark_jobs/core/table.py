@@ -96,6 +96,18 @@ class Table:
         return sha256(" ".join(self.query.split()).encode()).hexdigest()[:16]
 
     @property
+    def mode(self) -> str:
+        """How it is refreshed incrementally, in words."""
+        match self.incremental:
+            case ByKey(column):
+                return f"replaced by {column}"
+            case Additive(parts):
+                return f"sums of {', '.join(parts)}"
+            case Recent(column=column):
+                return f"newest by {column}"
+        return "recomputed"
+
+    @property
     def expectations(self) -> tuple[Expectation, ...]:
         """Everything promised about this table: its grain first, then what it declares."""
         return (*_grain(self.keys, self.nullable_keys), *self.expect)
@@ -154,6 +166,11 @@ class Feed:
         return tuple(_column(part.strip()) for part in re.split(r",(?![^(]*\))", self.schema))
 
     @property
+    def mode(self) -> str:
+        """How it is kept, in words."""
+        return f"merged by {', '.join(self.keys)}"
+
+    @property
     def topic(self) -> str:
         """The feed's name at the source: bronze_orders is fed from the folder ``orders``."""
         return self.name.removeprefix("bronze_")
@@ -200,6 +217,11 @@ class Log:
         """Those of the feed, of which a line that deletes may have the keys alone, and ORIGIN."""
         feed = self.fed_by
         return (*(replace(c, required=c.name in feed.keys) for c in feed.columns), *ORIGIN)
+
+    @property
+    def mode(self) -> str:
+        """How it is kept, in words."""
+        return "appended"
 
     @property
     def fed_by(self) -> Feed:

@@ -35,16 +35,19 @@ def status_page(found: Mapping[str, Any], tables: Registry) -> str:
             _age(row),
             status(row["check"]),
             str(row["failures"] or ""),
+            escape(row["mode"]),
+            *("" if row[name] is None else f"{row[name]:.1f}" for name in ("last_seconds", "mean_seconds")),
         )
         for row in found["tables"]
     ]
     legend = ", ".join(status(word) for word in ("succeeded", "warned", "failed", "not checked"))
     names = ("table", "rows", "version", "published", "last hour", "age", "last check", "failures in a row")
+    kept = ("kept by", "last s", "mean s")
     return page(
         title,
         lead,
         f"<ul>{problems}</ul>" if problems else '<p class="succeeded">Nothing is stale, nothing is red.</p>',
-        table(names, rows, numbers=(1, 2, 3, 5, 7)),
+        table((*names, *kept), rows, numbers=(1, 2, 3, 5, 7, 9, 10)),
         "<h2>Lineage</h2>",
         f'<p class="soft">A box has the colour of its last check, {legend}; a dashed one is stale.</p>',
         lineage(found, tables),

@@ -11,6 +11,8 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from dags.daily_maintenance import dag as upkeep
 from dags.hourly_refresh import dag
+from dags.hourly_self_check import dag as self_check
+from dags.refresh_on_arrival import dag as on_arrival
 from spark_jobs.core.registry import registry
 from spark_jobs.core.steps import STRATEGIES
 
@@ -28,7 +30,8 @@ def test_a_layer_starts_when_the_layer_below_has_been_checked() -> None:
         "silver.check": {"silver.refresh"},
         "gold.refresh": {"silver.check"},
         "gold.check": {"gold.refresh"},
-        "publish": {"gold.check", "land_changes"},
+        "publish": {"gold.check"},
+        "validate": {"publish", "land_changes"},
     }
 
 
@@ -49,11 +52,11 @@ def test_one_run_at_a_time() -> None:
     assert dag.max_active_runs == 1
 
 
-def test_the_next_hour_lands_only_when_the_hour_before_is_published() -> None:
+def test_the_next_hour_lands_only_when_the_hour_before_is_published_and_readers_find_it() -> None:
     land = dag.get_task("land_changes")
     assert land.depends_on_past
     assert land.wait_for_downstream
-    assert "publish" in land.downstream_task_ids
+    assert "validate" in land.downstream_task_ids
 
 
 @ALL_TASKS
@@ -136,16 +139,17 @@ def test_the_page_of_the_dag_shows_every_table_with_what_it_is_made_from() -> No
         assert all(name in row for name in table.inputs)
 
 
-def test_parsing_the_dag_imports_no_engine() -> None:
+@pytest.mark.parametrize("module", ["hourly_refresh", "daily_maintenance", "hourly_self_check"])
+def test_parsing_a_dag_imports_no_engine(module: str) -> None:
     # Airflow's own imports are its own affair: what comes on top must be this project and the standard library.
-    script = """
+    script = f"""
 import sys
 import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
 from airflow.sdk import DAG, Asset, BaseHook, CronDataIntervalTimetable, Param, TaskGroup, chain, task
-before = {name.partition(".")[0] for name in sys.modules}
-import dags.hourly_refresh
-print(*{name.partition(".")[0] for name in sys.modules} - before - sys.stdlib_module_names)
-assert not {"pyspark", "great_expectations"} & set(sys.modules)
+before = {{name.partition(".")[0] for name in sys.modules}}
+import dags.{module}
+print(*{{name.partition(".")[0] for name in sys.modules}} - before - sys.stdlib_module_names)
+assert not {{"pyspark", "great_expectations"}} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -163,3 +167,19 @@ def test_upkeep_runs_once_a_day_and_is_not_caught_up() -> None:
 def test_upkeep_refuses_a_retention_that_is_none(name: str, value: object) -> None:
     with pytest.raises(ParamValidationError):
         upkeep.params.get_param(name).resolve(value)
+
+
+def test_the_self_check_waits_for_nobody_and_finds_the_same_a_second_time() -> None:
+    (task,) = self_check.tasks
+    assert (task.pool, task.retries) == ("default_pool", 0)
+    assert task.on_failure_callback
+
+
+def test_an_arrival_is_waited_for_one_at_a_time_and_without_a_slot_of_the_lake() -> None:
+    assert (on_arrival.max_active_runs, on_arrival.catchup) == (1, False)
+    assert {task.pool for task in on_arrival.tasks} == {"default_pool"}
+    assert {task.execution_timeout for task in on_arrival.tasks} == {timedelta(hours=1)}
+    refresh = on_arrival.get_task("refresh")
+    assert refresh.deferrable
+    assert refresh.trigger_dag_id == dag.dag_id
+    assert set(refresh.conf) <= set(dag.params)

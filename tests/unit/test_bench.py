@@ -159,7 +159,12 @@ def measured(days: tuple[int, ...] = (30, 90)) -> dict[str, Any]:
     plan = {"strategies": ["full", "incremental"], "days": list(days), "changes": [1.0], "hours": 1, "warm_up": 3}
     plan |= {"repeats": 1, "scale": 1.0, "seed": 0, "catalogue": True}
     sessions = {f"{size} 1 {strategy}": 4.2 for size in days for strategy in plan["strategies"]}
-    known = {"machine": {"memory": "<24> GiB"}, "kept_bytes": {"30": 1, "90": 2e6}, "session_seconds": sessions}
+    known = {
+        "machine": {"memory": "<24> GiB"},
+        "rounds": [{"commit": "abc", "load": "0.50"}],
+        "kept_bytes": {"30": 1, "90": 2e6},
+        "session_seconds": sessions,
+    }
     return {"plan": plan, **known, "measures": rows}
 
 

@@ -1,0 +1,141 @@
+"""What more data costs: the same hours of shops of several sizes, with what Spark read, shuffled, spilled and held.
+
+Run it as ``python -m bench.scale --days 30 --work FOLDER 1 10``: for each size a source is generated and loaded, and
+hours are refreshed, first in full, then incrementally, all by one driver in a process of its own. Prints a line of JSON
+for each hour and layer. Memory is the most that was held at any time: of the JVM, which with a local master is driver
+and executor in one, its heap and its process; of Python its process. On a cluster (MEDALLION_SPARK_MASTER), the heap of
+the driver and of the executor that held most.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from spark_jobs.core import events, releases, steps
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
+from spark_jobs.core.settings import Settings
+from spark_jobs.source.generate import generate
+
+FULL, INCREMENTAL = 2, 4  # hours of each: the first of them warms up, and the first incremental one makes its sums
+
+
+class Stages:
+    """What the stages of a session have done since they were last asked, in bytes."""
+
+    def __init__(self, spark: Any) -> None:
+        self._gateway, self._jvm = spark.sparkContext._gateway, spark._jvm
+        self._store = spark._jsc.sc().statusStore()
+        self._seen: set[tuple[int, int]] = set()
+
+    def since(self) -> dict[str, int]:
+        """read: from files; shuffled: written for other tasks; spilled: to disk, for want of memory."""
+        none = self._jvm.java.util.ArrayList()
+        quantiles = self._gateway.new_array(self._jvm.double, 0)
+        stages = self._store.stageList(none, False, False, quantiles, none)
+        found = {"read": 0, "shuffled": 0, "spilled": 0}
+        for place in range(stages.size()):
+            stage = stages.apply(place)
+            if (key := (stage.stageId(), stage.attemptId())) not in self._seen:
+                self._seen.add(key)
+                found["read"] += stage.inputBytes()
+                found["shuffled"] += stage.shuffleWriteBytes()
+                found["spilled"] += stage.diskBytesSpilled()
+        return found
+
+
+def memory(spark: Any) -> dict[str, float]:
+    """The most that each process held, in MB."""
+    jvm = spark._jvm
+    pools = jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    heap = sum(pool.getPeakUsage().getUsed() for pool in pools if str(pool.getType().name()) == "HEAP")
+    process = int(jvm.java.lang.ProcessHandle.current().pid())
+    executors = spark._jsc.sc().statusStore().executorList(True)
+    held = {"driver_heap": heap, "driver_process": _peak(process), "python_process": _peak(psutil.Process().pid)}
+    for place in range(executors.size()):
+        peak = executors.apply(place).peakMemoryMetrics()
+        if executors.apply(place).id() != "driver" and peak.isDefined():
+            held["executor_heap"] = max(held.get("executor_heap", 0), peak.get().getMetricValue("JVMHeapMemory"))
+    return {name: round(size / 1e6) for name, size in held.items()}
+
+
+def _peak(pid: int) -> int:
+    told = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(told.split()[1]) * 1024
+
+
+def measure(scale: float, days: int, work: Path) -> None:
+    """One size: print a line of JSON for each hour and layer, then one of what it held."""
+    settings = replace(Settings.from_environment(), lake=str(work / "lake"), source=str(work / "source"))
+    lake, driver = Lake(settings.lake), steps.Driver(settings, report=lambda _: None)
+    stages: Stages | None = None
+
+    def told(run_id: str, hour: str, strategy: str, began: float) -> None:
+        nonlocal stages
+        with driver.recording(steps.Run(settings, None, "scale"), "scale") as log:
+            stages = stages or Stages(driver.spark(log))
+        rows = [row for row in events.read(lake, run_id=run_id) if row["event_type"] in ("apply", "refresh", "check")]
+        for row in rows:
+            if row["table_name"] is None:
+                step = row["layer"] if row["event_type"] == "refresh" else f"{row['event_type']} {row['layer']}"
+                seconds = {"seconds": round(row["seconds"], 1), "cpu_seconds": round(row["cpu_seconds"] or 0, 1)}
+                line = {"scale": scale, "hour": hour, "strategy": strategy, "step": step} | seconds
+                print(json.dumps(line | {"rows": row["rows_out"]}), flush=True)
+        whole = {"seconds": round(time.perf_counter() - began, 1), **stages.since()}
+        print(json.dumps({"scale": scale, "hour": hour, "strategy": strategy, "step": "all"} | whole), flush=True)
+
+    began = time.perf_counter()
+    generate(work / "source", days=days, hours=FULL + INCREMENTAL, scale=scale, seed=0)
+    print(json.dumps({"scale": scale, "step": "generate", "seconds": round(time.perf_counter() - began, 1)}))
+    began = time.perf_counter()
+    steps.load(steps.Run(settings, None, "load"), driver)
+    told("load", "snapshot", "full", began)
+    for number in range(FULL + INCREMENTAL):
+        strategy, began = "full" if number < FULL else "incremental", time.perf_counter()
+        outcome = steps.refresh_hour(steps.Run(settings, None, f"hour-{number}", strategy=strategy), driver)
+        told(f"hour-{number}", str(outcome.hour), strategy, began)
+    with driver.recording(steps.Run(settings, None, "scale"), "scale") as log:
+        held = memory(driver.spark(log))
+    release = releases.find(lake, None)
+    states = [lake.state(table.name, release.versions[table.name]) for table in registry()]
+    held |= {"rows": sum(s.rows for s in states if s), "lake_megabytes": round(sum(s.bytes for s in states if s) / 1e6)}
+    print(json.dumps({"scale": scale, "step": "held"} | held), flush=True)
+    driver.stop()
+
+
+def main() -> None:
+    """Each size in a process of its own, so that its memory is its own."""
+    parser = argparse.ArgumentParser(prog="python -m bench.scale", description=str(__doc__))
+    parser.add_argument("scales", nargs="*", type=float, default=[1.0, 10.0], help="sizes of the shop (1 10)")
+    parser.add_argument("--days", type=int, default=30, help="of history (30)")
+    parser.add_argument("--work", type=Path, required=True, help="an empty folder with room for all of it")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        measure(arguments.scales[0], arguments.days, arguments.work)
+        return
+    for scale in arguments.scales:
+        folder = arguments.work / f"{scale:g}"
+        folder.mkdir(parents=True)
+        command = [
+            sys.executable,
+            "-m",
+            "bench.scale",
+            str(scale),
+            "--days",
+            str(arguments.days),
+            "--work",
+            str(folder),
+        ]
+        subprocess.run([*command, "--one"], check=True)
+
+
+if __name__ == "__main__":
+    main()

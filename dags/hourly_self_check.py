@@ -1,0 +1,33 @@
+"""A look at the lakehouse every hour: red when a table is stale, red or has failed too often, and the alert with it.
+
+It reads logs alone and waits for nobody. Unpause it where hours arrive by the clock: the demo's are of 2025, and stale.
+"""
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param
+
+from spark_jobs.airflow_alerts import Webhook
+from spark_jobs.airflow_tasks import EVERY_DAG, self_check
+
+with DAG(
+    "hourly_self_check",
+    doc_md=__doc__,
+    schedule=CronDataIntervalTimetable("45 * * * *", timezone="UTC"),
+    **EVERY_DAG,
+    params={
+        "stale_hours": Param(
+            2,
+            type="number",
+            minimum=0,
+            title="Stale after",
+            description="Hours since the end of the last hour that a table has.",
+        ),
+        "most_failures": Param(
+            0,
+            type="integer",
+            minimum=0,
+            title="Failures in a row",
+            description="That a table may have before this is red.",
+        ),
+    },
+) as dag:
+    self_check.override(pool="default_pool", retries=0, on_failure_callback=Webhook(step="self check"))()

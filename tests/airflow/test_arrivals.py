@@ -1,0 +1,113 @@
+"""An hour is taken when it has arrived: its files have settled, and the last refresh began long enough ago."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+from deltalake import write_deltalake
+
+from spark_jobs.airflow_arrivals import HourArrived, WaitForHour
+from spark_jobs.core.arrivals import Arrivals
+from spark_jobs.core.events import EventLog
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import registry
+from spark_jobs.core.settings import Settings
+
+H0, H1 = "2025-11-30T00", "2025-11-30T01"
+
+
+@dataclass
+class Place:
+    """A source without a file, and a lake that was loaded from it."""
+
+    lake: Lake
+    put: Callable[[str, str], None]  # an hour, and what its file of orders holds
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    lake = Lake(str(tmp_path / "lake"))
+    for feed in registry().feeds:
+        write_deltalake(lake.path(feed.name), pa.table({feed.keys[0]: [1]}))
+    monkeypatch.setenv("MEDALLION_LAKE", lake.root)
+    if request.param == "bucket":
+        bucket = request.getfixturevalue("lake_bucket")
+        monkeypatch.setenv("MEDALLION_SOURCE", "s3://lakes/source")
+        bucket.put_object(Key="source/snapshot/something", Body=b"")
+
+        def put(hour: str, lines: str) -> None:
+            bucket.put_object(Key=f"source/cdc/orders/{hour}.json", Body=lines.encode())
+
+        return Place(lake, put)
+    folder = tmp_path / "source" / "cdc" / "orders"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("MEDALLION_SOURCE", str(tmp_path / "source"))
+    return Place(lake, lambda hour, lines: (folder / f"{hour}.json").write_text(lines) and None)
+
+
+async def fired(trigger: HourArrived) -> dict[str, Any]:
+    """What it fires with."""
+    async for event in trigger.run():
+        return dict(event.payload)
+    raise AssertionError("it ended without a word")
+
+
+def test_an_hour_whose_file_still_grows_has_not_arrived(place: Place) -> None:
+    arrivals = Arrivals(Settings.from_environment(), settle=3)
+    assert arrivals.look() is None
+    for lines in ("{", "{}", "{}\n"):
+        place.put(H0, lines)
+        last = time.monotonic()
+        assert arrivals.look() is None
+        assert arrivals.look() is None
+    while (found := arrivals.look()) is None:
+        assert time.monotonic() - last < 30
+    assert found[0] == H0
+    assert time.monotonic() - last >= 3
+
+
+def test_it_fires_with_the_earliest_hour_that_is_not_applied(place: Place) -> None:
+    place.put(H1, "{}\n")
+    place.put(H0, "{}\n")
+    told = asyncio.run(fired(HourArrived(settle=0.2, every=60, poll=0.1, patience=30)))
+    assert told == {"hour": H0}
+
+
+def test_no_refresh_begins_sooner_after_another_than_is_said(place: Place) -> None:
+    place.put(H0, "{}\n")
+    log = EventLog(place.lake, run_id="before", hour=H0, strategy="full", attempt=1)
+    log.add("land", "bronze", None)
+    log.flush()
+    began = time.monotonic()
+    told = asyncio.run(fired(HourArrived(settle=0, every=3, poll=0.1, patience=30)))
+    assert told == {"hour": H0}
+    assert time.monotonic() - began > 2
+
+
+def test_where_none_arrives_it_says_so_in_the_end(place: Place) -> None:
+    told = asyncio.run(fired(HourArrived(settle=0, every=0, poll=0.1, patience=0.3)))
+    assert "no hour to refresh in 0.3 seconds" in told["none"]
+    shutil.rmtree(place.lake.root)
+    told = asyncio.run(fired(HourArrived(settle=0, every=0, poll=0.1, patience=0.3)))
+    assert "run medallion load first" in told["none"]
+
+
+def test_the_task_holds_no_slot_while_it_waits_and_skips_where_there_is_nothing() -> None:
+    task = WaitForHour(task_id="wait", settle=1, every=2, poll=3, patience=4)
+    with pytest.raises(TaskDeferred) as deferred:
+        task.execute({})
+    name, pace = deferred.value.trigger.serialize()
+    assert (name, pace) == (
+        "spark_jobs.airflow_arrivals.HourArrived",
+        {"settle": 1, "every": 2, "poll": 3, "patience": 4},
+    )
+    assert task.arrived({}, {"hour": H0}) == H0
+    with pytest.raises(AirflowSkipException, match="nothing"):
+        task.arrived({}, {"none": "nothing"})
