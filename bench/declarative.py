@@ -3,18 +3,19 @@ spark-pipelines for Silver and Gold together, in a process of its own, as its co
 
 import os
 import resource
-import shutil
 import subprocess
 import sysconfig
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from bench.proof import publish_copies
 from spark_jobs.core import steps
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.java import java_home
-from spark_jobs.core.session import TUNING, spark_home
+from spark_jobs.core.pipelines import pipeline_conf, view, write_specification
+from spark_jobs.core.session import spark_home
 from spark_jobs.core.settings import PROJECT
 
 LONGEST = 3600  # seconds
@@ -30,15 +31,7 @@ def hour_declarative(run: steps.Run, driver: steps.Driver) -> Callable[[], None]
         event.details["note"] = "Silver and Gold in one run of spark-pipelines, session included"
         _run_pipeline(driver, work)
 
-    def copy_views() -> None:
-        import pyarrow.parquet as pq
-
-        def rows(name: str) -> pq.Table:
-            return pq.read_table(work / "spark-warehouse" / name, partitioning=None)
-
-        publish_copies(driver.lake, run.required_hour, "declarative", rows)
-
-    return copy_views
+    return lambda: publish_copies(driver.lake, run.required_hour, "declarative", partial(view, work))
 
 
 def _cpu() -> float:
@@ -48,23 +41,7 @@ def _cpu() -> float:
 
 
 def _run_pipeline(driver: steps.Driver, work: Path) -> None:
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
-    shutil.copy(PROJECT / "bench" / "pipeline.py", work / "pipeline.py")
-    specification = work / "spark-pipeline.yml"
-    specification.write_text(
-        f"name: medallion\nstorage: {(work / 'storage').as_uri()}\ndatabase: default\n"
-        "libraries:\n  - glob:\n      include: pipeline.py\n"
-    )
-    conf = {
-        **TUNING,
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.sql.warehouse.dir": str(work / "spark-warehouse"),
-    }
+    specification, conf = write_specification(str(work)), pipeline_conf(work)
     command = [f"{sysconfig.get_path('scripts')}/spark-pipelines", "run", "--spec", str(specification)]
     command += ["--remote", driver.settings.spark_master, "--driver-memory", driver.settings.driver_memory]
     for name, value in conf.items():

@@ -1,4 +1,4 @@
-"""What more data costs: the same hours of shops of several sizes, with what Spark read, shuffled, spilled and held.
+"""What more data costs: the same hours of shops of several sizes, with what Spark shuffled, spilled and held.
 
 Run it as ``python -m bench.scale --days 30 --work FOLDER 1 10``: for each size a source is generated and loaded, and
 hours are refreshed, first in full, then incrementally, all by one driver in a process of its own. Prints a line of JSON
@@ -36,16 +36,15 @@ class Stages:
         self._seen: set[tuple[int, int]] = set()
 
     def since(self) -> dict[str, int]:
-        """read: from files; shuffled: written for other tasks; spilled: to disk, for want of memory."""
+        """shuffled: written for other tasks; spilled: to disk, for want of memory."""
         none = self._jvm.java.util.ArrayList()
         quantiles = self._gateway.new_array(self._jvm.double, 0)
         stages = self._store.stageList(none, False, False, quantiles, none)
-        found = {"read": 0, "shuffled": 0, "spilled": 0}
+        found = {"shuffled": 0, "spilled": 0}
         for place in range(stages.size()):
             stage = stages.apply(place)
             if (key := (stage.stageId(), stage.attemptId())) not in self._seen:
                 self._seen.add(key)
-                found["read"] += stage.inputBytes()
                 found["shuffled"] += stage.shuffleWriteBytes()
                 found["spilled"] += stage.diskBytesSpilled()
         return found

@@ -93,6 +93,7 @@ class LocalAirflow:
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW__API__WORKERS": "1",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
+            "MEDALLION_EXTRAS": "true",  # here, all that there is is to be seen
             "MEDALLION_LAKE": str(PROJECT / "lake"),
             "MEDALLION_SOURCE": str(PROJECT / "data" / "source"),
         }

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.apache.spark.hooks.spark_pipelines import SparkPipelinesHook
+from airflow.providers.apache.spark.operators.spark_pipelines import SparkPipelinesOperator
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, BaseHook, task
 from airflow.sdk.exceptions import (
@@ -100,6 +102,32 @@ def self_check(*, params: Any = None) -> None:
             raise CheckFailed("; ".join(found["problems"]))
 
 
+@task
+def write_pipeline(work: str) -> None:
+    """Put the pipeline of our tables into the folder ``work``."""
+    from spark_jobs.core.pipelines import write_specification
+    from spark_jobs.core.session import require_master
+
+    with as_airflow_errors():
+        require_master(spark_master(RunOnSpark.connection))
+        write_specification(work)
+
+
+@task
+def compare_views(work: str) -> str:
+    """Compare what the pipeline made in ``work`` with the newest release; fail where rows differ."""
+    from spark_jobs.core import releases
+    from spark_jobs.core.lake import Lake
+    from spark_jobs.core.pipelines import differing_views
+
+    with as_airflow_errors():
+        lake = Lake(Settings.from_environment().lake)
+        release = releases.find(lake, None)
+        if wrong := differing_views(lake, release, registry(), Path(work)):
+            raise CheckFailed(f"the pipeline has other rows than release {release.release_id} in {', '.join(wrong)}")
+        return f"all views have the rows of release {release.release_id}"
+
+
 class RunOnSpark(SparkSubmitOperator):
     """Run ``step`` in a driver of its own on the connection ``spark_default``, or on the warm Spark that is set."""
 
@@ -144,6 +172,37 @@ class RunOnSpark(SparkSubmitOperator):
         except AirflowException as error:
             # It holds the whole command and output, which the log has already; the last line says what was wrong.
             raise AirflowException(str(error).splitlines()[-1]) from None
+
+
+class PipelineHook(SparkPipelinesHook):
+    """The provider's, in the words of Spark 4.2: its spark-pipelines refuses --master, and takes --remote for it."""
+
+    def _build_spark_common_args(self) -> list[str]:
+        return ["--remote" if word == "--master" else word for word in super()._build_spark_common_args()]
+
+
+class PipelineOnSpark(SparkPipelinesOperator):
+    """Run the pipeline in ``work`` over the lake, on the connection spark_default."""
+
+    def __init__(self, *, work: str, **kwargs: Any) -> None:
+        from spark_jobs.core.pipelines import SPECIFICATION
+
+        super().__init__(pipeline_spec=f"{work}/{SPECIFICATION}", **kwargs)
+        self._work = work
+
+    @cached_property
+    def hook(self) -> SparkPipelinesHook:
+        """What submits it."""
+        from spark_jobs.core.pipelines import pipeline_conf
+
+        settings = Settings.from_environment()
+        return PipelineHook(
+            pipeline_spec=self.pipeline_spec,
+            conf=pipeline_conf(Path(self._work)),
+            conn_id=RunOnSpark.connection,
+            driver_memory=settings.driver_memory,
+            env_vars={"MEDALLION_LAKE": settings.lake, "PYTHONPATH": str(PROJECT)},
+        )
 
 
 def policy(step: str, layer: Layer | None) -> dict[str, Any]:

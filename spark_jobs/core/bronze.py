@@ -15,7 +15,7 @@ from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.files import Place
 from spark_jobs.core.hours import hour_number, parse_hour
 from spark_jobs.core.lake import LEDGER, Lake, hour_in, state_of
-from spark_jobs.core.ledger import Manifest, known_manifest, write_manifest
+from spark_jobs.core.ledger import Manifest, known_manifest, landed_hours, write_manifest
 from spark_jobs.core.session import TABLE_PROPERTIES, another, explained
 from spark_jobs.core.table import ORIGIN, Column, Feed, Log
 from spark_jobs.source.root import Advance, FolderSource, Source, copy_file, copy_snapshot, fingerprint, silent
@@ -130,6 +130,25 @@ def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
     )
 
 
+def catch_up(lake: Lake, log: Log, hour: str, max_bad_lines: float) -> None:
+    """Bring a log to the hour before ``hour``: hours that it missed while it was not kept are appended as they landed.
+
+    It begins anew, with its table as it is, when it is not there or files of such an hour are gone.
+    """
+    if lake.open(lake.path(log.name)) is None:
+        begin_log(lake, log)
+        return
+    since = lake.applied_hour(log.name) or ""
+    for missed in sorted(one for one in landed_hours(lake) if since < one < hour):
+        try:
+            decoded = decode_hour(lake, (log.fed_by,), missed, max_bad_lines)
+        except MedallionError:
+            begin_log(lake, log)
+            return
+        _append(lake, log, missed, decoded.get(log.of))
+        forget_decoded(lake, missed)
+
+
 def append_lines(
     spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: str, decoded: Decoded | None
 ) -> Applied | None:
@@ -141,16 +160,20 @@ def append_lines(
     if applied is not None and applied >= hour:
         return None
     _evolve(spark, lake, log)
+    _append(lake, log, hour, decoded)
+    return applied_before(lake, log, decoded)
+
+
+def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> None:
     if decoded is None or not decoded.changes:
-        lake.advance(log.name, hour)
-        return Applied(lines=decoded.lines if decoded else 0)
+        lake.advance(log.name, hour, told=json.dumps({"hour": hour}))
+        return
     import pyarrow.parquet as pq
 
     name, at = files.in_arrow(_decoded(lake, log.fed_by, hour))
     came_from = f"{known_manifest(lake, hour).source}/cdc/{log.fed_by.topic}/{hour}.json"
     rows = _told_of(log, pq.read_table(name, filesystem=at), hour, came_from)
     lake.advance(log.name, hour, rows, told=json.dumps({"hour": hour, "inserted": len(rows)}))
-    return applied_before(lake, log, decoded)
 
 
 def _told_of(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":

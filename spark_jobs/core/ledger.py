@@ -76,8 +76,7 @@ def applied_hour(lake: Lake, tables: Registry) -> str | None:
     opened = {feed.name: lake.open(lake.path(feed.name)) for feed in tables.feeds}
     if missing := [name for name, delta in opened.items() if delta is None]:
         raise UsageError(f"lake {lake.root} has no {', '.join(missing)}: run medallion load first")
-    logs = [lake.open(lake.path(log.name)) for log in tables.logs]  # one that is new begins where its table is
-    hours = [hour_in(delta) for delta in (*opened.values(), *logs) if delta is not None]
+    hours = [hour_in(delta) for delta in opened.values() if delta is not None]
     return None if None in hours else min(hour for hour in hours if hour)
 
 

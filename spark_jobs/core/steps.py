@@ -391,8 +391,7 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
         reported = {row["table_name"] for row in rows or [] if row["status"] in {"succeeded", "warned"}}
 
         for table in driver.tables.logs:  # before their tables go on
-            if driver.lake.open(driver.lake.path(table.name)) is None:
-                bronze.begin_log(driver.lake, table)
+            bronze.catch_up(driver.lake, table, hour, run.settings.max_bad_lines)
 
         def work(table: Feed | Log) -> bronze.Applied | None:
             spark, found = partial(driver.spark, log), decoded.get(table.of if isinstance(table, Log) else table.name)

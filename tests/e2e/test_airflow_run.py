@@ -34,6 +34,7 @@ TASKS = [
     "land_changes",
     *("bronze.apply_changes", "bronze.check", "silver.refresh", "silver.check", "gold.refresh", "gold.check"),
     "publish",
+    "validate",
 ]
 
 
@@ -45,6 +46,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     overrides = {"MEDALLION_LAKE": f"{folder}/lake", "MEDALLION_SOURCE": f"{folder}/source", SECRET: CANARY}
+    overrides["MEDALLION_EXTRAS"] = "false"
     overrides["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] = "20"  # how soon a killed task is missed,
     overrides["AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL"] = "10"  # and one whose scheduler was killed
     airflow = LocalAirflow(folder / "airflow", port, overrides)
@@ -110,6 +112,7 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
             ("refresh", "gold"),
             ("check", "gold"),
             ("publish", None),
+            ("validate", None),
         ],
         key=str,
     )

@@ -68,7 +68,11 @@ def test_every_table_is_released_with_the_hour(driver: steps.Driver) -> None:
 def test_every_step_and_table_is_one_row_of_the_event_log(driver: steps.Driver) -> None:
     log = events.read(driver.lake, run_id="first")
     found = {(row["event_type"], row["layer"], row["table_name"]) for row in log}
-    wanted: set[tuple[str, str | None, str | None]] = {("land", "bronze", None), ("publish", None, None)}
+    wanted: set[tuple[str, str | None, str | None]] = {
+        ("land", "bronze", None),
+        ("publish", None, None),
+        ("validate", None, None),
+    }
     for table in registry():
         work = "apply" if table.layer == "bronze" else "refresh"
         wanted |= {(kind, table.layer, name) for kind in (work, "check") for name in (table.name, None)}

@@ -1,4 +1,4 @@
-"""Our tables as a Spark Declarative Pipeline: read by spark-pipelines, of the lake in MEDALLION_LAKE.
+"""Our tables as a Spark Declarative Pipeline: what spark-pipelines reads, for the lake in MEDALLION_LAKE.
 
 Bronze is read as the Parquet files that its Delta log names, and views are written as Parquet: the pipelines of Spark
 4.2 do not read the Delta tables that they write.
@@ -10,30 +10,30 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
 from spark_jobs.core.settings import Settings
-from spark_jobs.core.table import Feed, Table
+from spark_jobs.core.table import Feed, Log, Table
 
 LAKE = Lake(Settings.from_environment().lake)
 
 
-def _declare_feed(feed: Feed) -> None:
-    @pipelines.temporary_view(name=feed.name)
+def _declare_source(source: Feed | Log) -> None:
+    @pipelines.temporary_view(name=source.name)
     def rows() -> DataFrame:
-        delta = LAKE.open(LAKE.path(feed.name))
+        delta = LAKE.open(LAKE.path(source.name))
         files = delta.file_uris() if delta is not None else []
-        schema = ", ".join(f"{column.name} {column.type}" for column in feed.columns)
+        schema = ", ".join(f"{column.name} {column.type}" for column in source.columns)
         return SparkSession.active().read.schema(schema).parquet(*files)
 
 
-def _declare_table(table: Table) -> None:
+def _declare_view(table: Table) -> None:
     query = table.query.format_map({name: name for name in table.inputs})
 
-    @pipelines.materialized_view(name=table.name, format="parquet")
+    @pipelines.materialized_view(name=table.name, comment=table.doc, format="parquet")
     def rows() -> DataFrame:
         return SparkSession.active().sql(query)
 
 
 for node in registry():
-    if isinstance(node, Feed):
-        _declare_feed(node)
+    if isinstance(node, Table):
+        _declare_view(node)
     else:
-        _declare_table(node)
+        _declare_source(node)

@@ -1,0 +1,76 @@
+"""The same tables by Spark Declarative Pipelines: the specification that spark-pipelines runs, and what it made."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.core import files
+from spark_jobs.core.errors import UsageError
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.query import open_release
+from spark_jobs.core.registry import Registry
+from spark_jobs.core.releases import Release
+from spark_jobs.core.session import TUNING
+from spark_jobs.core.settings import PROJECT
+from spark_jobs.core.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SPECIFICATION = "spark-pipeline.yml"
+
+
+def write_specification(folder: str) -> Path:
+    """Empty ``folder`` and put a pipeline of our tables there, which reads the lake in MEDALLION_LAKE.
+
+    Raises UsageError where that is no folder: a pipeline writes Parquet to a warehouse on this machine.
+    """
+    if files.in_bucket(folder):
+        raise UsageError("a declarative pipeline writes to a folder: it needs a lake in one")
+    work = Path(folder)
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    shutil.copy(PROJECT / "spark_jobs" / "pipeline.py", work / "pipeline.py")
+    specification = work / SPECIFICATION
+    specification.write_text(
+        f"name: medallion\nstorage: {(work / 'storage').as_uri()}\ndatabase: default\n"
+        "libraries:\n  - glob:\n      include: pipeline.py\n"
+    )
+    return specification
+
+
+def pipeline_conf(work: Path) -> dict[str, str]:
+    """What its session is to be like."""
+    return {
+        **TUNING,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": str(work / "spark-warehouse"),
+    }
+
+
+def view(work: Path, name: str) -> "pa.Table":
+    """The rows of a view that a run in ``work`` has made."""
+    import pyarrow.parquet as pq
+
+    return pq.read_table(work / "spark-warehouse" / name, partitioning=None)
+
+
+def differing_views(lake: Lake, release: Release, tables: Registry, work: Path) -> list[str]:
+    """The views of a run in ``work`` whose rows are not those of ``release``, each in any order."""
+    wrong = []
+    with open_release(lake, release) as connection:
+        for table in tables:
+            if isinstance(table, Table):
+                types = connection.execute(f"DESCRIBE {table.name}").fetchall()
+                hashed = ", ".join(f'CAST("{name}" AS {kind})' for name, kind, *_ in types)
+                connection.register("made", view(work, table.name))
+                query = "SELECT COUNT(*), SUM(HASH({0})) FROM {1}"
+                found = [connection.execute(query.format(hashed, name)).fetchall() for name in (table.name, "made")]
+                connection.unregister("made")
+                if found[0] != found[1]:
+                    wrong.append(table.name)
+    return wrong

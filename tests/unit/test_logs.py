@@ -1,0 +1,159 @@
+"""A log keeps every change of its table as it came, each once, whatever happens in between."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from spark_jobs.core import bronze, ledger
+from spark_jobs.core.lake import Lake
+from spark_jobs.core.registry import build
+from spark_jobs.core.steps import _rewind_log
+from spark_jobs.core.table import Feed, Log
+from spark_jobs.source.root import Landed
+
+H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
+FEED = Feed(keys=("id",), schema="id BIGINT NOT NULL, name STRING", name="bronze_things", doc="One row per id.")
+LOG = build([FEED, Log(of="bronze_things", source_system="the shop", name="bronze_things_log", doc="A log.")]).logs[0]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """One with two things, from the snapshot."""
+    lake = Lake(str(tmp_path / "lake"))
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    write_deltalake(lake.path(FEED.name), pa.Table.from_pylist([{"id": 1, "name": "a"}, {"id": 2}], schema=schema))
+    return lake
+
+
+def land(lake: Lake, hour: str, *changes: dict[str, Any]) -> None:
+    """Put an hour's file where land puts it."""
+    file = lake.landing / "things" / f"{hour}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{json.dumps(change)}\n" for change in changes))
+    ledger.write_manifest(lake, ledger.Manifest(hour, "/source", {"things": Landed(file.stat().st_size, "sum")}))
+
+
+def keep(lake: Lake, hour: str) -> None:
+    """Take an hour in, as apply does."""
+    bronze.catch_up(lake, LOG, hour, 0.01)
+    decoded = bronze.decode_hour(lake, (FEED,), hour, 0.01)
+    bronze.append_lines(no_spark, lake, LOG, hour, decoded.get(FEED.name))
+    bronze.apply_feed(no_spark, lake, FEED, hour, decoded.get(FEED.name))
+
+
+def no_spark() -> Any:
+    raise AssertionError("this needs no Spark")
+
+
+def told(lake: Lake) -> list[tuple[Any, ...]]:
+    """id, name, deleted, hour, line and source file of each row, in the order they came."""
+    rows = lake.opened(lake.path(LOG.name)).to_pyarrow_table().to_pylist()
+    assert {row["_source_system"] for row in rows} == {"the shop"}
+    assert all(row["_loaded_at"] for row in rows)
+    names = ("id", "name", "_deleted", "_hour", "_line", "_source_file")
+    found = [tuple(row[name] for name in names) for row in rows]
+    return sorted(
+        ((*row[:3], f"{row[3]:%Y-%m-%dT%H}" if row[3] else None, *row[4:]) for row in found),
+        key=lambda row: (row[3] or "", row[4]),
+    )
+
+
+SNAPSHOT = [(1, "a", False, None, 1, "/source/snapshot"), (2, None, False, None, 2, "/source/snapshot")]
+DELETED, BACK = {"delete": {"id": 1}}, {"insert": {"id": 1, "name": "b"}}
+
+
+def test_history_is_loaded_once_and_then_only_new_files(lake: Lake) -> None:
+    bronze.begin_log(lake, LOG, "/source/snapshot")
+    land(lake, H0, DELETED, BACK)
+    keep(lake, H0)
+    came = [
+        (1, None, True, H0, 1, f"/source/cdc/things/{H0}.json"),
+        (1, "b", False, H0, 2, f"/source/cdc/things/{H0}.json"),
+    ]
+    assert told(lake) == SNAPSHOT + came
+    keep(lake, H0)
+    assert told(lake) == SNAPSHOT + came, "the same hour again adds nothing"
+    assert lake.applied_hour(LOG.name) == H0
+
+
+def test_an_hour_without_a_file_is_taken_in_too(lake: Lake) -> None:
+    bronze.begin_log(lake, LOG, "/source/snapshot")
+    ledger.write_manifest(lake, ledger.Manifest(H0, "/source", {}))
+    keep(lake, H0)
+    assert told(lake) == SNAPSHOT
+    assert lake.applied_hour(LOG.name) == H0
+
+
+def test_one_that_was_not_kept_for_a_while_takes_in_what_it_missed(lake: Lake) -> None:
+    bronze.begin_log(lake, LOG, "/source/snapshot")
+    for hour, change in ((H0, DELETED), (H1, BACK)):
+        land(lake, hour, change)
+        bronze.apply_feed(no_spark, lake, FEED, hour, bronze.decode_hour(lake, (FEED,), hour, 0.01)[FEED.name])
+    land(lake, H2, DELETED)
+    keep(lake, H2)
+    assert [row[2:4] for row in told(lake)[2:]] == [(True, H0), (False, H1), (True, H2)]
+
+
+def test_one_that_begins_late_begins_with_its_table_as_it_is(lake: Lake) -> None:
+    land(lake, H0, DELETED)
+    bronze.apply_feed(no_spark, lake, FEED, H0, bronze.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
+    land(lake, H1, BACK)
+    keep(lake, H1)
+    version = f"{lake.path(FEED.name)}, version 1"
+    assert told(lake) == [(2, None, False, None, 1, version), (1, "b", False, H1, 1, f"/source/cdc/things/{H1}.json")]
+
+
+def test_one_whose_missed_files_are_gone_begins_anew(lake: Lake) -> None:
+    bronze.begin_log(lake, LOG, "/source/snapshot")
+    land(lake, H0, DELETED)
+    bronze.apply_feed(no_spark, lake, FEED, H0, bronze.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
+    (lake.landing / "things" / f"{H0}.json").unlink()
+    land(lake, H1, BACK)
+    keep(lake, H1)
+    assert [(row[0], row[3]) for row in told(lake)] == [(2, None), (1, H1)]
+
+
+def test_a_restatement_takes_it_back_and_forward(lake: Lake) -> None:
+    bronze.begin_log(lake, LOG, "/source/snapshot")
+    for hour, change in ((H0, DELETED), (H1, BACK)):
+        land(lake, hour, change)
+        keep(lake, hour)
+    lake.rewind(FEED.name, H1)
+    _rewind_log(lake, LOG, H1)
+    assert [row[3] for row in told(lake)] == [None, None, H0]
+    land(lake, H1, {"insert": {"id": 7, "name": "late"}})
+    keep(lake, H1)
+    assert [(row[0], row[3]) for row in told(lake)[2:]] == [(1, H0), (7, H1)]
+
+
+def test_one_younger_than_the_restated_hour_begins_anew(lake: Lake) -> None:
+    land(lake, H0, DELETED)
+    bronze.apply_feed(no_spark, lake, FEED, H0, bronze.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
+    bronze.begin_log(lake, LOG)
+    lake.rewind(FEED.name, H0)
+    _rewind_log(lake, LOG, H0)
+    assert [(row[0], row[3]) for row in told(lake)] == [(1, None), (2, None)]
+    assert lake.applied_hour(LOG.name) is None
+
+
+def test_a_column_that_is_new_to_the_table_is_new_to_its_log(lake: Lake) -> None:
+    bronze.begin_log(lake, LOG, "/source/snapshot")
+    wider = Feed(keys=("id",), schema=f"{FEED.schema}, size INT", name=FEED.name, doc=FEED.doc)
+    log = build([wider, Log(of=FEED.name, source_system="the shop", name=LOG.name, doc="A log.")]).logs[0]
+    land(lake, H0, {"insert": {"id": 3, "name": "c", "size": 9}})
+    bronze.append_lines(no_spark, lake, log, H0, bronze.decode_hour(lake, (wider,), H0, 0.01)[FEED.name])
+    rows = lake.opened(lake.path(LOG.name)).to_pyarrow_table().to_pylist()
+    assert sorted((row["id"], row["size"]) for row in rows if row["size"]) == [(3, 9)]
+
+
+def test_the_log_of_what_is_no_feed_is_refused() -> None:
+    from spark_jobs.core.errors import MedallionError
+
+    with pytest.raises(
+        MedallionError, match=r"spark_jobs/bronze/x\.py is the log of bronze_y, which is no change feed"
+    ):
+        build([Log(of="bronze_y", source_system="", name="bronze_x", doc="A log.")])
