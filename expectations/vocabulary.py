@@ -19,8 +19,8 @@ class Expectation:
     """One promise about a table.
 
     kind: the Great Expectations class that judges it. arguments: its keyword arguments, where the SQL of a
-    query names tables as ``{silver_customers}``. meaning: the promise in words, as reports show it. holds: SQL, true
-    of a row that keeps it; null, or none where a promise is not about single rows.
+    query names tables as ``{silver_customers}``. meaning: the promise in words, as reports show it. holds: SQL of
+    Spark, true of a row that keeps it, null of one without a value; None where a promise is not about single rows.
     """
 
     kind: str
@@ -61,7 +61,7 @@ def in_set(
     """Every non-null value of ``column`` is one of ``values``."""
     meaning = f"{column} is one of {', '.join(values)}"
     arguments = {"value_set": list(values)}
-    holds = f"{column} IN ({', '.join(map(_text, values))})"
+    holds = f"{column} IN ({', '.join(map(spark_text, values))})"
     return _of_values("ExpectColumnValuesToBeInSet", column, arguments, meaning, allowed_percent, severity, holds)
 
 
@@ -96,6 +96,12 @@ def no_rows(query: str, meaning: str, *, severity: Severity = "critical") -> Exp
     ``{batch}`` is the table under check; other tables of this layer or below are named ``{silver_customers}``.
     """
     return Expectation("UnexpectedRowsExpectation", {"unexpected_rows_query": query}, meaning, severity)
+
+
+def rows_with(column: str, part: str, meaning: str) -> Expectation:
+    """No row has ``part`` in the text of ``column``; what breaks it is counted, as a warning."""
+    wanted = part.replace("'", "''").replace("{", "{{").replace("}", "}}")
+    return no_rows(f"SELECT * FROM {{batch}} WHERE CONTAINS({column}, '{wanted}')", meaning, severity="warning")
 
 
 def refers_to(
@@ -137,9 +143,10 @@ def _of_values(
     return Expectation(kind, {"column": column, **arguments, **mostly}, _but(meaning, allowed_percent), severity, holds)
 
 
-def _text(value: str) -> str:
-    """``value`` as a literal in SQL, in which a brace is doubled."""
-    return "'" + value.replace("'", "''").replace("{", "{{").replace("}", "}}") + "'"
+def spark_text(value: str) -> str:
+    """``value`` as a literal in the SQL of Spark, in which a brace is doubled; to Spark, '' is no quote but nothing."""
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return "'" + escaped.replace("{", "{{").replace("}", "}}") + "'"
 
 
 def _but(meaning: str, allowed_percent: float) -> str:

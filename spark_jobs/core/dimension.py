@@ -115,18 +115,18 @@ def _as_now(key: str, columns: tuple[str, ...], _: tuple[str, ...]) -> str:
 
 def _as_always(key: str, columns: tuple[str, ...], track: tuple[str, ...]) -> str:
     listed = ", ".join(columns)
-    same = " AND ".join(f"{column} <=> LAG({column}) OVER by_moment" for column in track)
+    before = f"OVER (PARTITION BY {key} ORDER BY moment)"
+    same = " AND ".join(f"{column} <=> LAG({column}) {before}" for column in track)
     return f""",
         marked AS (
             SELECT
                 {key}, {listed}, _deleted, moment,
                 CASE
-                    WHEN _deleted AND LAG(_deleted) OVER by_moment THEN 0
-                    WHEN NOT _deleted AND NOT LAG(_deleted) OVER by_moment AND {same} THEN 0
+                    WHEN _deleted AND LAG(_deleted) {before} THEN 0
+                    WHEN NOT _deleted AND NOT LAG(_deleted) {before} AND {same} THEN 0
                     ELSE 1
                 END AS begins
             FROM states
-            WINDOW by_moment AS (PARTITION BY {key} ORDER BY moment)
         ),
         numbered AS (
             SELECT

@@ -140,7 +140,7 @@ def _by_key(
     costs: Costs,
 ) -> Written:
     values = _touched(spark, lake, by, inputs, found)
-    if not all(isinstance(value, int | str) and "\\" not in str(value) for value in values):
+    if not all(isinstance(value, int | str) and not {"\\", "'"}.intersection(str(value)) for value in values):
         raise _InFull(f"values of {by.column} cannot be named one by one")
     if not values:  # rows were rewritten as they were
         raise _InFull("its inputs were written anew")

@@ -9,7 +9,7 @@ from hashlib import sha256
 from string import Formatter
 from typing import Literal
 
-from expectations.vocabulary import Expectation, no_rows, not_null, unique
+from expectations.vocabulary import Expectation, not_null, rows_with, spark_text, unique
 from spark_jobs.core.errors import MedallionError
 
 Layer = Literal["bronze", "silver", "gold", "platinum"]
@@ -124,13 +124,11 @@ class Table:
         if isinstance(self.incremental, Additive):
             raise MedallionError(f"{self.name} keeps sums, so it cannot drop rows: drop them in a table that reads it")
         breaks = [f"NOT COALESCE({drop.holds}, TRUE)" for drop in drops]  # as everywhere, null keeps a promise
-        meanings = [drop.meaning.replace("'", "''").replace("{", "{{").replace("}", "}}") for drop in drops]
-        told = ", ".join(f"CASE WHEN {b} THEN '{m}' END" for b, m in zip(breaks, meanings, strict=True))
-        found, either = f"FROM ({self.query}) AS found", " OR ".join(breaks)
-        counted = tuple(
-            no_rows(f"SELECT * FROM {{batch}} WHERE {b}", f"{drop.meaning}: rows are dropped", severity="warning")  # noqa: S608
-            for b, drop in zip(breaks, drops, strict=True)
+        told = ", ".join(
+            f"CASE WHEN {b} THEN {spark_text(drop.meaning)} END" for b, drop in zip(breaks, drops, strict=True)
         )
+        found, either = f"FROM ({self.query}) AS found", " OR ".join(breaks)
+        counted = tuple(rows_with("_broken", drop.meaning, f"{drop.meaning}: rows are dropped") for drop in drops)
         kept = replace(self, query=f"SELECT * {found} WHERE NOT ({either})")
         kept = replace(kept, expect=tuple(one for one in self.expect if one not in drops))
         return kept, replace(

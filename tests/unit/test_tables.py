@@ -5,18 +5,23 @@ import sys
 from dataclasses import replace
 from itertools import groupby
 
+import duckdb
 import pytest
 import sqlglot
 from sqlglot import exp
 
+from bench.duck import translated
+from expectations.vocabulary import in_set, not_null, unique
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.registry import Node, build, registry
-from spark_jobs.core.table import Feed, Table
+from spark_jobs.core.table import Additive, Feed, Table
 
 FEEDS = {
     *("bronze_clickstream_events", "bronze_customers", "bronze_inventory_events", "bronze_order_items"),
     *("bronze_orders", "bronze_products", "bronze_suppliers"),
 }
+
+EVERY = registry(extras=True)
 
 # What users of each table rely on: its columns, in order.
 LINE_COLUMNS = """
@@ -83,11 +88,14 @@ def parsed(table: Table) -> exp.Query:
     return query
 
 
-@pytest.fixture(params=COLUMNS)
+@pytest.fixture(params=[table.name for table in EVERY if isinstance(table, Table)])
 def table(request: pytest.FixtureRequest) -> Table:
-    found = registry()[request.param]
+    found = EVERY[request.param]
     assert isinstance(found, Table)
     return found
+
+
+of_the_contract = pytest.mark.parametrize("table", COLUMNS, indirect=True)
 
 
 # the queries
@@ -97,16 +105,18 @@ def test_a_query_names_no_table_but_its_placeholders(table: Table) -> None:
     query = parsed(table)
     own = {cte.alias for cte in query.find_all(exp.CTE)}
     assert {found.name for found in query.find_all(exp.Table)} - own == set(table.inputs)
-    assert not own & set(registry().tables), "a CTE that hides a table"
+    assert not own & set(EVERY.tables), "a CTE that hides a table"
     assert {found.db + found.catalog for found in query.find_all(exp.Table)} == {""}, "a table in a database or path"
 
 
+@of_the_contract
 def test_the_final_select_is_the_schema(table: Table) -> None:
     query = parsed(table)
     assert query.named_selects == COLUMNS[table.name].split()
     assert not any(star for select in query.find_all(exp.Select) for star in select.expressions if star.is_star)
 
 
+@of_the_contract
 def test_keys_and_expectations_speak_of_columns_that_are_there(table: Table) -> None:
     columns = set(COLUMNS[table.name].split())
     assert set(table.keys) <= columns
@@ -135,25 +145,27 @@ def test_joins_say_what_they_are_and_on_what(table: Table) -> None:
 
 
 def test_the_tables_are_those_of_the_contract() -> None:
-    assert set(registry().tables) == FEEDS | set(COLUMNS)
+    assert set(registry(extras=False).tables) == FEEDS | set(COLUMNS)
     assert {feed.name for feed in registry().feeds} == FEEDS
 
 
 def test_every_table_comes_after_its_inputs_and_each_layer_after_the_one_below() -> None:
     seen: list[str] = []
-    for table in registry():
+    for table in EVERY:
         assert set(table.inputs) <= set(seen), table.name
         seen.append(table.name)
-    assert [layer for layer, _ in groupby(registry(), key=lambda table: table.layer)] == ["bronze", "silver", "gold"]
+    layers = ["bronze", "silver", "gold", "platinum"]
+    assert [layer for layer, _ in groupby(EVERY, key=lambda table: table.layer)] == layers
 
 
 def test_every_table_says_what_one_row_is() -> None:
-    for table in registry():
-        assert f"One row per {' and '.join(table.keys)}." in table.doc, table.name
+    for table in EVERY:
+        assert f"One row per {' and '.join(table.keys)}." in " ".join(table.doc.split()), table.name
 
 
 def test_gold_answers_from_silver_and_gold_alone() -> None:
-    assert not {name for table in registry().queries("gold") for name in table.inputs} & FEEDS
+    above = (*EVERY.queries("gold"), *EVERY.queries("platinum"))
+    assert not {name for table in above for name in table.inputs if name.startswith("bronze_")}
 
 
 def test_the_graph_is_read_without_spark_or_great_expectations() -> None:
@@ -233,3 +245,44 @@ def test_a_key_that_may_be_null_is_unique_but_not_required() -> None:
     meanings = [promise.meaning for promise in trend.expectations]
     assert meanings[:2] == ["week_start, category is unique", "week_start is never null"]
     assert "category is never null" not in meanings
+
+
+# rows that are dropped
+
+
+PICKY = replace(
+    SILVER,
+    query="SELECT id, name FROM {bronze_a}",
+    expect=(not_null("name", severity="drop"), in_set("name", ("it's", "{b}"), severity="drop"), not_null("id")),
+)
+
+
+def test_a_row_that_breaks_a_promise_to_drop_is_kept_beside_the_table_with_all_that_it_breaks() -> None:
+    kept, dropped = PICKY.apart()
+    assert (kept.name, dropped.name, dropped.keys) == ("silver_a", "quarantine_silver_a", ("id",))
+    rows = "INSERT INTO bronze_a VALUES (1, 'it''s'), (2, NULL), (3, 'c'), (4, '{b}')"
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE bronze_a (id BIGINT, name TEXT)").execute(rows)
+        found = [connection.execute(f"{translated(table)} ORDER BY id").fetchall() for table in (kept, dropped)]
+    assert found[0] == [(1, "it's"), (4, "{b}")]
+    assert found[1] == [(2, None, "name is never null"), (3, "c", "name is one of it's, {b}")]
+
+
+def test_what_is_dropped_is_promised_no_more_and_counted_as_a_warning() -> None:
+    kept, dropped = PICKY.apart()
+    assert [promise.meaning for promise in kept.expect] == ["id is never null"]
+    assert [(promise.meaning, promise.severity) for promise in dropped.expect] == [
+        ("name is never null: rows are dropped", "warning"),
+        ("name is one of it's, {b}: rows are dropped", "warning"),
+    ]
+    assert SILVER.apart() == (SILVER,), "a table that drops nothing has nothing beside it"
+
+
+def test_what_no_single_row_breaks_cannot_drop_one() -> None:
+    with pytest.raises(ValueError, match="no single row breaks it"):
+        unique("id", severity="drop")
+    with pytest.raises(ValueError, match="no share of them can be allowed"):
+        not_null("id", severity="drop", allowed_percent=5)
+    sums = replace(PICKY, incremental=Additive(("a",)))
+    with pytest.raises(MedallionError, match="silver_a keeps sums, so it cannot drop rows"):
+        sums.apart()
