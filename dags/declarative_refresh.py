@@ -1,10 +1,10 @@
 """The same tables once more, as materialized views of a Spark Declarative Pipeline, beside the lake: to compare.
 
-It is generated from our tables and run by spark-pipelines on the connection spark_default, over Bronze as it is. Its
-views must have the rows of the newest release, or the last task is red. Nothing that readers see is written.
+It is generated from our tables and run by spark-pipelines on the connection spark_default, over Bronze as the newest
+release has it. Its views must have that release's rows, or the last task is red. Nothing that readers see is written.
 """
 
-from airflow.sdk import DAG, chain
+from airflow.sdk import DAG
 
 from spark_jobs.airflow_tasks import EVERY_DAG, PipelineOnSpark, compare_views, write_pipeline
 from spark_jobs.core.settings import Settings
@@ -12,4 +12,6 @@ from spark_jobs.core.settings import Settings
 WORK = f"{Settings.from_environment().lake}/ops/pipeline"
 
 with DAG("declarative_refresh", doc_md=__doc__, schedule=None, **EVERY_DAG) as dag:
-    chain(write_pipeline(WORK), PipelineOnSpark(task_id="run_pipeline", work=WORK), compare_views(WORK))
+    release = write_pipeline(WORK)
+    run = PipelineOnSpark(task_id="run_pipeline", work=WORK, number=release)
+    run >> compare_views(WORK, release)

@@ -103,26 +103,29 @@ def self_check(*, params: Any = None) -> None:
 
 
 @task
-def write_pipeline(work: str) -> None:
-    """Put the pipeline of our tables into the folder ``work``."""
+def write_pipeline(work: str) -> int:
+    """Put the pipeline of our tables into the folder ``work``; the release whose Bronze it is to read."""
+    from spark_jobs.core import releases
+    from spark_jobs.core.lake import Lake
     from spark_jobs.core.pipelines import write_specification
     from spark_jobs.core.session import require_master
 
     with as_airflow_errors():
         require_master(spark_master(RunOnSpark.connection))
         write_specification(work)
+        return releases.find(Lake(Settings.from_environment().lake), None).release_id
 
 
 @task
-def compare_views(work: str) -> str:
-    """Compare what the pipeline made in ``work`` with the newest release; fail where rows differ."""
+def compare_views(work: str, number: int) -> str:
+    """Compare what the pipeline made in ``work`` with the release of that number; fail where rows differ."""
     from spark_jobs.core import releases
     from spark_jobs.core.lake import Lake
     from spark_jobs.core.pipelines import differing_views
 
     with as_airflow_errors():
         lake = Lake(Settings.from_environment().lake)
-        release = releases.find(lake, None)
+        release = releases.find(lake, int(number))
         if wrong := differing_views(lake, release, registry(), Path(work)):
             raise CheckFailed(f"the pipeline has other rows than release {release.release_id} in {', '.join(wrong)}")
         return f"all views have the rows of release {release.release_id}"
@@ -182,12 +185,20 @@ class PipelineHook(SparkPipelinesHook):
 
 
 class PipelineOnSpark(SparkPipelinesOperator):
-    """Run the pipeline in ``work`` over the lake, on the connection spark_default."""
+    """Run the pipeline in ``work`` over Bronze of the release ``number``, on the connection spark_default."""
 
-    def __init__(self, *, work: str, **kwargs: Any) -> None:
+    def __init__(self, *, work: str, number: Any, **kwargs: Any) -> None:
         from spark_jobs.core.pipelines import SPECIFICATION
 
-        super().__init__(pipeline_spec=f"{work}/{SPECIFICATION}", **kwargs)
+        super().__init__(
+            pipeline_spec=f"{work}/{SPECIFICATION}",
+            env_vars={
+                "MEDALLION_LAKE": Settings.from_environment().lake,
+                "MEDALLION_RELEASE": number,
+                "PYTHONPATH": str(PROJECT),
+            },
+            **kwargs,
+        )
         self._work = work
 
     @cached_property
@@ -201,7 +212,8 @@ class PipelineOnSpark(SparkPipelinesOperator):
             conf=pipeline_conf(Path(self._work)),
             conn_id=RunOnSpark.connection,
             driver_memory=settings.driver_memory,
-            env_vars={"MEDALLION_LAKE": settings.lake, "PYTHONPATH": str(PROJECT)},
+            name="",  # nor does it take a name
+            env_vars={name: str(value) for name, value in (self.env_vars or {}).items()},
         )
 
 

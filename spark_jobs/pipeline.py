@@ -1,24 +1,30 @@
 """Our tables as a Spark Declarative Pipeline: what spark-pipelines reads, for the lake in MEDALLION_LAKE.
 
+Bronze is as the release MEDALLION_RELEASE has it; as it is now where there is none.
 Bronze is read as the Parquet files that its Delta log names, and views are written as Parquet: the pipelines of Spark
 4.2 do not read the Delta tables that they write.
 """
 
+import os
+
 from pyspark import pipelines
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_jobs.core import releases
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
 from spark_jobs.core.settings import Settings
 from spark_jobs.core.table import Feed, Log, Table
 
 LAKE = Lake(Settings.from_environment().lake)
+RELEASE = os.environ.get("MEDALLION_RELEASE")
+VERSIONS = releases.find(LAKE, int(RELEASE)).versions if RELEASE else {}
 
 
 def _declare_source(source: Feed | Log) -> None:
     @pipelines.temporary_view(name=source.name)
     def rows() -> DataFrame:
-        delta = LAKE.open(LAKE.path(source.name))
+        delta = LAKE.open(LAKE.path(source.name), VERSIONS.get(source.name))
         files = delta.file_uris() if delta is not None else []
         schema = ", ".join(f"{column.name} {column.type}" for column in source.columns)
         return SparkSession.active().read.schema(schema).parquet(*files)
