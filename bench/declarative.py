@@ -14,9 +14,9 @@ from bench.proof import publish_copies
 from spark_jobs.core import steps
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.java import java_home
-from spark_jobs.core.pipelines import pipeline_conf, view, write_specification
+from spark_jobs.core.pipelines import environment, view, write_specification
 from spark_jobs.core.session import spark_home
-from spark_jobs.core.settings import PROJECT
+from spark_jobs.core.settings import Settings
 
 LONGEST = 3600  # seconds
 
@@ -29,7 +29,7 @@ def hour_declarative(run: steps.Run, driver: steps.Driver) -> Callable[[], None]
     work = Path(f"{driver.lake.root}-pipeline")
     with driver.recording(run, "refresh") as log, log.timed("refresh", "silver", cpu=_cpu) as event:
         event.details["note"] = "Silver and Gold in one run of spark-pipelines, session included"
-        _run_pipeline(driver, work)
+        run_pipeline(driver.settings, work)
 
     return lambda: publish_copies(driver.lake, run.required_hour, "declarative", partial(view, work))
 
@@ -40,25 +40,24 @@ def _cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _run_pipeline(driver: steps.Driver, work: Path) -> None:
-    specification, conf = write_specification(str(work)), pipeline_conf(work)
+def run_pipeline(settings: Settings, work: Path) -> None:
+    """Make all tables of the lake once more, as views in the folder ``work``. Raises MedallionError when that fails."""
+    specification = write_specification(str(work), settings)
     command = [f"{sysconfig.get_path('scripts')}/spark-pipelines", "run", "--spec", str(specification)]
-    command += ["--remote", driver.settings.spark_master, "--driver-memory", driver.settings.driver_memory]
-    for name, value in conf.items():
-        command += ["--conf", f"{name}={value}"]
-    environment = os.environ | {
-        "MEDALLION_LAKE": driver.lake.root,
-        "PYTHONPATH": str(PROJECT),
+    command += ["--remote", settings.spark_master]
+    surroundings = os.environ | {
+        "MEDALLION_LAKE": settings.lake,
         "PYSPARK_PYTHON": f"{sysconfig.get_path('scripts')}/python",
         "SPARK_HOME": str(spark_home()),
         "JAVA_HOME": str(java_home()),
+        **environment(str(work)),
     }
     # Left to itself it would attach to the session of this driver.
     for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_CONNECT_MODE_ENABLED"):
-        environment.pop(name, None)
+        surroundings.pop(name, None)
     log = work / "log"
     with log.open("wb") as out:
-        done = subprocess.run(command, env=environment, cwd=work, stdout=out, stderr=out, timeout=LONGEST)
+        done = subprocess.run(command, env=surroundings, cwd=work, stdout=out, stderr=out, timeout=LONGEST)
     if done.returncode:
         lines = log.read_text(errors="replace").splitlines() or [""]
         why = next((line for line in lines if "Exception" in line), lines[-1])

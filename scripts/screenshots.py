@@ -79,6 +79,7 @@ def pictures(green: str, red: tuple[str, str] | None, benchmark: bool) -> Iterat
     yield "trigger", DAG, 900, ("Trigger Dag",)
     yield "lakehouse", "plugin/medallion-status", 1250, ()
     yield "reports", "plugin/medallion-reports", 560, ()
+    yield "expectations", "plugin/medallion-expectations", 700, ()
     yield "timings", "plugin/medallion-timings", 1900, ()
     if benchmark:
         yield "benchmark", "plugin/medallion-benchmark", 1000, ()

@@ -112,7 +112,7 @@ def write_pipeline(work: str) -> int:
 
     with as_airflow_errors():
         require_master(spark_master(RunOnSpark.connection))
-        write_specification(work)
+        write_specification(work, Settings.from_environment())
         return releases.find(Lake(Settings.from_environment().lake), None).release_id
 
 
@@ -188,30 +188,18 @@ class PipelineOnSpark(SparkPipelinesOperator):
     """Run the pipeline in ``work`` over Bronze of the release ``number``, on the connection spark_default."""
 
     def __init__(self, *, work: str, number: Any, **kwargs: Any) -> None:
-        from spark_jobs.core.pipelines import SPECIFICATION
+        from spark_jobs.core.pipelines import SPECIFICATION, environment
 
-        super().__init__(
-            pipeline_spec=f"{work}/{SPECIFICATION}",
-            env_vars={
-                "MEDALLION_LAKE": Settings.from_environment().lake,
-                "MEDALLION_RELEASE": number,
-                "PYTHONPATH": str(PROJECT),
-            },
-            **kwargs,
-        )
-        self._work = work
+        lake = Settings.from_environment().lake
+        told = {"MEDALLION_LAKE": lake, "MEDALLION_RELEASE": number, **environment(work)}
+        super().__init__(pipeline_spec=f"{work}/{SPECIFICATION}", env_vars=told, **kwargs)
 
     @cached_property
     def hook(self) -> SparkPipelinesHook:
         """What submits it."""
-        from spark_jobs.core.pipelines import pipeline_conf
-
-        settings = Settings.from_environment()
         return PipelineHook(
             pipeline_spec=self.pipeline_spec,
-            conf=pipeline_conf(Path(self._work)),
             conn_id=RunOnSpark.connection,
-            driver_memory=settings.driver_memory,
             name="",  # nor does it take a name
             env_vars={name: str(value) for name, value in (self.env_vars or {}).items()},
         )

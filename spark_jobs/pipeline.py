@@ -6,6 +6,7 @@ Bronze is read as the Parquet files that its Delta log names, and views are writ
 """
 
 import os
+from urllib.parse import unquote
 
 from pyspark import pipelines
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +26,7 @@ def _declare_source(source: Feed | Log) -> None:
     @pipelines.temporary_view(name=source.name)
     def rows() -> DataFrame:
         delta = LAKE.open(LAKE.path(source.name), VERSIONS.get(source.name))
-        files = delta.file_uris() if delta is not None else []
+        files = [unquote(uri) for uri in delta.file_uris()] if delta is not None else []
         schema = ", ".join(f"{column.name} {column.type}" for column in source.columns)
         return SparkSession.active().read.schema(schema).parquet(*files)
 

@@ -10,8 +10,8 @@ from spark_jobs.core.lake import Lake
 from spark_jobs.core.query import open_release
 from spark_jobs.core.registry import Registry
 from spark_jobs.core.releases import Release
-from spark_jobs.core.session import TUNING
-from spark_jobs.core.settings import PROJECT
+from spark_jobs.core.session import LOG_SETTINGS, TUNING
+from spark_jobs.core.settings import PROJECT, Settings
 from spark_jobs.core.table import Table
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SPECIFICATION = "spark-pipeline.yml"
 
 
-def write_specification(folder: str) -> Path:
+def write_specification(folder: str, settings: Settings) -> Path:
     """Empty ``folder`` and put a pipeline of our tables there, which reads the lake in MEDALLION_LAKE.
 
     Raises UsageError where that is no folder: a pipeline writes Parquet to a warehouse on this machine.
@@ -29,27 +29,32 @@ def write_specification(folder: str) -> Path:
         raise UsageError("a declarative pipeline writes to a folder: it needs a lake in one")
     work = Path(folder)
     shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    (work / "conf").mkdir(parents=True)
     shutil.copy(PROJECT / "spark_jobs" / "pipeline.py", work / "pipeline.py")
     specification = work / SPECIFICATION
     specification.write_text(
         f"name: medallion\nstorage: {(work / 'storage').as_uri()}\ndatabase: default\n"
         "libraries:\n  - glob:\n      include: pipeline.py\n"
     )
+    conf = {
+        **TUNING,
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dmedallion.log={settings.spark_log}",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(work / "spark-warehouse"),
+        "spark.ui.enabled": "false",
+    }
+    (work / "conf" / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in conf.items()))
+    shutil.copy(LOG_SETTINGS, work / "conf" / "log4j2.properties")
     return specification
 
 
-def pipeline_conf(work: Path) -> dict[str, str]:
-    """What its session is to be like."""
-    return {
-        **TUNING,
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.sql.warehouse.dir": str(work / "spark-warehouse"),
-    }
+def environment(folder: str) -> dict[str, str]:
+    """What spark-pipelines needs to know of a folder with a pipeline: its session is made by a process that takes no
+    options from the command, only the files of a configuration."""
+    return {"SPARK_CONF_DIR": f"{folder}/conf", "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(PROJECT)}
 
 
 def view(work: Path, name: str) -> "pa.Table":

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from bench.declarative import run_pipeline
 from spark_jobs.core import bronze, in_process
 from spark_jobs.core.changes import changes
 from spark_jobs.core.decode import DELETED, LINE, arrow_type, change_schema
@@ -24,8 +26,10 @@ from spark_jobs.core.incremental import refresh_incremental
 from spark_jobs.core.kept import split_of
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.maintain import Retention, maintain
+from spark_jobs.core.pipelines import differing_views
 from spark_jobs.core.refresh import Written, input_states, read_inputs, refresh_full
 from spark_jobs.core.registry import registry
+from spark_jobs.core.releases import Release
 from spark_jobs.core.session import TABLE_PROPERTIES
 from spark_jobs.core.settings import Settings
 from spark_jobs.core.steps import Driver, Run
@@ -282,6 +286,25 @@ def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: py
     for table in tables(extras=True):
         if isinstance(table.incremental, ByKey):
             assert "by key" in ways[table.name], f"{table.name} was never refreshed that way"
+
+
+def test_a_declarative_pipeline_of_the_same_tables_gives_the_same_rows(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDALLION_EXTRAS", "true")
+    shop.live()
+    shop.write()
+    refresh(shop, 50, "full", extras=True)
+    work = tmp_path / "work with a space"
+    run_pipeline(Settings(lake=shop.lake.root, spark_master="local[2]", driver_memory="1g"), work)
+    every = registry(extras=True)
+    versions = {table.name: shop.lake.version(table.name) or 0 for table in every}
+    release = Release(1, None, "a run", "full", START, versions)
+    assert differing_views(shop.lake, release, every, work) == []
+    some_orders(shop, "shipped")
+    refresh(shop, 51, "full", extras=True)
+    later = replace(release, versions={name: shop.lake.version(name) or 0 for name in versions})
+    assert "silver_orders" in differing_views(shop.lake, later, every, work), "and it would be seen if they were others"
 
 
 def test_what_nothing_changed_in_is_not_written(shop: Shop) -> None:
