@@ -20,14 +20,15 @@ def expectations_page(lake: Lake) -> str:
         f'<p class="soft">{len(found):,} expectations, {broken:,} of them not kept in the newest check of their table.'
         " A bar is a check, as high as the share of rows that broke it, on a scale that shows one row too.</p>"
     )
-    names = ("table", "expectation", "severity", "last hour", "last check", "rows kept", "rows broken", "last checks")
+    names = ("last check", "last checks", "table", "expectation", "severity", "rows broken", "rows kept", "last hour")
     return page(title, lead, table(names, map(_row, found), numbers=(5, 6)))
 
 
 def _row(one: Trend) -> Sequence[str]:
     last = one.last
-    cells = (escape(one.table), escape(one.expectation), escape(one.severity), escape(last.hour), status(last.status))
-    return (*cells, *("" if count is None else f"{count:,}" for count in (last.passed, last.failed)), _bars(one.checks))
+    counts = ("" if count is None else f"{count:,}" for count in (last.failed, last.passed))
+    told = (escape(one.table), f'<div class="text">{escape(one.expectation)}</div>', escape(one.severity))
+    return (status(last.status), _bars(one.checks), *told, *counts, escape(last.hour))
 
 
 def _bars(checks: Sequence[Judged]) -> str:

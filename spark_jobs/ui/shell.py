@@ -20,14 +20,14 @@ STATUS_COLOURS = {
 _STYLE = """
 :root { color-scheme: light; }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 76rem; padding: 1.25rem 1.25rem 3rem; background: #fff; color: #1c2024;
+body { margin: 0 auto; max-width: 92rem; padding: 1.25rem 1.25rem 3rem; background: #fff; color: #1c2024;
   font: 14px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.35rem; margin: 0 0 .25rem; } h2 { font-size: 1.05rem; margin: 1.75rem 0 .4rem; }
 a { color: #0b61c4; } .soft { color: #60646c; } .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th { color: #60646c; font-weight: 500; text-align: left; white-space: nowrap; }
 th, td { border-bottom: 1px solid #e0e1e6; padding: .3rem 1rem .3rem 0; white-space: nowrap; }
-td.number, th.number { text-align: right; }
+td.number, th.number { text-align: right; } .text { min-width: 16rem; white-space: normal; }
 form { background: #f7f8fa; border: 1px solid #e0e1e6; border-radius: 6px; margin: .75rem 0; padding: .6rem .9rem; }
 label { margin-right: 1rem; } input, select, button { font: inherit; }
 svg { height: auto; max-width: 100%; min-width: 46rem; }

@@ -41,7 +41,7 @@ def status_page(found: Mapping[str, Any], tables: Registry) -> str:
         for row in found["tables"]
     ]
     legend = ", ".join(status(word) for word in ("succeeded", "warned", "failed", "not checked"))
-    names = ("table", "rows", "version", "published", "last hour", "age", "last check", "failures in a row")
+    names = ("table", "rows", "version", "published", "last hour", "age", "last check", "failures")
     kept = ("kept by", "last s", "mean s")
     return page(
         title,

@@ -21,6 +21,7 @@ STEPS = {  # what is stacked, in the order of a run, and its colour
     "silver": "#1a3f85",
     "gold": "#e2a336",
     "check": "#1a7f4b",
+    "platinum": "#8aa4b8",
     "publish": "#7c66c1",
 }
 COLUMNS = ("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "seconds", "rows_out")
@@ -112,7 +113,8 @@ def _strategies(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _step(row: Row) -> str:
-    return str(row["layer"] if row["event_type"] == "refresh" else row["event_type"])
+    step = str(row["layer"] if row["event_type"] == "refresh" else row["event_type"])
+    return "publish" if step == "validate" else step
 
 
 def _by_hour(rows: Sequence[Row]) -> str:
@@ -127,6 +129,8 @@ def _by_hour(rows: Sequence[Row]) -> str:
     floor = [0.0] * len(names)
     for step, colour in STEPS.items():
         heights = [hours[name].get(step, 0.0) for name in names]
+        if not any(heights):
+            continue
         top = [a + b for a, b in zip(floor, heights, strict=True)]
         edges = [place - 0.5 for place in range(len(names) + 1)]
         axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=step)  # one shape: a bar each is slow

@@ -145,6 +145,7 @@ def test_a_long_history_draws_no_more_than_fits_on_a_page(lake: Lake) -> None:
 
 def found(**changed: Any) -> dict[str, Any]:
     plain = {"rows": 1, "version": 1, "published": 1, "hour": "2025-11-30T00", "age_hours": 1.0, "stale": False}
+    plain |= {"mode": "recomputed", "last_seconds": 1.25, "mean_seconds": None}
     tables = [plain | {"table": t.name, "check": "succeeded", "failures": 0} | changed for t in registry()]
     release = {"release_id": 7, "hour": "2025-11-30T00", "published_at": BEGAN}
     return {"lake": "x", "release": release, "writer": None, "tables": tables, "problems": []}
