@@ -7,8 +7,8 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from dags.hourly_refresh import dag
-from spark_jobs.airflow_tasks import record_failure, requested_hour, run_here, spark_master
-from spark_jobs.core import events, steps
+from spark_jobs.airflow_tasks import record_failure, requested_hour, run_here, self_check, spark_master
+from spark_jobs.core import events, status, steps
 from spark_jobs.core.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
 from spark_jobs.core.hours import parse_hour
 from spark_jobs.core.steps import Outcome
@@ -99,6 +99,22 @@ def test_great_expectations_tells_the_log_of_a_task_nothing_of_its_own_methods(s
     step_ends("succeeded")
     run("check", "2025-11-30T04")
     assert not logging.getLogger("great_expectations._docs_decorators").isEnabledFor(logging.INFO)
+
+
+def test_the_self_check_is_red_with_all_that_is_wrong_and_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def lake_status(_: object, *limits: float) -> dict[str, list[str]]:
+        asked.append(limits)
+        return {"problems": wrong}
+
+    monkeypatch.setattr(status, "lake_status", lake_status)
+    wrong = ["silver_orders is stale", "gold_customer_ltv has failed 3 times in a row"]
+    with pytest.raises(AirflowFailException, match="silver_orders is stale; gold_customer_ltv has failed 3 times"):
+        self_check.function(params={"stale_hours": 2, "most_failures": 1})
+    wrong = []
+    self_check.function(params={"stale_hours": 3, "most_failures": 0})
+    assert asked == [(2, 1), (3, 0)]
 
 
 def test_a_manual_run_without_an_hour_takes_the_next_in_line(step_ends) -> None:
