@@ -42,6 +42,7 @@ def write_specification(folder: str, settings: Settings) -> Path:
         "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dmedallion.log={settings.spark_log}",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(work / "spark-warehouse"),
         "spark.ui.enabled": "false",
