@@ -154,12 +154,12 @@ def run_step(name: str, run: Run, layer: str | None = None, driver: Driver | Non
     Raises UsageError for an unknown step or layer, HourNotAvailable when the source does not have the hour,
     CheckFailed when a critical expectation does not hold, MedallionError for the rest.
     """
-    work, layers = _STEPS.get(name, (None, ()))
+    work, lowest = _STEPS.get(name, (None, None))
     if work is None:
         raise UsageError(f"step {name[:40]!r} is unknown: choose {', '.join(_STEPS)}")
-    if layers and layer not in layers:
-        raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
     driver = driver or Driver(run.settings)
+    if lowest is not None and layer not in (layers := driver.tables.layers[lowest:]):
+        raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
     with driver.recording(run, f"{name} {layer or ''}".strip()) as log:
         return work(driver, run, log, layer)
 
@@ -577,13 +577,13 @@ def _audited_versions(driver: Driver) -> dict[str, int]:
 
 
 _Work = Callable[[Driver, Run, EventLog, str | None], Outcome]
-_STEPS: dict[str, tuple[_Work, tuple[str, ...]]] = {
-    "land": (_land, ()),
-    "apply": (_apply, ()),
-    "refresh": (_refresh, LAYERS[1:]),
-    "check": (_check, LAYERS),
-    "publish": (_publish, ()),
-    "validate": (_validate, ()),
+_STEPS: dict[str, tuple[_Work, int | None]] = {  # and the lowest layer that it is for, of a step of one layer
+    "land": (_land, None),
+    "apply": (_apply, None),
+    "refresh": (_refresh, 1),
+    "check": (_check, 0),
+    "publish": (_publish, None),
+    "validate": (_validate, None),
 }
 
 
