@@ -44,14 +44,6 @@ BRONZE = """
         SELECT id AS customer_id, CASE WHEN id = 9 THEN 'vip' ELSE 'gold' END AS customer_tier,
             TIMESTAMPTZ '2025-11-01 00:00:00+00' AS updated_at
         FROM range(10) AS t(id);
-    INSERT INTO bronze_products_log BY NAME
-        SELECT *, FALSE AS _deleted, product_id AS _line, 'snapshot' AS _source_file, 'a catalogue' AS _source_system,
-            updated_at AS _loaded_at
-        FROM bronze_products;
-    INSERT INTO bronze_customers_log BY NAME
-        SELECT *, FALSE AS _deleted, customer_id AS _line, 'snapshot' AS _source_file, 'accounts' AS _source_system,
-            updated_at AS _loaded_at
-        FROM bronze_customers;
     INSERT INTO bronze_orders BY NAME
         SELECT id AS order_id, id % 10 AS user_id, 30 + id AS order_total, 'card' AS payment_method,
             ['pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned'][1 + id % 6] AS order_status,
@@ -177,6 +169,11 @@ def database() -> Iterator[str]:
             columns = ", ".join(f"{column.name} {_duckdb_type(column.type)}" for column in source.columns)
             connection.execute(f"CREATE TABLE {source.name} ({columns})")
         connection.execute(BRONZE)
+        for log in TABLES.logs:
+            connection.execute(
+                f"INSERT INTO {log.name} BY NAME SELECT *, FALSE AS _deleted, ROW_NUMBER() OVER () AS _line,"
+                f" 'snapshot' AS _source_file, 'a system' AS _source_system, NOW() AS _loaded_at FROM {log.of}"
+            )
         for table in TABLES:
             if isinstance(table, Table):
                 connection.execute(f"CREATE TABLE {table.name} AS {translated(table)}")
