@@ -364,8 +364,7 @@ def _phases(lake: Lake, hour: str) -> Iterator[tuple[str, tuple[float, float | N
     totals: dict[str, tuple[float, float | None, int | None]] = {}
     for row in events.read(lake, hour=hour, run_id=f"bench-{hour}"):
         if row["table_name"] is None:
-            phase = row["layer"] if row["event_type"] == "refresh" else row["event_type"]
-            phase = "publish" if phase == "validate" else phase
+            phase = events.phase_of(row)
             seconds, cpu, rows = totals.get(phase, (0.0, 0.0, 0))
             totals[phase] = (
                 seconds + row["seconds"],

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.core import releases
 from spark_jobs.core.lake import Lake
-from spark_jobs.core.query import open_release
+from spark_jobs.core.query import digest, open_release, types_of
 from spark_jobs.core.registry import Node, registry
 from spark_jobs.core.table import Table
 
@@ -23,10 +23,9 @@ def differing(one: Lake, other: Lake, tables: Iterable[Node]) -> list[str]:
         for table in tables:
             if not isinstance(table, Table):
                 continue
-            quick = f"SELECT COUNT(*), SUM(HASH(t)) FROM {table.name} AS t"  # noqa: S608 (declared names)
-            if left.execute(quick).fetchall() == right.execute(quick).fetchall():
+            if digest(left, table.name) == digest(right, table.name):
                 continue
-            types = {name: kind for name, kind, *_ in left.execute(f"DESCRIBE {table.name}").fetchall()}
+            types = types_of(left, table.name)
             left.register("other_rows", right.execute(f"SELECT * FROM {table.name}").to_arrow_table())  # noqa: S608
             ((count,),) = left.execute(_difference(table.name, table.keys, types)).fetchall()
             left.unregister("other_rows")

@@ -8,12 +8,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.hooks.spark_pipelines import SparkPipelinesHook
-from airflow.providers.apache.spark.operators.spark_pipelines import SparkPipelinesOperator
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, BaseHook, task
 from airflow.sdk.exceptions import (
@@ -102,35 +100,6 @@ def self_check(*, params: Any = None) -> None:
             raise CheckFailed("; ".join(found["problems"]))
 
 
-@task
-def write_pipeline(work: str) -> int:
-    """Put the pipeline of our tables into the folder ``work``; the release whose Bronze it is to read."""
-    from spark_jobs.core import releases
-    from spark_jobs.core.lake import Lake
-    from spark_jobs.core.pipelines import write_specification
-    from spark_jobs.core.session import require_master
-
-    with as_airflow_errors():
-        require_master(spark_master(RunOnSpark.connection))
-        write_specification(work, Settings.from_environment())
-        return releases.find(Lake(Settings.from_environment().lake), None).release_id
-
-
-@task
-def compare_views(work: str, number: int) -> str:
-    """Compare what the pipeline made in ``work`` with the release of that number; fail where rows differ."""
-    from spark_jobs.core import releases
-    from spark_jobs.core.lake import Lake
-    from spark_jobs.core.pipelines import differing_views
-
-    with as_airflow_errors():
-        lake = Lake(Settings.from_environment().lake)
-        release = releases.find(lake, int(number))
-        if wrong := differing_views(lake, release, registry(), Path(work)):
-            raise CheckFailed(f"the pipeline has other rows than release {release.release_id} in {', '.join(wrong)}")
-        return f"all views have the rows of release {release.release_id}"
-
-
 class RunOnSpark(SparkSubmitOperator):
     """Run ``step`` in a driver of its own on the connection ``spark_default``, or on the warm Spark that is set."""
 
@@ -175,34 +144,6 @@ class RunOnSpark(SparkSubmitOperator):
         except AirflowException as error:
             # It holds the whole command and output, which the log has already; the last line says what was wrong.
             raise AirflowException(str(error).splitlines()[-1]) from None
-
-
-class PipelineHook(SparkPipelinesHook):
-    """The provider's, in the words of Spark 4.2: its spark-pipelines refuses --master, and takes --remote for it."""
-
-    def _build_spark_common_args(self) -> list[str]:
-        return ["--remote" if word == "--master" else word for word in super()._build_spark_common_args()]
-
-
-class PipelineOnSpark(SparkPipelinesOperator):
-    """Run the pipeline in ``work`` over Bronze of the release ``number``, on the connection spark_default."""
-
-    def __init__(self, *, work: str, number: Any, **kwargs: Any) -> None:
-        from spark_jobs.core.pipelines import SPECIFICATION, environment
-
-        lake = Settings.from_environment().lake
-        told = {"MEDALLION_LAKE": lake, "MEDALLION_RELEASE": number, **environment(work)}
-        super().__init__(pipeline_spec=f"{work}/{SPECIFICATION}", env_vars=told, **kwargs)
-
-    @cached_property
-    def hook(self) -> SparkPipelinesHook:
-        """What submits it."""
-        return PipelineHook(
-            pipeline_spec=self.pipeline_spec,
-            conn_id=RunOnSpark.connection,
-            name="",  # nor does it take a name
-            env_vars={name: str(value) for name, value in (self.env_vars or {}).items()},
-        )
 
 
 def policy(step: str, layer: Layer | None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from spark_jobs.source.root import Advance, FolderSource, Source, copy_file, cop
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
 _ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
@@ -130,15 +131,20 @@ def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
     )
 
 
-def catch_up(lake: Lake, log: Log, hour: str, max_bad_lines: float) -> None:
-    """Bring a log to the hour before ``hour``: hours that it missed while it was not kept are appended as they landed.
+def catch_up(spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: str, max_bad_lines: float) -> None:
+    """Bring a log to the hour before ``hour`` and to the declared columns: hours that it missed while it was not kept
+    are appended as they landed.
 
-    It begins anew, with its table as it is, when it is not there or files of such an hour are gone.
+    It begins anew, with its table as it is, when it is not there or files of such an hour are gone. spark: as for
+    apply_feed.
     """
-    if lake.open(lake.path(log.name)) is None:
+    delta = lake.open(lake.path(log.name))
+    if delta is None:
         begin_log(lake, log)
         return
-    since = lake.applied_hour(log.name) or ""
+    since = hour_in(delta) or ""
+    if since < hour:
+        _evolve(spark, lake, log, delta)
     for missed in sorted(one for one in landed_hours(lake) if since < one < hour):
         try:
             decoded = decode_hour(lake, (log.fed_by,), missed, max_bad_lines)
@@ -149,17 +155,14 @@ def catch_up(lake: Lake, log: Log, hour: str, max_bad_lines: float) -> None:
         forget_decoded(lake, missed)
 
 
-def append_lines(
-    spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: str, decoded: Decoded | None
-) -> Applied | None:
-    """Append one hour's lines to a log, as they came, and record the hour in it, in one commit.
+def append_lines(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> Applied | None:
+    """Append one hour's lines to a log that has caught up, as they came, and record the hour in it, in one commit.
 
-    spark, decoded: as for apply_feed. None is returned, and nothing written, when the log has the hour already.
+    decoded: as for apply_feed. None is returned, and nothing written, when the log has the hour already.
     """
     applied = lake.applied_hour(log.name)
     if applied is not None and applied >= hour:
         return None
-    _evolve(spark, lake, log)
     _append(lake, log, hour, decoded)
     return applied_before(lake, log, decoded)
 
@@ -263,10 +266,11 @@ def apply_feed(
     for a table beyond its means, or one to be written anew. decoded: None when the hour has no file for this feed.
     None is returned, and nothing written, when the table has the hour already.
     """
-    applied = lake.applied_hour(feed.name)
+    delta = lake.opened(lake.path(feed.name))
+    applied = hour_in(delta)
     if applied is not None and applied >= hour:
         return None
-    _evolve(spark, lake, feed)
+    _evolve(spark, lake, feed, delta)
     if decoded is None or not decoded.changes:
         lake.advance(feed.name, hour)
         return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
@@ -325,15 +329,14 @@ def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
     lake.advance(feed.name, hour, rows, key, named, json.dumps(counts))
 
 
-def _evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log) -> None:
-    """Bring the table to the declared columns: add those that are new, rewrite it where a type has been widened.
+def _evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log, delta: "DeltaTable") -> None:
+    """Bring a table that has these columns to the declared ones: add the new, rewrite it where a type was widened.
 
     Raises MedallionError for any other change of a type, and for a new column that must have a value.
     """
     import pyarrow as pa
     from deltalake import Schema
 
-    delta = lake.opened(lake.path(table.name))
     found = {f.name: f.type for f in pa.schema(delta.schema().to_arrow())}
     new = [column for column in table.columns if column.name not in found]
     if new:

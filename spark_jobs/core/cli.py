@@ -21,6 +21,7 @@ from spark_jobs.core.settings import Settings
 
 if TYPE_CHECKING:
     from spark_jobs.core import steps
+    from spark_jobs.core.table import Layer
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -196,7 +197,7 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
 @click.option("--strategy", default="full", show_default=True, help="As for medallion refresh.")
 @click.option("--run-id", help="Names the run in the event log and in reports.  [default: made up]")
 @click.option("--attempt", default=1, show_default=True, help="Counts the tries of one run.")
-def step(name: str, hour: str | None, layer: str | None, strategy: str, run_id: str | None, attempt: int) -> None:
+def step(name: str, hour: str | None, layer: "Layer | None", strategy: str, run_id: str | None, attempt: int) -> None:
     """Run one step of an hour, as a DAG task does: land, apply, refresh, check, publish or validate.
 
     \b

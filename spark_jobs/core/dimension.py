@@ -7,6 +7,7 @@ counts.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from expectations.vocabulary import Expectation
@@ -40,8 +41,7 @@ def dimension(
         raise MedallionError(f"{strange.pop()} is to be tracked, but not among the columns of this dimension")
     if scd_type == 3 and not track:
         raise MedallionError("a dimension of type 3 keeps what was before: name the columns in track")
-    select: Callable[[str, tuple[str, ...], tuple[str, ...]], str] = _SELECT[scd_type]
-    query = _states(log, key, sequence_by, columns) + select(key, columns, track or columns)
+    query = _states(log, key, sequence_by, columns) + _SELECT[scd_type](key, columns, track or columns)
     keys = (key, START) if scd_type == 2 else (key,)
     return Table(keys=keys, query=query, expect=expect, incremental=ByKey(key), extra=extra)
 
@@ -87,24 +87,11 @@ def _ranked(key: str, order: str) -> str:
     return f"ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY {order} {frame})"
 
 
-def _as_first(key: str, columns: tuple[str, ...], _: tuple[str, ...]) -> str:
+def _one_state(order: str, key: str, columns: tuple[str, ...], _: tuple[str, ...]) -> str:
     listed = ", ".join(columns)
     return f""",
         ranked AS (
-            SELECT {key}, {listed}, is_gone, {_ranked(key, "_deleted, moment")} AS place
-            FROM states
-        )
-        SELECT {key}, {listed}
-        FROM ranked
-        WHERE place = 1 AND NOT is_gone
-    """  # noqa: S608
-
-
-def _as_now(key: str, columns: tuple[str, ...], _: tuple[str, ...]) -> str:
-    listed = ", ".join(columns)
-    return f""",
-        ranked AS (
-            SELECT {key}, {listed}, is_gone, {_ranked(key, "moment DESC")} AS place
+            SELECT {key}, {listed}, is_gone, {_ranked(key, order)} AS place
             FROM states
         )
         SELECT {key}, {listed}
@@ -193,4 +180,9 @@ def _as_now_and_before(key: str, columns: tuple[str, ...], track: tuple[str, ...
     """  # noqa: S608
 
 
-_SELECT = {0: _as_first, 1: _as_now, 2: _as_always, 3: _as_now_and_before}
+_SELECT: dict[int, Callable[[str, tuple[str, ...], tuple[str, ...]], str]] = {
+    0: partial(_one_state, "_deleted, moment"),
+    1: partial(_one_state, "moment DESC"),
+    2: _as_always,
+    3: _as_now_and_before,
+}

@@ -4,7 +4,7 @@ import json
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -199,6 +199,12 @@ def read_if_whole(lake: Lake, since: datetime | None = None, **equal: str | None
     except Exception as error:  # whatever is wrong with it
         print(f"medallion: the event log cannot be read: {error}", file=sys.stderr)
         return None
+
+
+def phase_of(row: Mapping[str, Any]) -> str:
+    """What the seconds of a step count as: a refresh as its layer, which is what takes long; the rest as themselves."""
+    phase = str(row["layer"] if row["event_type"] == "refresh" else row["event_type"])
+    return "publish" if phase == "validate" else phase
 
 
 def close_lost_step(

@@ -66,6 +66,11 @@ def hour_in(delta: "DeltaTable") -> str | None:
     return hour_from_number(number) if number else None
 
 
+def is_complete(delta: "DeltaTable") -> bool:
+    """Whether every data file of a table, as it was opened, is there."""
+    return files.all_there(files.at(unquote(uri)) for uri in delta.file_uris())
+
+
 @dataclass(frozen=True)
 class Lake:
     """The lakehouse under ``root``. Paths follow from names; nothing is registered in a catalog."""
@@ -162,7 +167,7 @@ class Lake:
             delta = self.open(self.path(table), version)
         except MedallionError:
             return False
-        return delta is not None and files.all_there(files.at(unquote(uri)) for uri in delta.file_uris())
+        return delta is not None and is_complete(delta)
 
     def set_aside(self, table: str) -> Place:
         """Move a table that can be computed anew out of the way, and keep it; where it is now."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_jobs.core import files
 from spark_jobs.core.errors import UsageError
 from spark_jobs.core.lake import Lake
-from spark_jobs.core.query import open_release
+from spark_jobs.core.query import digest, open_release, types_of
 from spark_jobs.core.registry import Registry
 from spark_jobs.core.releases import Release
 from spark_jobs.core.session import LOG_SETTINGS, TUNING
@@ -71,12 +71,9 @@ def differing_views(lake: Lake, release: Release, tables: Registry, work: Path) 
     with open_release(lake, release) as connection:
         for table in tables:
             if isinstance(table, Table):
-                types = connection.execute(f"DESCRIBE {table.name}").fetchall()
-                hashed = ", ".join(f'CAST("{name}" AS {kind})' for name, kind, *_ in types)
                 connection.register("made", view(work, table.name))
-                query = "SELECT COUNT(*), SUM(HASH({0})) FROM {1}"
-                found = [connection.execute(query.format(hashed, name)).fetchall() for name in (table.name, "made")]
-                connection.unregister("made")
-                if found[0] != found[1]:
+                types = types_of(connection, table.name)
+                if digest(connection, table.name, types) != digest(connection, "made", types):
                     wrong.append(table.name)
+                connection.unregister("made")
     return wrong

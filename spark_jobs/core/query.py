@@ -54,6 +54,21 @@ def select(connection: "DuckDBPyConnection", sql: str) -> "DuckDBPyConnection":
         raise UsageError(f"the query fails: {error}") from None
 
 
+def digest(connection: "DuckDBPyConnection", relation: str, types: Mapping[str, str] | None = None) -> tuple[int, Any]:
+    """How many rows a view or table has, and the sum of their hashes: equal for equal rows, in whatever order.
+
+    types: what its columns are compared as, by name; as they are if not given.
+    """
+    columns = ", ".join(f'CAST("{name}" AS {kind})' for name, kind in types.items()) if types else "t"
+    ((count, hashes),) = connection.execute(f"SELECT COUNT(*), SUM(HASH({columns})) FROM {relation} AS t").fetchall()  # noqa: S608 (declared names)
+    return count, hashes
+
+
+def types_of(connection: "DuckDBPyConnection", relation: str) -> dict[str, str]:
+    """Its columns, by name."""
+    return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {relation}").fetchall()}
+
+
 def diff(lake: Lake, old: Release, new: Release, tables: Registry) -> Iterator[TableDiff]:
     """What differs between two releases, table by table in the order of the lineage; equal versions are not read."""
     for table in tables:
@@ -93,8 +108,8 @@ def _two(lake: Lake, table: str, old: Release, new: Release) -> Iterator["DuckDB
     path = lake.path(table)
     sides = {"old": TableAt(path, old.versions[table]), "new": TableAt(path, new.versions[table])}
     with _views(lake, sides) as connection:
-        columns = {side: [name for name, *_ in connection.execute(f"DESCRIBE {side}").fetchall()] for side in sides}
-        every = dict.fromkeys(columns["new"] + columns["old"])
+        columns = {side: types_of(connection, side) for side in sides}
+        every = columns["new"] | columns["old"]
         for side, own in columns.items():
             fields = [f'"{c}"' if c in own else f'NULL AS "{c}"' for c in every]
             connection.execute(f"CREATE VIEW {side}_rows AS SELECT {', '.join(fields)} FROM {side}")  # noqa: S608 (declared names)

@@ -23,7 +23,7 @@ from spark_jobs.core.refresh import Written, refresh_full, side_by_side
 from spark_jobs.core.registry import Registry, registry
 from spark_jobs.core.session import CpuClock, cluster_cores, is_local, session_began, spark_session
 from spark_jobs.core.settings import Settings
-from spark_jobs.core.table import LAYERS, STRATEGIES, Feed, Log, Table
+from spark_jobs.core.table import STRATEGIES, Feed, Layer, Log, Table
 from spark_jobs.core.validate import problems, validate
 from spark_jobs.source.root import Advance, change_files, open_source, silent
 
@@ -147,7 +147,7 @@ class Driver:
             del self._session
 
 
-def run_step(name: str, run: Run, layer: str | None = None, driver: Driver | None = None) -> Outcome:
+def run_step(name: str, run: Run, layer: Layer | None = None, driver: Driver | None = None) -> Outcome:
     """Run one step and append its events to the event log, also when it fails.
 
     name: land, apply, refresh, check, publish or validate; layer: for refresh any but bronze, for check any.
@@ -302,7 +302,7 @@ def restate(run: Run, driver: Driver) -> Outcome:
     return outcome
 
 
-def _land(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+def _land(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     lake, notes = driver.lake, []
     with log.timed("land", "bronze", cpu=driver.cpu) as event:
         source = open_source(run.settings)
@@ -379,7 +379,7 @@ def _rewind_log(lake: Lake, log: Log, hour: str) -> None:
         bronze.begin_log(lake, log)
 
 
-def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+def _apply(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     hour, feeds = run.required_hour, driver.tables.feeds
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
         decoded = bronze.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
@@ -391,13 +391,13 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
         reported = {row["table_name"] for row in rows or [] if row["status"] in {"succeeded", "warned"}}
 
         for table in driver.tables.logs:  # before their tables go on
-            bronze.catch_up(driver.lake, table, hour, run.settings.max_bad_lines)
+            bronze.catch_up(partial(driver.spark, log), driver.lake, table, hour, run.settings.max_bad_lines)
 
         def work(table: Feed | Log) -> bronze.Applied | None:
             spark, found = partial(driver.spark, log), decoded.get(table.of if isinstance(table, Log) else table.name)
             with log.timed("apply", "bronze", table.name) as one:
                 if isinstance(table, Log):
-                    done = bronze.append_lines(spark, driver.lake, table, hour, found)
+                    done = bronze.append_lines(driver.lake, table, hour, found)
                 else:
                     done = bronze.apply_feed(spark, driver.lake, table, hour, found)
                 if done is None and rows is not None and table.name not in reported:
@@ -430,16 +430,16 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     return _told(driver, Outcome(event.status, message, hour))
 
 
-def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
-    chosen = next(one for one in LAYERS if one == layer)
+def _refresh(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
+    assert layer is not None, "run_step asks for it"
     _require_bronze_at(driver, run.hour)
     spark = driver.spark(log)
-    tables = driver.tables.queries(chosen)
-    with log.timed("refresh", chosen, cpu=driver.cpu) as event:
+    tables = driver.tables.queries(layer)
+    with log.timed("refresh", layer, cpu=driver.cpu) as event:
         event.rows_in = event.rows_out = event.bytes_out = 0
 
         def work(table: Table) -> None:
-            with log.timed("refresh", chosen, table.name) as one:
+            with log.timed("refresh", layer, table.name) as one:
                 written = REFRESH[run.strategy](spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
                 one.rows_in, one.rows_out, one.bytes_out = written.rows_in, written.rows_out, written.bytes_out
                 one.strategy = written.strategy
@@ -456,13 +456,13 @@ def _refresh(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outc
             event.rows_in = (event.rows_in or 0) + written.rows_in
             event.rows_out = (event.rows_out or 0) + written.rows_out
             event.bytes_out = (event.bytes_out or 0) + written.bytes_out
-            driver.report(f"{chosen}  {table.name}  {written.rows_out:,} rows  {one.seconds:.1f} s  {written.how}")
+            driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {one.seconds:.1f} s  {written.how}")
 
         side_by_side(tables, work)
-    return Outcome("succeeded", f"refreshed {len(tables)} {chosen} tables", run.hour)
+    return Outcome("succeeded", f"refreshed {len(tables)} {layer} tables", run.hour)
 
 
-def _check(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
+def _check(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
     from expectations.checkpoint import run_checkpoint
     from expectations.lake_views import TableAt
     from expectations.suites import suites
@@ -502,7 +502,7 @@ def _check(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcom
     return _told(driver, Outcome(found.status, found.summary(), run.hour))
 
 
-def _publish(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+def _publish(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     with log.timed("publish", cpu=driver.cpu) as event:
         last = releases.latest(driver.lake)
         restated = ledger.read_restatement(driver.lake)
@@ -527,7 +527,7 @@ def _publish(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     return _told(driver, Outcome("succeeded", message, run.hour))
 
 
-def _validate(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+def _validate(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     lake = driver.lake
     with log.timed("validate", cpu=driver.cpu) as event:
         if restated := ledger.read_restatement(lake):
@@ -576,7 +576,7 @@ def _audited_versions(driver: Driver) -> dict[str, int]:
     return versions
 
 
-_Work = Callable[[Driver, Run, EventLog, str | None], Outcome]
+_Work = Callable[[Driver, Run, EventLog, Layer | None], Outcome]
 _STEPS: dict[str, tuple[_Work, int | None]] = {  # and the lowest layer that it is for, of a step of one layer
     "land": (_land, None),
     "apply": (_apply, None),

@@ -5,7 +5,7 @@ from typing import Any
 
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.hours import hour_or_snapshot
-from spark_jobs.core.lake import Lake, hour_in, state_of
+from spark_jobs.core.lake import Lake, hour_in, is_complete, state_of
 from spark_jobs.core.registry import Node, Registry
 from spark_jobs.core.releases import Release
 
@@ -32,7 +32,7 @@ def _told(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[s
         return told | {"problem": "it is in no release" if version is None else "it is not there"}
     told["rows"] = rows = state_of(delta).rows
     told["hour"] = found = hour_in(delta) if table.layer == "bronze" else release.hour
-    if not lake.is_whole(table.name, delta.version()):
+    if not is_complete(delta):
         told["problem"] = f"files of version {version} are gone"
     elif not rows and any(promise.kind == _NOT_EMPTY for promise in table.expectations):
         told["problem"] = "it is empty"

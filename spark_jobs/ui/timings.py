@@ -112,16 +112,12 @@ def _strategies(rows: Sequence[Row]) -> dict[str, str]:
     return {row["run_id"]: row["strategy"] for row in rows if row["event_type"] == "publish"}
 
 
-def _step(row: Row) -> str:
-    step = str(row["layer"] if row["event_type"] == "refresh" else row["event_type"])
-    return "publish" if step == "validate" else step
-
-
 def _by_hour(rows: Sequence[Row]) -> str:
     published = {row["hour"]: row["run_id"] for row in rows if row["event_type"] == "publish"}  # the last run of each
     hours: dict[str, dict[str, float]] = {}
     for row in rows:
-        if row["table_name"] is None and published.get(row["hour"]) == row["run_id"] and (step := _step(row)) in STEPS:
+        step = events.phase_of(row)
+        if row["table_name"] is None and published.get(row["hour"]) == row["run_id"] and step in STEPS:
             taken = hours.setdefault(row["hour"], {})
             taken[step] = taken.get(step, 0.0) + row["seconds"]
     names = sorted(hours)[-SHOWN:]

@@ -37,12 +37,12 @@ def land(lake: Lake, hour: str, *changes: dict[str, Any]) -> None:
     ledger.write_manifest(lake, ledger.Manifest(hour, "/source", {"things": Landed(file.stat().st_size, "sum")}))
 
 
-def keep(lake: Lake, hour: str) -> None:
+def keep(lake: Lake, hour: str, log: Log = LOG) -> None:
     """Take an hour in, as apply does."""
-    bronze.catch_up(lake, LOG, hour, 0.01)
-    decoded = bronze.decode_hour(lake, (FEED,), hour, 0.01)
-    bronze.append_lines(no_spark, lake, LOG, hour, decoded.get(FEED.name))
-    bronze.apply_feed(no_spark, lake, FEED, hour, decoded.get(FEED.name))
+    bronze.catch_up(no_spark, lake, log, hour, 0.01)
+    decoded = bronze.decode_hour(lake, (log.fed_by,), hour, 0.01)
+    bronze.append_lines(lake, log, hour, decoded.get(FEED.name))
+    bronze.apply_feed(no_spark, lake, log.fed_by, hour, decoded.get(FEED.name))
 
 
 def no_spark() -> Any:
@@ -140,14 +140,29 @@ def test_one_younger_than_the_restated_hour_begins_anew(lake: Lake) -> None:
     assert lake.applied_hour(LOG.name) is None
 
 
+WIDER = Feed(keys=("id",), schema=f"{FEED.schema}, size INT", name=FEED.name, doc=FEED.doc)
+WIDER_LOG = build([WIDER, Log(of=FEED.name, source_system="the shop", name=LOG.name, doc="A log.")]).logs[0]
+
+
+def sizes(lake: Lake) -> list[tuple[int, int]]:
+    rows = lake.opened(lake.path(LOG.name)).to_pyarrow_table().to_pylist()
+    return sorted((row["id"], row["size"]) for row in rows if row["size"])
+
+
 def test_a_column_that_is_new_to_the_table_is_new_to_its_log(lake: Lake) -> None:
     bronze.begin_log(lake, LOG, "/source/snapshot")
-    wider = Feed(keys=("id",), schema=f"{FEED.schema}, size INT", name=FEED.name, doc=FEED.doc)
-    log = build([wider, Log(of=FEED.name, source_system="the shop", name=LOG.name, doc="A log.")]).logs[0]
     land(lake, H0, {"insert": {"id": 3, "name": "c", "size": 9}})
-    bronze.append_lines(no_spark, lake, log, H0, bronze.decode_hour(lake, (wider,), H0, 0.01)[FEED.name])
-    rows = lake.opened(lake.path(LOG.name)).to_pyarrow_table().to_pylist()
-    assert sorted((row["id"], row["size"]) for row in rows if row["size"]) == [(3, 9)]
+    keep(lake, H0, WIDER_LOG)
+    assert sizes(lake) == [(3, 9)]
+
+
+def test_a_column_that_is_new_is_there_in_the_hours_that_were_missed(lake: Lake) -> None:
+    bronze.begin_log(lake, LOG, "/source/snapshot")
+    land(lake, H0, {"insert": {"id": 3, "name": "c", "size": 9}})
+    bronze.apply_feed(no_spark, lake, WIDER, H0, bronze.decode_hour(lake, (WIDER,), H0, 0.01)[FEED.name])
+    land(lake, H1, {"insert": {"id": 4, "name": "d", "size": 8}})
+    keep(lake, H1, WIDER_LOG)
+    assert sizes(lake) == [(3, 9), (4, 8)]
 
 
 def test_the_log_of_what_is_no_feed_is_refused() -> None:
