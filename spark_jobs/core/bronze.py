@@ -307,7 +307,6 @@ def applied_before(lake: Lake, table: Feed | Log, decoded: Decoded | None) -> Ap
 def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
     """Bring the table to what an hour's last changes of each key say, in one commit by this process."""
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     (key,) = feed.keys
@@ -315,8 +314,7 @@ def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
     lines = pq.read_table(name, filesystem=at).sort_by(LINE)
     newest = {line[key]: line for line in lines.drop_columns([LINE]).to_pylist()}
     delta = lake.opened(lake.path(feed.name))
-    few = pc.field(key).isin(pa.array(newest, lines.schema.field(key).type))
-    known = {row[key]: row for row in delta.to_pyarrow_dataset().to_table(filter=few).to_pylist()}
+    known = {row[key]: row for row in in_process.rows_having(delta, key, sorted(newest)).to_pylist()}
     gone = {value for value, row in newest.items() if row.pop(DELETED)}
     deleted = [value for value in gone if value in known]
     updated = [value for value, row in newest.items() if value not in gone and value in known and row != known[value]]

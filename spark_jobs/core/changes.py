@@ -1,39 +1,36 @@
 """What changed in a Delta table between two versions: which commits, from its log alone, and which rows."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from spark_jobs.core import files
 from spark_jobs.core.files import Place
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-CHANGE_TYPE = "_change_type"  # the column in which a change feed tells insert, delete and the two images of an update
 
 
 @dataclass(frozen=True)
 class Changes:
     """Commits of a table after one version and up to another.
 
-    versions: those that changed rows. files: where those rows are, as pairs of kind (cdc: the change feed, add, remove)
+    versions: those that changed rows. files: where those rows are, as version, kind (cdc: the change feed, add, remove)
     and name; a version's feed stands for all of it. bytes: of these files. unknown: why that cannot be told; None if it
     can.
     """
 
     versions: tuple[int, ...] = ()
-    files: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[int, str, str], ...] = ()
     bytes: int = 0
     unknown: str | None = None
 
     def __bool__(self) -> bool:
         return bool(self.versions or self.unknown)
 
-    def files_of(self, *kinds: str) -> list[str]:
-        """The names of the files of these kinds."""
-        return [name for kind, name in self.files if kind in kinds]
+    def by_kind(self) -> Iterator[tuple[int, str, list[str]]]:
+        """Version, kind and names of the files that are of the same version and kind."""
+        for version, kind in dict.fromkeys((version, kind) for version, kind, _ in self.files):
+            yield version, kind, [name for *its, name in self.files if its == [version, kind]]
 
 
 def changes(path: str, since: int, newest: int) -> Changes:
@@ -41,7 +38,7 @@ def changes(path: str, since: int, newest: int) -> Changes:
     if newest < since:
         return Changes(unknown=f"it is at version {newest}, before {since}")
     versions: list[int] = []
-    named: list[tuple[str, str]] = []
+    named: list[tuple[int, str, str]] = []
     read = 0
     for version in range(since + 1, newest + 1):
         try:
@@ -56,7 +53,7 @@ def changes(path: str, since: int, newest: int) -> Changes:
             if not files.all_there(located(path, file["path"]) for _, file in feed):
                 return Changes(unknown=f"upkeep has removed what version {version} changed")
             versions.append(version)
-            named += [(kind, file["path"]) for kind, file in feed]
+            named += [(version, kind, file["path"]) for kind, file in feed]
             read += sum(file.get("size") or 0 for _, file in feed)
     return Changes(tuple(versions), tuple(named), read)
 
@@ -70,17 +67,3 @@ def actions_of(path: str, version: int) -> list[tuple[str, dict[str, Any]]]:
 def located(path: str, file: str) -> Place:
     """Where a file is that the log of the table at ``path`` names."""
     return files.at(path, unquote(file))
-
-
-def gone(feed: "DataFrame") -> "DataFrame":
-    """The rows of a change feed as they were."""
-    from pyspark.sql import functions as F
-
-    return feed.where(F.col(CHANGE_TYPE).isin("delete", "update_preimage")).drop(CHANGE_TYPE)
-
-
-def come(feed: "DataFrame") -> "DataFrame":
-    """The rows of a change feed as they are."""
-    from pyspark.sql import functions as F
-
-    return feed.where(F.col(CHANGE_TYPE).isin("insert", "update_postimage")).drop(CHANGE_TYPE)

@@ -16,6 +16,20 @@ MOST_NAMED = 2_000
 _COMES = "_comes"
 
 
+def rows_having(delta: "DeltaTable", column: str, values: list[Any], columns: list[str] | None = None) -> "pa.Table":
+    """The rows whose ``column`` has one of ``values``, which are sorted and not none at all.
+
+    columns: those that are wanted, all if not given.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    data, at = delta.to_pyarrow_dataset(), pc.field(column)
+    sought = pa.array(values, data.schema.field(column).type)
+    # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
+    return data.to_table(columns, filter=(at >= sought[0]) & (at <= sought[-1]) & at.isin(sought))
+
+
 def replace_rows(
     delta: "DeltaTable", rows: "pa.Table | None", column: str, values: list[Any], commit: "CommitProperties", size: int
 ) -> None:
@@ -44,8 +58,7 @@ def _merged(delta: "DeltaTable", rows: "pa.Table", column: str, values: list[Any
     import pyarrow.compute as pc
 
     # A row to go that is not there would go wrong: delta-rs puts a row of nulls in its place into the change feed.
-    few = pc.field(column).isin(pa.array(values, rows.schema.field(column).type))
-    there = pc.unique(delta.to_pyarrow_dataset().to_table([column], filter=few)[column])
+    there = pc.unique(rows_having(delta, column, values, [column])[column])
     rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))  # what goes has a key alone
     going = pa.table({column: there})
     source = pa.concat_tables(

@@ -12,13 +12,13 @@ from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import files, in_process
-from spark_jobs.core.changes import Changes, changes, come, gone
+from spark_jobs.core.changes import Changes, changes
 from spark_jobs.core.cost import Costs, known_costs
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.in_process import bytes_written, listed, named, properties, replace_rows
 from spark_jobs.core.kept import ROWS, Part, split_of
 from spark_jobs.core.lake import Lake, TableState, origin_of, state_of
-from spark_jobs.core.reading import changed_values, having, read_changes, read_table
+from spark_jobs.core.reading import SIDE, changed_values, having, read_changes, read_table
 from spark_jobs.core.refresh import (
     Written,
     files_by_key,
@@ -35,7 +35,7 @@ from spark_jobs.core.table import Additive, ByKey, Recent, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 LARGE = 0.2  # the share of an input that may have changed, in bytes: beyond it, recomputing is cheaper
 MOST_KEYS = 20_000  # values of a key that are named one by one
@@ -285,36 +285,34 @@ def _add(
     commit: str,
 ) -> TableState:
     """Add what changed in the part's input to its sums, in one commit of the differences, which are few."""
-    import pyarrow as pa
     from deltalake import write_deltalake
 
     sums, since = _former(lake, path, table)
     [(name, state)] = source.items()
-    found = {name: changes(lake.path(name), since[name], state.version)}
-    _require_few(found, source)
-    versions = found[name].versions
-    if len(versions) > MOST_COMMITS:
-        raise _InFull(f"{name} has {len(versions)} commits since")
-    if not versions:
+    found = changes(lake.path(name), since[name], state.version)
+    _require_few({name: found}, source)
+    if len(found.versions) > MOST_COMMITS:
+        raise _InFull(f"{name} has {len(found.versions)} commits since")
+    if not found:
         return sums
-    # One by one: what a commit takes away and brings is whole, what several do together is not.
-    each = [changes(lake.path(name), version - 1, version) for version in versions]
-    feeds = [read_changes(spark, lake.path(name), state.delta, one) for one in each]
-    differences = [_difference(spark, part, feed) for feed in feeds]
-    write_deltalake(sums.delta, pa.concat_tables(differences), mode="append", commit_properties=properties(commit))
+    feed = read_changes(spark, lake.path(name), state.delta, found)
+    write_deltalake(sums.delta, _difference(spark, part, feed), mode="append", commit_properties=properties(commit))
     return state_of(sums.delta)
 
 
 def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Table":
-    """By key, what the changes of one commit add to each sum; keys where that is nothing are left out."""
+    """By key, what changes add to each sum; keys where that is nothing are left out."""
     from pyspark.sql import functions as F
 
-    sides: list[dict[str, Any]] = [{part.input: come(feed)}, {part.input: gone(feed)}]
-    plus, minus = (spark.sql(part.query, **rows) for rows in sides)
-    both = plus.unionAll(minus.select(*part.keys, *((-F.col(c)).alias(c) for c in part.counters))).coalesce(1)
-    sums = both.groupBy(*part.keys).agg(
-        *(F.sum(F.coalesce(c, F.lit(0))).cast(plus.schema[c].dataType).alias(c) for c in part.counters)
-    )
+    feeds: dict[str, Any] = {part.input: feed}
+    sides = spark.sql(part.by_side, **feeds).coalesce(1)
+
+    def added(counter: str) -> "Column":
+        count = F.coalesce(counter, F.lit(0))
+        total = F.sum(F.when(F.col(SIDE) > 0, count).otherwise(-count))
+        return total.cast(sides.schema[counter].dataType).alias(counter)
+
+    sums = sides.groupBy(*part.keys).agg(*map(added, part.counters))
     return sums.where(reduce(lambda a, b: a | b, (F.col(c) != 0 for c in part.counters))).toArrow()
 
 

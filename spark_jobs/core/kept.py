@@ -8,6 +8,7 @@ import sqlglot
 from sqlglot import exp
 
 from spark_jobs.core.errors import MedallionError
+from spark_jobs.core.reading import SIDE
 from spark_jobs.core.table import Additive, Table
 
 ROWS = "_rows"  # how many input rows stand behind a group: it goes when none is left
@@ -18,11 +19,13 @@ class Part:
     """A kept common table expression over one input.
 
     query: gives keys and sums of any rows of ``input``, with ROWS and, by column in ``values``, how many values a
-    nullable sum has; both in words that Spark binds, as a table's own query.
+    nullable sum has. by_side: gives the same of changed rows, those of each SIDE apart: what one commit takes away or
+    brings is whole, what several do together is not. Both in words that Spark binds, as a table's own query.
     """
 
     input: str
     query: str
+    by_side: str
     keys: tuple[str, ...]
     sums: tuple[str, ...]
     values: Mapping[str, str]
@@ -85,7 +88,14 @@ def _part(name: str, tree: exp.Query, part: str, inputs: tuple[str, ...]) -> Par
     read = [i for i in inputs if i in _named(query)]
     if len(read) != 1:
         raise MedallionError(f"{name} keeps {part}, which reads {', '.join(read) or 'no table'}: it must read one")
-    return Part(read[0], _bound(query, (read[0],)), tuple(keys), tuple(sums), values)
+    by_side = query.copy()
+    for cte in by_side.ctes:
+        if not isinstance(cte.this, exp.Select):
+            raise MedallionError(f"{name} keeps {part}, which reads {cte.alias}: only a plain SELECT adds up")
+        cte.this.select(SIDE, copy=False)
+        if cte.this.args.get("group") or any(column.find(exp.AggFunc) for column in cte.this.selects):
+            cte.this.group_by(SIDE, copy=False)
+    return Part(read[0], _bound(query, (read[0],)), _bound(by_side, (read[0],)), tuple(keys), tuple(sums), values)
 
 
 def _parsed(query: str, inputs: tuple[str, ...]) -> exp.Query:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core.changes import CHANGE_TYPE, Changes, located
+from spark_jobs.core.changes import Changes, located
 from spark_jobs.core.files import in_arrow
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spark_jobs.core.lake import TableState
 
 MOST_FILES = 5_000
+SIDE = "_side"  # of a changed row: the place of its commit among those read, from 1; negative where it was taken away
 ONE_TASK = 16 << 20  # bytes that one task reads: rows that are in one place need no exchange to be grouped or joined
 
 
@@ -59,17 +60,25 @@ def having(values: Sequence[Any]) -> Callable[[Any, Any], bool]:
 
 
 def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", found: Changes) -> "DataFrame":
-    """The rows that ``found`` took away and brought, an updated one twice: the table's columns and ``_change_type``."""
+    """The rows that ``found`` took away and brought, an updated one twice: the table's columns, and SIDE."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
     columns = schema_of(delta)
-    told = StructType([*columns, StructField(CHANGE_TYPE, StringType())])
-    parts = [_parquet(spark, path, files, found.bytes, told)] if (files := found.files_of("cdc")) else []
-    for kind, change in (("add", "insert"), ("remove", "delete")):
-        if files := found.files_of(kind):
-            parts.append(_parquet(spark, path, files, found.bytes, columns).withColumn(CHANGE_TYPE, F.lit(change)))
-    return reduce(lambda a, b: a.unionAll(b), parts)
+    told = StructType([*columns, StructField("_change_type", StringType())])
+    parts = []
+    for version, kind, files in found.by_kind():
+        # Not the version itself: a number that is another every hour would have code compiled anew.
+        place = F.lit(found.versions.index(version) + 1)
+        if kind == "cdc":
+            came = F.col("_change_type").isin("insert", "update_postimage")
+            feed = _parquet(spark, path, files, found.bytes, told)
+            parts.append(feed.withColumn(SIDE, F.when(came, place).otherwise(-place)).drop("_change_type"))
+        else:
+            rows = _parquet(spark, path, files, found.bytes, columns)
+            parts.append(rows.withColumn(SIDE, place if kind == "add" else -place))
+    changed = reduce(lambda a, b: a.unionAll(b), parts)
+    return changed.coalesce(1) if found.bytes <= ONE_TASK else changed
 
 
 def changed_values(path: str, column: str, found: Changes) -> "pa.Array":
@@ -78,7 +87,7 @@ def changed_values(path: str, column: str, found: Changes) -> "pa.Array":
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    files = [in_arrow(located(path, file)) for file in found.files_of("cdc", "add", "remove")]
+    files = [in_arrow(located(path, file)) for *_, file in found.files]
     parts = [pq.read_table(name, columns=[column], filesystem=at)[column] for name, at in files]
     return pc.unique(pa.chunked_array([chunk for part in parts for chunk in part.chunks]))
 

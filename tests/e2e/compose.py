@@ -128,7 +128,8 @@ class Stack:
 
     def compare(self) -> None:
         """Every row, with those of this machine alone."""
-        if not self.laptop.exists():
+        if not (self.laptop / "ops" / "releases").exists():
+            shutil.rmtree(self.laptop.parent, ignore_errors=True)
             size = ("--days", "7", "--hours", "24", "--scale", SCALE, "--seed", "0")
             self.here("source", "generate", str(self.source), *size)
             self.here("load")

@@ -407,3 +407,18 @@ def test_what_does_not_add_up_is_refused(column: str, error: str) -> None:
     table = Table(keys=("product_id",), query=query, incremental=Additive(("a",)), name="gold_x")
     with pytest.raises(MedallionError, match=error):
         split_of(table)
+
+
+def test_what_reads_its_input_through_a_union_does_not_add_up() -> None:
+    query = """
+        WITH both AS (
+            SELECT product_id FROM {bronze_order_items}
+            UNION ALL
+            SELECT product_id FROM {bronze_order_items}
+        ),
+        a AS (SELECT product_id, COUNT(*) AS n FROM both GROUP BY product_id)
+        SELECT * FROM a
+    """
+    table = Table(keys=("product_id",), query=query, incremental=Additive(("a",)), name="gold_x")
+    with pytest.raises(MedallionError, match="reads both: only a plain SELECT adds up"):
+        split_of(table)
