@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
-from itertools import islice, product
+from itertools import islice
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.declarative import hour_declarative
 from bench.duck import refresh_duckdb
@@ -43,13 +43,15 @@ PHASES = ("land", "push", "apply", "silver", "gold", "check", "publish", "other"
 
 @dataclass(frozen=True)
 class Plan:
-    """What is compared. days: sizes of history; changes: multiples of an hour's usual change; hours: that count, after
+    """What is compared. days: sizes of history, each with the usual change of an hour, ``repeats`` times; changes:
+    multiples of that change, each once with the history ``changes_at``, by default the first; hours: that count, after
     those that warm a driver up; feldera: where a Feldera runs, for the strategy of that name. catalogue:
     whether customers, products and suppliers change too, whose changes fan out to many orders."""
 
     strategies: Sequence[str]
     days: Sequence[int]
-    changes: Sequence[float] = (1,)
+    changes: Sequence[float] = ()
+    changes_at: int | None = None
     hours: int = 10
     warm_up: int = 3
     repeats: int = 1
@@ -61,7 +63,7 @@ class Plan:
     def __post_init__(self) -> None:
         if unknown := [name for name in self.strategies if name not in STRATEGIES]:
             raise UsageError(f"strategy {unknown[0][:40]!r} is unknown: choose {', '.join(STRATEGIES)}")
-        if len(self.strategies) < 2 or min(*self.days, *self.changes, self.hours, self.repeats) <= 0:
+        if len(self.strategies) < 2 or min(*self.days, *self.changes, self.hours, self.repeats, self.at) <= 0:
             raise UsageError("a comparison takes two strategies or more, and at least one hour, day and repeat")
         if ("feldera" in self.strategies) != (self.feldera is not None):
             raise UsageError("the strategy feldera needs --feldera-url, and that address the strategy")
@@ -72,9 +74,24 @@ class Plan:
         return self.warm_up + self.hours
 
     @property
-    def turns(self) -> int:
-        """Hours of all strategies together."""
-        return len(self.strategies) * len(self.days) * len(self.changes) * self.repeats * self.all_hours
+    def at(self) -> int:
+        """The history with which changes of other sizes are measured."""
+        return self.changes_at or self.days[0]
+
+    @property
+    def rounds(self) -> "list[Round]":
+        """All sizes of history once, then the other sizes of change, then the repeats."""
+        first, *again = ([Round(days, 1.0, repeat) for days in self.days] for repeat in range(1, self.repeats + 1))
+        others = [Round(self.at, change, 1) for change in self.changes if change != 1]
+        return list(dict.fromkeys([*first, *others, *(one for repeat in again for one in repeat)]))
+
+
+class Round(NamedTuple):
+    """Fresh drivers that refresh the same hours in turns. change: a multiple of an hour's usual one."""
+
+    days: int
+    change: float
+    repeat: int
 
 
 @dataclass(frozen=True)
@@ -110,8 +127,8 @@ def run(
 ) -> dict[str, Any]:
     """Run all of it in ``work``; the results as plain values, which are in ``out`` too after each round of drivers.
 
-    resume: go on with the rounds that ``out`` lacks. Raises UsageError when it holds those of another plan or machine,
-    MedallionError when rows differ.
+    resume: go on with the rounds that ``out`` lacks; it may have been begun with fewer sizes and repeats. Raises
+    UsageError when it holds those of another plan or machine, MedallionError when rows differ.
     """
     load = os.getloadavg()
     result: dict[str, Any] = {
@@ -125,15 +142,14 @@ def run(
     if resume:
         result = _former(out, result)
     measures: list[dict[str, Any]] = result["measures"]
-    done = {(one["days"], one["change"], one["repeat"]) for one in measures}
-    for repeat, days, change in product(range(1, plan.repeats + 1), plan.days, plan.changes):
-        if (days, change, repeat) in done:
-            continue
+    done = {Round(one["days"], one["change"], one["repeat"]) for one in measures}
+    todo = [one for one in plan.rounds if one not in done]
+    turns = (len(done) + len(todo)) * len(plan.strategies) * plan.all_hours
+    for days, change, repeat in todo:
         source = work / f"source-{days}"
-        hours = int(max(1.0, *plan.changes) * plan.all_hours) + 1
-        generate(source, days=days, hours=hours, scale=plan.scale, seed=plan.seed)
+        advance(f"{days} days: generate and load", len(measures) // (len(PHASES) + 1), turns)
+        generate(source, days=days, hours=int(max(1, change) * plan.all_hours) + 1, scale=plan.scale, seed=plan.seed)
         loaded = replace(settings, lake=str(work / f"loaded-{days}"), source=str(source))
-        advance(f"{days} days: load", len(measures) // (len(PHASES) + 1), plan.turns)
         if releases.latest(Lake(loaded.lake)) is None:
             _load(loaded)
         changed = replace(loaded, source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
@@ -143,14 +159,17 @@ def run(
             for measure in _hours(plan, drivers, days, change, repeat):
                 measures.append(asdict(measure))
                 if measure.phase == "total":
-                    turns = len(measures) // (len(PHASES) + 1)
-                    advance(f"{days} days, {measure.hour}, {measure.strategy}", turns, plan.turns)
+                    taken = len(measures) // (len(PHASES) + 1)
+                    advance(f"{days} days, {measure.hour}, {measure.strategy}", taken, turns)
             if "incremental" in drivers:
                 result["kept_bytes"][str(days)] = _bytes(Path(drivers["incremental"].lake, "ops", "kept"))
         where = {"days": days, "change": change, "repeat": repeat}
         result["rounds"].append(where | {"commit": commit(), "load": f"{os.getloadavg()[0]:.2f}"})
         write_json(out / "measures.json", result)
     return result
+
+
+_MAY_GROW = {"days", "changes", "changes_at", "repeats"}
 
 
 def _former(out: Path, now: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,9 +179,10 @@ def _former(out: Path, now: Mapping[str, Any]) -> dict[str, Any]:
         return dict(now)
     former: dict[str, Any] = json.loads(file.read_text())
     same = {name: value for name, value in former["machine"].items() if name != "load at the start"} == machine()
-    if former["plan"] != json.loads(json.dumps(now["plan"])) or not same:
+    plan = json.loads(json.dumps(now["plan"]))
+    if not same or any(former["plan"][name] != value for name, value in plan.items() if name not in _MAY_GROW):
         raise UsageError(f"{file} is of another plan, machine or version: give another --out, or leave out --resume")
-    return former
+    return former | {"plan": plan}
 
 
 def commit() -> str:

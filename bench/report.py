@@ -58,8 +58,8 @@ def render(result: Mapping[str, Any]) -> str:
         _stacked(result),
         "<h2>Every hour</h2>",
         _lines(result),
-        _by_size(result, totals, "days", "days of history") if len(plan["days"]) > 1 else "",
-        _by_size(result, totals, "changes", "times the usual change") if len(plan["changes"]) > 1 else "",
+        _by_size(totals, "days of history"),
+        _by_size(totals, "times the usual change"),
         "<h2>What an hour takes</h2>",
         _hours(totals),
         "<h2>What a month costs</h2>",
@@ -105,8 +105,8 @@ def _totals(result: Mapping[str, Any]) -> dict[Key, list[dict[str, Any]]]:
 
 
 def _answer(plan: Mapping[str, Any], totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
-    days, change = plan["days"][-1], min(plan["changes"], key=lambda c: abs(c - 1))
-    own = {name: totals[days, change, name] for name in plan["strategies"]}
+    days = max(days for days, change, _ in totals if change == 1)
+    own = {name: totals[days, 1, name] for name in plan["strategies"]}
     if "incremental" not in own:
         return f"{days} days of history."
     mine = statistics.median(m["refresh"] for m in own["incremental"])
@@ -152,8 +152,10 @@ def _stacked(result: Mapping[str, Any]) -> str:
 
 def _lines(result: Mapping[str, Any]) -> str:
     figure, axes = _figure(3.2)
-    for (days, change, name), rows in _series(result).items():
-        shade = 0.35 + 0.65 * (result["plan"]["days"].index(days) + 1) / len(result["plan"]["days"])
+    usual = {key: rows for key, rows in _series(result).items() if key[1] == 1}
+    sizes = sorted({days for days, *_ in usual})
+    for (days, change, name), rows in usual.items():
+        shade = 0.35 + 0.65 * (sizes.index(days) + 1) / len(sizes)
         axes.plot(
             [m["number"] for m in rows],
             [m["seconds"] for m in rows],
@@ -179,29 +181,33 @@ def _series(result: Mapping[str, Any]) -> dict[Key, list[Mapping[str, Any]]]:
     return found
 
 
-def _by_size(
-    result: Mapping[str, Any], totals: Mapping[Key, Sequence[Mapping[str, Any]]], axis: str, words: str
-) -> str:
-    """How the seconds of refreshing grow, and where one strategy overtakes another."""
-    plan = result["plan"]
-    fixed_days, fixed_change = plan["days"][-1], min(plan["changes"], key=lambda c: abs(c - 1))
+def _by_size(totals: Mapping[Key, Sequence[Mapping[str, Any]]], words: str) -> str:
+    """How the seconds of refreshing grow, and where one strategy overtakes another; nothing where one size was tried.
+
+    The sizes are of history, with the usual change, or of changes, with the history that has had others.
+    """
+    of_change = words.startswith("times")
+    histories = {days for days, change, _ in totals if change != 1}
+    found = {key: rows for key, rows in totals.items() if (key[0] in histories if of_change else key[1] == 1)}
+    sizes = sorted({key[of_change] for key in found})
+    if len(sizes) < 2:
+        return ""
     figure, axes = _figure(3.2)
     curves: dict[str, list[float]] = {}
-    for name in plan["strategies"]:
-        keys = (
-            [(d, fixed_change, name) for d in plan["days"]]
-            if axis == "days"
-            else [(fixed_days, c, name) for c in plan["changes"]]
-        )
-        curves[name] = [statistics.median(m["refresh"] for m in totals[key]) for key in keys]
-        axes.plot(plan[axis], curves[name], "o-", color=_colour(name), label=name)
+    for key in sorted(found, key=lambda key: key[of_change]):
+        curves.setdefault(key[2], []).append(statistics.median(m["refresh"] for m in found[key]))
+    for name, seconds in curves.items():
+        axes.plot(sizes, seconds, "o-", color=_colour(name), label=name)
     axes.set_xlabel(words)
     axes.set_ylabel("seconds for Silver and Gold")
-    axes.set_ylim(bottom=0)
-    if axis == "changes":
+    if of_change:
         axes.set_xscale("log")
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
-    return f"<h2>Against {words}</h2>{_svg(figure)}{_crossover(plan[axis], curves, words)}"
+    at = f", with {histories.pop()} days of history" if of_change else ""
+    return f"<h2>Against {words}{at}</h2>{_svg(figure)}{_crossover(sizes, curves, words)}"
 
 
 def _crossover(sizes: Sequence[float], curves: Mapping[str, Sequence[float]], words: str) -> str:
@@ -269,7 +275,7 @@ def _conditions(result: Mapping[str, Any]) -> str:
         **result["machine"],
         "code, and load before each round": ", ".join(f"{one['commit']} ({one['load']})" for one in result["rounds"]),
         "scale": plan["scale"],
-        "hours counted": f"{plan['hours']} after {plan['warm_up']}, {plan['repeats']} times",
+        "hours counted": f"{plan['hours']} after {plan['warm_up']}; each size of history {plan['repeats']} times",
         "changes": "of all tables" if plan["catalogue"] else "of orders, items, clicks and stock alone",
         "rows": "equal in all strategies after every hour, or there would be no report",
         "state of incremental": kept or "none",

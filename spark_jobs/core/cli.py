@@ -480,20 +480,24 @@ def _numbers(kind: type) -> Callable[..., Any]:
 @cli.command()
 @click.option("--strategies", default="naive,full,incremental,duckdb", show_default=True, help="Two of these, or more.")
 @click.option("--days", default="90", show_default=True, callback=_numbers(int), help="Sizes of history.")
-@click.option("--changes", default="1", show_default=True, callback=_numbers(float), help="Times an hour's changes.")
+@click.option("--changes", default="1", callback=_numbers(float), help="Times an hour's usual changes, each once.")
+@click.option(
+    "--changes-at", type=click.IntRange(1), metavar="DAYS", help="The history for those.  [default: the first]"
+)
 @click.option("--hours", default=10, show_default=True, help="Hours that count.")
 @click.option("--warm-up", default=3, show_default=True, help="Hours before those, to warm up each driver.")
-@click.option("--repeats", default=1, show_default=True, help="All of it so many times.")
+@click.option("--repeats", default=1, show_default=True, help="Each size of history so many times.")
 @click.option("--scale", default=1.0, show_default=True, help="Size of the shop, as for source generate.")
 @click.option("--out", default="bench-report", show_default=True, type=click.Path(path_type=Path, file_okay=False))
 @click.option("--work", type=click.Path(path_type=Path), help="For the lakes.  [default: a temporary one]")
-@click.option("--resume", is_flag=True, help="Go on with what OUT has of the same plan.")
+@click.option("--resume", is_flag=True, help="Go on with what OUT has, maybe of fewer sizes and repeats.")
 @click.option("--catalogue/--no-catalogue", default=True, help="Customers, products, suppliers change too.")
 @click.option("--feldera-url", help="A running Feldera, for the strategy feldera: http://127.0.0.1:8080.")
 def bench(
     strategies: str,
     days: list[int],
     changes: list[float],
+    changes_at: int | None,
     hours: int,
     warm_up: int,
     repeats: int,
@@ -512,8 +516,8 @@ def bench(
     \b
     The report is OUT/report.html; all that was measured is OUT/measures.json, written after each round of drivers.
       medallion bench --strategies full,incremental --days 7 --hours 2 --scale 0.1    a look, in minutes
-      medallion bench --days 30,90,365 --repeats 3 --work FOLDER                      the whole answer, in hours
-      medallion bench --days 30,90,365 --repeats 3 --work FOLDER --resume             and on, where it was stopped
+      medallion bench --days 30,90,365 --repeats 3 --changes 0.1,10,100 --work FOLDER  the whole answer, in hours
+      medallion bench --days 30,90,365 --repeats 3 --changes 0.1,10,100 --work FOLDER --resume    and on
 
     \b
     With --feldera-url a Feldera of yours takes part: its pipeline is replaced by one made from our tables
@@ -530,7 +534,7 @@ def bench(
 
     plan = contest.Plan(
         strategies.split(","),
-        *(days, changes, hours, warm_up, repeats, scale),
+        *(days, changes, changes_at, hours, warm_up, repeats, scale),
         feldera=feldera_url,
         catalogue=catalogue,
     )

@@ -70,6 +70,16 @@ def test_a_plan_that_compares_nothing_is_refused(changed: Any) -> None:
         replace(Plan(("full", "incremental"), (90,)), **changed)
 
 
+def test_sizes_of_history_are_repeated_and_sizes_of_change_measured_once() -> None:
+    plan = Plan(("full", "incremental"), (30, 90), changes=(0.1, 1, 10), changes_at=90, repeats=2)
+    assert plan.rounds == [
+        *((30, 1, 1), (90, 1, 1)),
+        *((90, 0.1, 1), (90, 10, 1)),
+        *((30, 1, 2), (90, 1, 2)),
+    ]
+    assert Plan(("full", "incremental"), (30, 90)).at == 30
+
+
 @pytest.mark.parametrize(("change", "lines"), [(3, [b"0\n1\n2\n3\n4\n5\n", b"6\n7\n8\n9\n"]), (0.5, [b"0\n", b"2\n"])])
 def test_a_larger_change_is_several_hours_in_one_and_a_smaller_one_its_first_part(
     tmp_path: Path, change: float, lines: list[bytes]
@@ -127,6 +137,8 @@ def test_a_contest_that_was_stopped_goes_on_with_the_rounds_it_lacks(
     assert [(m["days"], m["repeat"]) for m in result["measures"]] == [(7, 1), (30, 1), (7, 2), (30, 2)]
     with pytest.raises(UsageError, match="another plan"):
         run(replace(plan, hours=1), resume=True)
+    run(replace(plan, days=(7, 30, 90), changes=(10,), changes_at=30), resume=True)
+    assert rounds[5:] == [(90, 1), (30, 1), (90, 2)], "a report may grow"
 
 
 @pytest.mark.parametrize("table", [t for t in registry() if isinstance(t, Table)], ids=lambda t: t.name)
@@ -136,15 +148,17 @@ def test_every_query_is_understood_by_duckdb(table: Table) -> None:
     assert duckdb.extract_statements(translated(table))[0].type == duckdb.StatementType.SELECT
 
 
-def measured(days: tuple[int, ...] = (30, 90)) -> dict[str, Any]:
-    """Results as of a run: full takes a tenth of a second a day, incremental 5 seconds whatever the history."""
+def measured(*sizes: tuple[int, float]) -> dict[str, Any]:
+    """Results as of a run with these sizes of history and change: full takes a tenth of a second a day, incremental 5
+    seconds for the usual change."""
+    sizes = sizes or ((30, 1), (90, 1))
     rows = []
-    for size in days:
-        for strategy, seconds in (("full", size / 10), ("incremental", 5.0)):
+    for size, change in sizes:
+        for strategy, seconds in (("full", size / 10), ("incremental", 5.0 * change)):
             for number in (1, 2, 3, 4):
                 common = {
                     "days": size,
-                    "change": 1.0,
+                    "change": float(change),
                     "repeat": 1,
                     "strategy": strategy,
                     "hour": f"2025-11-30T0{number}",
@@ -156,9 +170,9 @@ def measured(days: tuple[int, ...] = (30, 90)) -> dict[str, Any]:
                     common | {"phase": "silver", "seconds": seconds},
                     common | {"phase": "total", "seconds": seconds},
                 ]
-    plan = {"strategies": ["full", "incremental"], "days": list(days), "changes": [1.0], "hours": 1, "warm_up": 3}
+    plan = {"strategies": ["full", "incremental"], "hours": 1, "warm_up": 3}
     plan |= {"repeats": 1, "scale": 1.0, "seed": 0, "catalogue": True}
-    sessions = {f"{size} 1 {strategy}": 4.2 for size in days for strategy in plan["strategies"]}
+    sessions = {f"{size} {change:g} {strategy}": 4.2 for size, change in sizes for strategy in plan["strategies"]}
     known = {
         "machine": {"memory": "<24> GiB"},
         "rounds": [{"commit": "abc", "load": "0.50"}],
@@ -178,7 +192,14 @@ def test_the_page_gives_the_answer_and_where_it_turns() -> None:
     assert "7.3" in text, "730 hours of 36 CPU seconds"
 
 
+def test_the_page_tells_from_which_change_on_full_is_faster() -> None:
+    text = re.sub(r"<[^>]+>", "", render(measured((30, 1), (90, 1), (90, 0.1), (90, 10))))
+    assert "Full is faster than incremental at 30 days of history." in text
+    assert "Against times the usual change, with 90 days of history" in text
+    assert "Full is faster than incremental at 10 times the usual change." in text
+
+
 def test_the_page_stands_alone_and_escapes_what_it_is_given() -> None:
-    page = render(measured((30,)))
+    page = render(measured((30, 1)))
     assert "&lt;24&gt; GiB" in page
     assert not re.findall(r"(?:src|href)=\"(?!#)[^\"]*\"", page), "something is fetched"
