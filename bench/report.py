@@ -4,9 +4,11 @@ import io
 import statistics
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from bench.contest import PHASES
+from spark_jobs.core.files import read_json, write_text
 
 COLOURS = {
     "naive": "#9aa0a6",
@@ -19,6 +21,9 @@ COLOURS = {
 PHASE_COLOURS = dict(
     zip(PHASES, ("#c9cdd3", "#8a3fbf", "#8fb8f5", "#2f6fde", "#1a3f85", "#e2a336", "#1a7f4b", "#e6e8eb"), strict=True)
 )
+DAG_COLOURS = {"queue": "#e6e8eb", "start": "#f1c9a5", "session": "#8aa4b8"} | {
+    phase: colour for phase, colour in PHASE_COLOURS.items() if phase not in {"push", "other"}
+}
 
 # What others have published for one hour of these changes: their words, their machines, never like for like.
 PUBLISHED = (
@@ -47,11 +52,27 @@ price.addEventListener('input', bill); bill();
 """
 
 
-def render(result: Mapping[str, Any]) -> str:
-    """The page of one benchmark, from its results as plain values."""
+def write(out: Path) -> None:
+    """Make OUT/report.html from what has been measured there: OUT/measures.json, OUT/dag.json, or both."""
+    page = render(read_json(out / "measures.json"), read_json(out / "dag.json"))
+    write_text(out / "report.html", page)
+
+
+def render(result: Mapping[str, Any] | None, dag: Mapping[str, Any] | None = None) -> str:
+    """The page of one benchmark, from what strategies side by side, and runs of the DAG, have given."""
+    sections = [*(_strategies(result) if result else ()), *(_dag_runs(dag) if dag else ()), *_others()]
+    body = "\n".join(section for section in sections if section)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Batch against incremental</title>'
+        f"<style>{_STYLE}</style></head><body><h1>Batch against incremental</h1>\n{body}\n<script>{_SCRIPT}</script>"
+        "</body></html>\n"
+    )
+
+
+def _strategies(result: Mapping[str, Any]) -> list[str]:
     plan = result["plan"]
     totals = _totals(result)
-    sections = [
+    return [
         f'<p class="answer">{_answer(plan, totals)}</p>',
         "<h2>Seconds of an hour, by phase</h2>",
         f'<p class="soft">Medians of the hours after {plan["warm_up"]} that warm each driver up.</p>',
@@ -72,16 +93,37 @@ def render(result: Mapping[str, Any]) -> str:
         _cold(result),
         "<h2>Conditions</h2>",
         _conditions(result),
+    ]
+
+
+def _dag_runs(dag: Mapping[str, Any]) -> list[str]:
+    """An hour as a run of the DAG: where its seconds go, and how much of it is not refreshing."""
+    runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for run in dag["runs"]:
+        runs.setdefault((run["strategy"], run["spark"]), []).append(run)
+    bars, rows = [], []
+    for (strategy, spark), its in runs.items():
+        middle = {phase: statistics.median(run["phases"].get(phase, 0.0) for run in its) for phase in DAG_COLOURS}
+        whole = statistics.median(run["seconds"] for run in its)
+        steps = sum(seconds for phase, seconds in middle.items() if phase not in {"queue", "start", "session"})
+        bars.append((f"{strategy}, {spark}", middle))
+        rows.append((strategy, spark, len(its), *(f"{n:.1f}" for n in (whole, steps, whole / steps))))
+    return [
+        "<h2>As a run of the DAG</h2>",
+        f'<p class="soft">From trigger to release with {dag["days"]} days of history, at {dag["commit"]}; medians of'
+        f" the runs after {dag['warm_up']} that warm up. Queue: between tasks, by the scheduler's clock. Start: of a"
+        " task's process, and all that no step counts as its own.</p>",
+        _stacks(bars, DAG_COLOURS),
+        _table(("strategy", "Spark", "runs", "whole, median s", "its steps", "whole / steps"), rows),
+    ]
+
+
+def _others() -> list[str]:
+    return [
         "<h2>Published by others</h2>",
         '<p class="soft">As published, on other machines and with other phases: not like for like.</p>',
         _table(("engine", "one hour of changes", "note"), PUBLISHED),
     ]
-    body = "\n".join(section for section in sections if section)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Batch against incremental</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Batch against incremental</h1>\n{body}\n<script>{_SCRIPT}</script>"
-        "</body></html>\n"
-    )
 
 
 Key = tuple[int, float, str]
@@ -134,19 +176,23 @@ def _label(days: int, change: float, name: str) -> str:
 
 def _stacked(result: Mapping[str, Any]) -> str:
     found = _medians(result)
-    bars = [(_label(*key), found[key]) for key in _totals(result)]
+    return _stacks([(_label(*key), found[key]) for key in _totals(result)], PHASE_COLOURS)
+
+
+def _stacks(bars: Sequence[tuple[str, Mapping[str, float]]], colours: Mapping[str, str]) -> str:
+    """A bar each, of seconds by phase."""
     figure, axes = _figure(0.9 + 0.42 * len(bars))
     left = [0.0] * len(bars)
-    for phase in PHASES:
+    for phase, colour in colours.items():
         widths = [values.get(phase, 0.0) for _, values in bars]
         if not any(widths):
             continue
-        axes.barh(range(len(bars)), widths, left=left, color=PHASE_COLOURS[phase], label=phase)
+        axes.barh(range(len(bars)), widths, left=left, color=colour, label=phase)
         left = [a + b for a, b in zip(left, widths, strict=True)]
     axes.set_yticks(range(len(bars)), [label for label, _ in bars])
     axes.invert_yaxis()
     axes.set_xlabel("seconds")
-    axes.legend(ncols=len(PHASES), fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    axes.legend(ncols=len(colours), fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     return _svg(figure)
 
 

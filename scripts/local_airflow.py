@@ -384,6 +384,13 @@ def main() -> None:
         sys.exit(f"airflow: {error}")
 
 
+def free_port() -> int:
+    """A port of the loopback interface that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def where(airflow: LocalAirflow) -> str:
     """How to get at it, in a few lines."""
     return (

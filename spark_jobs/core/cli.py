@@ -539,8 +539,8 @@ def bench(
         catalogue=catalogue,
     )
     with TemporaryDirectory(prefix="bench-") as folder, progress_bar() as advance:
-        result = contest.run(plan, Settings.from_environment(), work or Path(folder), out, advance, resume)
-        (out / "report.html").write_text(report.render(result))
+        contest.run(plan, Settings.from_environment(), work or Path(folder), out, advance, resume)
+    report.write(out)
     click.echo(f"rows equal after every hour; the report is {out / 'report.html'}")
 
 

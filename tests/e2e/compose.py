@@ -15,7 +15,6 @@ import json
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -27,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from scripts.local_airflow import DAG_ID, USER, Api, Refused
+from scripts.local_airflow import DAG_ID, USER, Api, Refused, free_port
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.registry import registry
 
@@ -193,13 +192,6 @@ class Stack:
 def rows_of(text: str) -> list[list[str]]:
     """The rows of a CSV, with their header."""
     return list(csv.reader(io.StringIO(text)))
-
-
-def free_port() -> int:
-    """A port on loopback that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def wait_for(what: str, ready: Any, seconds: float) -> None:

@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,7 +18,7 @@ import psutil
 import pytest
 from playwright.sync_api import Page
 
-from scripts.local_airflow import DAG_ID, LocalAirflow, Process
+from scripts.local_airflow import DAG_ID, LocalAirflow, Process, free_port
 from scripts.screenshots import CHROMIUM, browser, fill_in_backfill
 from spark_jobs.core import events, releases
 from spark_jobs.core.lake import Lake
@@ -42,14 +41,11 @@ TASKS = [
 def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
     """An Airflow of its own over a lake that holds the snapshot of a small shop."""
     folder = tmp_path_factory.mktemp("airflow run")  # with a space, as folders may have
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     overrides = {"MEDALLION_LAKE": f"{folder}/lake", "MEDALLION_SOURCE": f"{folder}/source", SECRET: CANARY}
     overrides["MEDALLION_EXTRAS"] = "false"
     overrides["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] = "20"  # how soon a killed task is missed,
     overrides["AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL"] = "10"  # and one whose scheduler was killed
-    airflow = LocalAirflow(folder / "airflow", port, overrides)
+    airflow = LocalAirflow(folder / "airflow", free_port(), overrides)
     medallion = Path(sys.executable).with_name("medallion")
     generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "6", "--scale", "0.05")
     for arguments in (generate, ("load",)):

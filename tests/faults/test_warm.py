@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from scripts.local_airflow import free_port
 from spark_jobs.core import events, session
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.lock import current_writer
@@ -49,9 +50,7 @@ class Warm:
 
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Warm]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     told = os.environ | {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{port}", TOKEN: "a secret"}
     told |= {"MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_DRIVER_MEMORY": "1g"}
     made = Warm(subprocess.Popen([*MEDALLION, "spark-server"], env=told, cwd=Path(__file__).parents[2]), port)

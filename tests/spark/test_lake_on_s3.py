@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.proof import differing
+from scripts.local_airflow import free_port
 from spark_jobs.core import events, files, releases, steps
 from spark_jobs.core.cli import cli
 from spark_jobs.core.lake import Lake
@@ -58,8 +59,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     generate(root / "source", days=1, hours=2, scale=0.01, seed=1)
     with (root / "source" / "cdc" / "orders" / f"{H0}.json").open("a") as file:
         file.write(f"{BAD}\n")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
         stdout=subprocess.DEVNULL,

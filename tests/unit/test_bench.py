@@ -199,6 +199,16 @@ def test_the_page_tells_from_which_change_on_full_is_faster() -> None:
     assert "Full is faster than incremental at 10 times the usual change." in text
 
 
+def test_the_page_tells_how_much_of_a_run_of_the_dag_is_refreshing() -> None:
+    def run(spark: str, queue: float) -> dict[str, Any]:
+        phases = {"queue": queue, "start": 2.0, "session": 1.0, "land": 1.0, "silver": 9.0}
+        return {"spark": spark, "strategy": "full", "seconds": sum(phases.values()), "phases": phases}
+
+    told = {"days": 90, "warm_up": 1, "commit": "abc", "runs": [run("warm", q) for q in (1.0, 2.0, 3.0)]}
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", render(None, told))
+    assert cells[:6] == ["full", "warm", "3", "15.0", "10.0", "1.5"]
+
+
 def test_the_page_stands_alone_and_escapes_what_it_is_given() -> None:
     page = render(measured((30, 1)))
     assert "&lt;24&gt; GiB" in page
