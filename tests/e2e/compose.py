@@ -236,7 +236,7 @@ def say(what: str) -> None:
 def main() -> None:
     """Run the phases that are asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("phases", nargs="*", choices=[[], *PHASES], default=list(PHASES), help="all by default")
+    parser.add_argument("phases", nargs="*", choices=("all", *PHASES), default="all", help="all by default")
     parser.add_argument("--base-image", help="the base of our image, where it is not the public one")
     parser.add_argument("--substitutes", action="store_true", help="build stand-ins for PostgreSQL and the S3 store")
     parser.add_argument("--certificate", type=Path, help="of a registry of your own, for the build alone")
@@ -246,7 +246,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("/tmp/medallion-e2e"))
     given = parser.parse_args()
     stack = Stack(given)
-    for phase in given.phases:
+    for phase in PHASES if "all" in given.phases else given.phases:
         say(f"--- {phase}")
         getattr(stack, phase)()
     say("done")
