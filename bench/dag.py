@@ -68,7 +68,7 @@ def _airflow(work: Path, lake: Path, source: Path, warm: bool) -> Iterator[Local
     home = work / "airflow"
     shutil.rmtree(home, ignore_errors=True)
     told = {"MEDALLION_LAKE": str(lake), "MEDALLION_SOURCE": str(source), "MEDALLION_EXTRAS": "false"}
-    told[WARM] = f"sc://127.0.0.1:{free_port()}" if warm else ""
+    told[WARM] = f"sc://localhost:{free_port()}" if warm else ""
     airflow = LocalAirflow(home.resolve(), free_port(), told)
     try:
         airflow.up()
