@@ -10,6 +10,7 @@ import resource
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -98,7 +99,9 @@ class Round(NamedTuple):
 class Measure:
     """One phase of one hour of one strategy. number counts the hours of a driver from 1; the first ones warm it up.
 
-    seconds are wall seconds, cpu_seconds those of the driver and its JVM, None where that is not known apart.
+    seconds are wall seconds, cpu_seconds those of the driver and its JVM, jobs those of its Spark: None where that is
+    not known apart. files, commits and bytes_out are of the tables of that phase; what is kept beside the tables (event
+    log, sums, reports) counts as other.
     """
 
     days: int
@@ -112,9 +115,10 @@ class Measure:
     seconds: float
     cpu_seconds: float | None = None
     rows_out: int | None = None
-    files: int | None = None
-    commits: int | None = None
-    bytes_out: int | None = None
+    files: int = 0
+    commits: int = 0
+    bytes_out: int = 0
+    jobs: int | None = None
 
 
 def run(
@@ -146,14 +150,9 @@ def run(
     todo = [one for one in plan.rounds if one not in done]
     turns = (len(done) + len(todo)) * len(plan.strategies) * plan.all_hours
     for days, change, repeat in todo:
-        source = work / f"source-{days}"
         advance(f"{days} days: generate and load", len(measures) // (len(PHASES) + 1), turns)
-        generate(source, days=days, hours=int(max(1, change) * plan.all_hours) + 1, scale=plan.scale, seed=plan.seed)
-        loaded = replace(settings, lake=str(work / f"loaded-{days}"), source=str(source))
-        if releases.latest(Lake(loaded.lake)) is None:
-            _load(loaded)
-        changed = replace(loaded, source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
-        with _drivers(plan, changed, work) as drivers:
+        ready = prepare(plan, settings, work, days, change)
+        with _drivers(plan, ready, work) as drivers:
             for name, driver in drivers.items():
                 result["session_seconds"][f"{days} {change:g} {name}"] = driver.session_seconds
             for measure in _hours(plan, drivers, days, change, repeat):
@@ -169,7 +168,7 @@ def run(
     return result
 
 
-_MAY_GROW = {"days", "changes", "changes_at", "repeats"}
+_MAY_GROW = {"days", "changes", "changes_at", "repeats"}  # in a plan that is resumed
 
 
 def _former(out: Path, now: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,6 +209,16 @@ def machine() -> dict[str, str]:
 
 
 # --- sources ---------------------------------------------------------------------------------------------------------
+
+
+def prepare(plan: Plan, settings: Settings, work: Path, days: int, change: float = 1.0) -> Settings:
+    """The settings of a lake in ``work`` that holds the snapshot, for all to copy, and of a source with the changes."""
+    source = work / f"source-{days}"
+    generate(source, days=days, hours=int(max(1, change) * plan.all_hours) + 1, scale=plan.scale, seed=plan.seed)
+    loaded = replace(settings, lake=str(work / f"loaded-{days}"), source=str(source))
+    if releases.latest(Lake(loaded.lake)) is None:
+        _load(loaded)
+    return replace(loaded, source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
 
 
 def _with_changes(source: Path, change: float, hours: int, catalogue: bool = True) -> Path:
@@ -259,6 +268,15 @@ def _load_here(settings: Settings) -> None:
 # --- drivers ---------------------------------------------------------------------------------------------------------
 
 
+class _Taken(NamedTuple):
+    """What an hour took of a driver: wall and CPU seconds, and when each of its Spark jobs was submitted, in seconds
+    since the epoch; None where that is not ours to know."""
+
+    seconds: float
+    cpu_seconds: float | None
+    jobs: Sequence[float] | None = None
+
+
 @dataclass
 class _Remote:
     """A driver in a process of its own."""
@@ -268,16 +286,16 @@ class _Remote:
     process: Any
     session_seconds: float = 0.0
 
-    def refresh(self, hour: str) -> tuple[float, float | None]:
-        """Wall and CPU seconds of one hour. Raises MedallionError when it failed."""
+    def refresh(self, hour: str) -> _Taken:
+        """One hour. Raises MedallionError when it failed."""
         self.orders.send(hour)
         try:
-            wall, cpu, error = self.orders.recv()
+            taken, error = self.orders.recv()
         except EOFError:
             raise MedallionError(f"the driver of {self.lake} ended in hour {hour}") from None
         if error:
             raise MedallionError(f"{self.lake}, hour {hour}: {error}")
-        return wall, cpu
+        return _Taken(*taken)
 
     def stop(self) -> None:
         """End the process."""
@@ -286,6 +304,7 @@ class _Remote:
 
 
 _Drivers = Mapping[str, _Remote | FelderaDriver]
+_Steps = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class _drivers:
@@ -321,28 +340,31 @@ class _drivers:
 
 
 def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
-    """Refresh an hour each time one is named, and answer with wall seconds, CPU seconds, and an error if there is."""
+    """Refresh an hour each time one is named, and answer with what it took, and an error if there is."""
     steps.REFRESH[strategy] = REFRESH.get(strategy, steps.REFRESH["full"])
     conf = {**needed_conf(settings, settings.spark_master), **SETTINGS} if strategy == "naive" else None
     driver = steps.Driver(settings, report=lambda _: None)
     start = time.perf_counter()
-    driver.use(spark_session(settings, conf=conf))
+    spark = spark_session(settings, conf=conf)
+    driver.use(spark)
     orders.send(time.perf_counter() - start)
     while hour := orders.recv():
         run = steps.Run(settings, hour, f"bench-{hour}", strategy=strategy)
-        error, start, used, after = None, time.perf_counter(), _cpu(driver), None
-        wall = cpu = 0.0
+        error, taken, after, begun = None, None, None, _jobs_begun(spark)
+        start, used = time.perf_counter(), _cpu(driver)
         try:
             if strategy == "declarative":
                 after = hour_declarative(run, driver)
             else:
                 steps.refresh_hour(run, driver)
-            wall, cpu = time.perf_counter() - start, _cpu(driver) - used
+            taken = _Taken(time.perf_counter() - start, _cpu(driver) - used)
+            if strategy != "declarative":  # whose Spark is another process
+                taken = taken._replace(jobs=_submitted(spark, begun))
             if after is not None:
                 after()
         except Exception as failure:  # told to the one who asked, whatever it is
             error = f"{type(failure).__name__}: {failure}"
-        orders.send((wall, cpu, error))
+        orders.send((taken, error))
     driver.stop()
 
 
@@ -350,6 +372,19 @@ def _cpu(driver: steps.Driver) -> float:
     """CPU seconds of this process, its JVM, and the processes it started that have ended."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return driver.cpu() + ended.ru_utime + ended.ru_stime
+
+
+def _jobs_begun(spark: Any) -> int:
+    """How many jobs this Spark has been given so far, which number them from 0."""
+    return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
+
+
+def _submitted(spark: Any, since: int) -> list[float]:
+    """When its jobs from number ``since`` on were submitted, in seconds since the epoch."""
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()  # which is how the store hears of jobs
+    jobs = map(context.statusStore().job, range(since, _jobs_begun(spark)))
+    return [job.submissionTime().get().getTime() / 1000 for job in jobs]
 
 
 # --- hours -----------------------------------------------------------------------------------------------------------
@@ -365,45 +400,59 @@ def _hours(
         for strategy in names[number % len(names) :] + names[: number % len(names)]:  # nobody is always first
             lake = Lake(drivers[strategy].lake)
             before = _footprint(lake)
-            wall, cpu = drivers[strategy].refresh(hour)
-            after = _footprint(lake)
+            taken = _Taken(*drivers[strategy].refresh(hour))
+            grown = _footprint(lake)
+            grown.subtract(before)
             where = (days, change, repeat, strategy, hour, number, number > plan.warm_up)
-            phases = dict(_phases(lake, hour))
-            known = sum(seconds for seconds, _, _ in phases.values())
-            for phase in PHASES[:-1]:
-                seconds, cpu_seconds, rows = phases.get(phase, (0.0, None, None))
-                yield Measure(*where, phase, seconds, cpu_seconds, rows)
-            yield Measure(*where, "other", max(0.0, wall - known))
-            files, commits, size = (b - a for a, b in zip(before, after, strict=True))
-            yield Measure(*where, "total", wall, cpu, files=files, commits=commits, bytes_out=size)
+            yield from _measures(where, taken, events.steps_by_phase(lake, f"bench-{hour}"), grown)
         _require_equal(drivers, hour)
 
 
-def _phases(lake: Lake, hour: str) -> Iterator[tuple[str, tuple[float, float | None, int | None]]]:
-    """Seconds, CPU seconds and rows by phase, from the event log's rows of whole steps."""
-    totals: dict[str, tuple[float, float | None, int | None]] = {}
-    for row in events.read(lake, hour=hour, run_id=f"bench-{hour}"):
-        if row["table_name"] is None:
-            phase = events.phase_of(row)
-            seconds, cpu, rows = totals.get(phase, (0.0, 0.0, 0))
-            totals[phase] = (
-                seconds + row["seconds"],
-                (cpu or 0.0) + (row["cpu_seconds"] or 0.0),
-                (rows or 0) + (row["rows_out"] or 0),
-            )
-    yield from totals.items()
+def _measures(where: tuple[Any, ...], taken: _Taken, steps_of: _Steps, grown: Counter[Any]) -> Iterator[Measure]:
+    """An hour by phase, and its total. steps_of: the event log's rows of whole steps; grown: as of _footprint."""
+    jobs = Counter(_phase_at(moment, steps_of) for moment in taken.jobs or ())
+
+    def measure(phase: str, seconds: float, cpu: float | None, rows: int | None, of: Sequence[str]) -> Measure:
+        written = (sum(grown[one, what] for one in of) for what in ("files", "commits", "bytes_out"))
+        return Measure(
+            *(*where, phase, seconds, cpu, rows, *written),
+            jobs=None if taken.jobs is None else sum(jobs[one] for one in of),
+        )
+
+    known = 0.0
+    for phase in PHASES[:-1]:
+        rows = steps_of.get(phase, ())
+        seconds, cpu, count = (sum(row[name] or 0 for row in rows) for name in ("seconds", "cpu_seconds", "rows_out"))
+        known += seconds
+        yield measure(phase, seconds, cpu if rows else None, count if rows else None, [phase])
+    yield measure("other", max(0.0, taken.seconds - known), None, None, ["other"])
+    yield measure("total", taken.seconds, taken.cpu_seconds, None, PHASES)
 
 
-def _footprint(lake: Lake) -> tuple[int, int, int]:
-    """How many data files and commits there are, and the bytes of the files."""
-    files = commits = size = 0
-    for folder, _, names in os.walk(lake.root):
-        for name in names:
-            if name.endswith(".json") and folder.endswith("_delta_log"):
-                commits += 1
-            elif name.endswith(".parquet") and not folder.endswith("_delta_log"):
-                files, size = files + 1, size + os.path.getsize(os.path.join(folder, name))
-    return files, commits, size
+def _phase_at(moment: float, steps_of: _Steps) -> str:
+    """What was going on, in seconds since the epoch."""
+    for phase, rows in steps_of.items():
+        if any(0 <= moment - row["started_at"].timestamp() <= row["seconds"] for row in rows):
+            return phase
+    return "other"
+
+
+_WRITES = {"bronze": "apply", "silver": "silver", "gold": "gold"}  # the folders of a lake, and who writes there
+
+
+def _footprint(lake: Lake) -> Counter[tuple[str, str]]:
+    """By phase, how many data files and commits there are, and the bytes of the files."""
+    found: Counter[tuple[str, str]] = Counter()
+    for top in Path(lake.root).iterdir():
+        phase = _WRITES.get(top.name, "other")
+        for folder, _, names in os.walk(top):
+            for name in names:
+                if name.endswith(".json") and folder.endswith("_delta_log"):
+                    found[phase, "commits"] += 1
+                elif name.endswith(".parquet") and not folder.endswith("_delta_log"):
+                    found[phase, "files"] += 1
+                    found[phase, "bytes_out"] += os.path.getsize(os.path.join(folder, name))
+    return found
 
 
 def _bytes(folder: Path) -> int:

@@ -9,25 +9,22 @@ import argparse
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from bench import report
-from bench.contest import FIRST_HOUR, _load, _with_changes, commit, machine
+from bench.contest import FIRST_HOUR, Plan, commit, machine, prepare
 from bench.proof import differing
 from scripts.local_airflow import DAG_ID, WARM, LocalAirflow, free_port
-from spark_jobs.core import events, releases
+from spark_jobs.core import events
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.files import write_json
 from spark_jobs.core.hours import hour_from_number, hour_number
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
 from spark_jobs.core.settings import Settings
-from spark_jobs.source.generate import generate
 
 MODES = {"a JVM per task": False, "warm Spark": True}
 STRATEGIES = ("full", "incremental")
@@ -36,46 +33,33 @@ LONGEST = 1800  # seconds of a run
 
 def measure(days: int, warm_up: int, hours: int, work: Path) -> dict[str, Any]:
     """Seconds by phase of each run that counts, as plain values. Raises MedallionError when a run is not green."""
-    settings = Settings.from_environment()
-    source = work / f"source-{days}"
-    every = (warm_up + hours) * len(STRATEGIES)
-    generate(source, days=days, hours=every + 1, scale=1, seed=0)
-    loaded = replace(settings, lake=str(work / f"loaded-{days}"), source=str(source))
-    if releases.latest(Lake(loaded.lake)) is None:
-        _load(loaded)
-    changed = _with_changes(source, 1, every, catalogue=False)
+    each = warm_up + hours
+    plan = Plan(STRATEGIES, (days,), hours=each * len(STRATEGIES), warm_up=0, catalogue=False)
+    ready = prepare(plan, Settings.from_environment(), work, days)
     runs, lakes = [], []
     for mode, warm in MODES.items():
         lake = work / f"dag-{'warm' if warm else 'own'}"
         shutil.rmtree(lake, ignore_errors=True)
-        shutil.copytree(loaded.lake, lake)
+        shutil.copytree(ready.lake, lake)
         lakes.append(Lake(str(lake)))
-        with _airflow(work, lake, changed, warm) as airflow:
-            for number in range(every):
-                place = number % (warm_up + hours)
-                run = _run(airflow, lakes[-1], number, STRATEGIES[number // (warm_up + hours)])
+        with _airflow(work, lake, ready.source, warm).running() as airflow:
+            for number in range(plan.all_hours):
+                run = _run(airflow, lakes[-1], number, STRATEGIES[number // each])
                 print(f"{mode}: {json.dumps(run)}", flush=True)
-                if place >= warm_up:
+                if number % each >= warm_up:
                     runs.append({"spark": mode, **run})
     if wrong := differing(*lakes, registry()):
         raise MedallionError(f"the two differ in {', '.join(wrong)}: void")
     return {"days": days, "warm_up": warm_up, "commit": commit(), "machine": machine(), "runs": runs}
 
 
-@contextmanager
-def _airflow(work: Path, lake: Path, source: Path, warm: bool) -> Iterator[LocalAirflow]:
-    """An Airflow of its own, with nothing of any other; gone when the block ends."""
+def _airflow(work: Path, lake: Path, source: str, warm: bool) -> LocalAirflow:
+    """An Airflow of its own, with nothing of any other."""
     home = work / "airflow"
     shutil.rmtree(home, ignore_errors=True)
-    told = {"MEDALLION_LAKE": str(lake), "MEDALLION_SOURCE": str(source), "MEDALLION_EXTRAS": "false"}
+    told = {"MEDALLION_LAKE": str(lake), "MEDALLION_SOURCE": source, "MEDALLION_EXTRAS": "false"}
     told[WARM] = f"sc://localhost:{free_port()}" if warm else ""
-    airflow = LocalAirflow(home.resolve(), free_port(), told)
-    try:
-        airflow.up()
-        airflow.api.call("PATCH", f"dags/{DAG_ID}?update_mask=is_paused", {"is_paused": False})
-        yield airflow
-    finally:
-        airflow.down()
+    return LocalAirflow(home.resolve(), free_port(), told)
 
 
 def _run(airflow: LocalAirflow, lake: Lake, number: int, strategy: str) -> dict[str, Any]:
@@ -92,19 +76,11 @@ def _run(airflow: LocalAirflow, lake: Lake, number: int, strategy: str) -> dict[
     if run["state"] == "failed":
         raise MedallionError(f"{run_id} of hour {hour} failed: see the logs in {airflow.home}")
     tasks = airflow.api.call("GET", f"{path}/taskInstances")["task_instances"]
-    steps = _steps(lake, run_id)
+    found = events.steps_by_phase(lake, run_id)
+    steps = {phase: sum(row["seconds"] for row in rows) for phase, rows in found.items()}
     whole, in_tasks = _seconds(run, "queued_at"), sum(_seconds(task, "start_date") for task in tasks)
     phases = {"queue": whole - in_tasks, "start": in_tasks - sum(steps.values()), **steps}
     return {"hour": hour, "strategy": strategy, "seconds": whole, "phases": phases}
-
-
-def _steps(lake: Lake, run_id: str) -> dict[str, float]:
-    """By phase, the seconds that the steps of a run themselves report."""
-    found: dict[str, float] = {}
-    for row in events.read(lake, run_id=run_id):
-        if row["table_name"] is None:
-            found[events.phase_of(row)] = found.get(events.phase_of(row), 0.0) + row["seconds"]
-    return found
 
 
 def _seconds(told: Mapping[str, Any], begin: str) -> float:

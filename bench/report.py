@@ -2,7 +2,7 @@
 
 import io
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -79,10 +79,10 @@ def _strategies(result: Mapping[str, Any]) -> list[str]:
         _stacked(result),
         "<h2>Every hour</h2>",
         _lines(result),
-        _by_size(totals, "days of history"),
-        _by_size(totals, "times the usual change"),
+        *_by_sizes(totals),
         "<h2>What an hour takes</h2>",
         _hours(totals),
+        _phases(result),
         "<h2>What a month costs</h2>",
         '<p><label>Price of a core-hour: <input id="price" type="number" value="0.05" step="0.01" min="0"></label>'
         " (any currency), for 730 hours a month, by CPU seconds used: what waits is not paid for.</p>",
@@ -127,6 +127,7 @@ def _others() -> list[str]:
 
 
 Key = tuple[int, float, str]
+DAYS, CHANGES = "days of history", "times the usual change"
 
 
 def _totals(result: Mapping[str, Any]) -> dict[Key, list[dict[str, Any]]]:
@@ -171,7 +172,11 @@ def _medians(result: Mapping[str, Any]) -> dict[tuple[int, float, str], dict[str
 
 
 def _label(days: int, change: float, name: str) -> str:
-    return f"{name}, {days} d" + (f", x{change:g}" if change != 1 else "")
+    return f"{name}, {_size(days, change)}"
+
+
+def _size(days: int, change: float) -> str:
+    return f"{days} d" + (f", x{change:g}" if change != 1 else "")
 
 
 def _stacked(result: Mapping[str, Any]) -> str:
@@ -227,33 +232,35 @@ def _series(result: Mapping[str, Any]) -> dict[Key, list[Mapping[str, Any]]]:
     return found
 
 
-def _by_size(totals: Mapping[Key, Sequence[Mapping[str, Any]]], words: str) -> str:
-    """How the seconds of refreshing grow, and where one strategy overtakes another; nothing where one size was tried.
+def _by_sizes(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+    """How the seconds of refreshing grow: with the history, for the usual change; with the change, for each history
+    that has had others."""
+    yield _by_size({(days, name): rows for (days, change, name), rows in totals.items() if change == 1}, DAYS)
+    for history in sorted({days for days, change, _ in totals if change != 1}):
+        found = {(change, name): rows for (days, change, name), rows in totals.items() if days == history}
+        yield _by_size(found, CHANGES, f", with {history} days of history")
 
-    The sizes are of history, with the usual change, or of changes, with the history that has had others.
-    """
-    of_change = words.startswith("times")
-    histories = {days for days, change, _ in totals if change != 1}
-    found = {key: rows for key, rows in totals.items() if (key[0] in histories if of_change else key[1] == 1)}
-    sizes = sorted({key[of_change] for key in found})
+
+def _by_size(found: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], words: str, where: str = "") -> str:
+    """By size and strategy, and where one overtakes another; nothing where one size was tried."""
+    sizes = sorted({size for size, _ in found})
     if len(sizes) < 2:
         return ""
     figure, axes = _figure(3.2)
     curves: dict[str, list[float]] = {}
-    for key in sorted(found, key=lambda key: key[of_change]):
-        curves.setdefault(key[2], []).append(statistics.median(m["refresh"] for m in found[key]))
+    for size, name in sorted(found, key=lambda key: key[0]):
+        curves.setdefault(name, []).append(statistics.median(m["refresh"] for m in found[size, name]))
     for name, seconds in curves.items():
         axes.plot(sizes, seconds, "o-", color=_colour(name), label=name)
     axes.set_xlabel(words)
     axes.set_ylabel("seconds for Silver and Gold")
-    if of_change:
+    if words == CHANGES:
         axes.set_xscale("log")
-        axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=0)
+    axes.set_yscale("log")
     axes.legend(frameon=False)
-    at = f", with {histories.pop()} days of history" if of_change else ""
-    return f"<h2>Against {words}{at}</h2>{_svg(figure)}{_crossover(sizes, curves, words)}"
+    rows = [(name, *(f"{one:.1f}" for one in seconds)) for name, seconds in curves.items()]
+    told = _table(("seconds", *(f"{size:g}" for size in sizes)), rows)
+    return f"<h2>Against {words}{where}</h2>{_svg(figure)}{told}{_crossover(sizes, curves, words)}"
 
 
 def _crossover(sizes: Sequence[float], curves: Mapping[str, Sequence[float]], words: str) -> str:
@@ -290,6 +297,31 @@ def _hours(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
     return _table((*names, *more), rows)
 
 
+def _phases(result: Mapping[str, Any]) -> str:
+    """The same by phase, folded away."""
+    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for m in result["measures"]:
+        if m["warm"] and m["phase"] != "total":
+            found.setdefault((m["days"], m["change"], m["strategy"], m["phase"]), []).append(m)
+    rows = []
+    for (days, change, name), _ in _totals(result).items():
+        for phase in PHASES:
+            its = found.get((days, change, name, phase), [])
+            if any(m["seconds"] for m in its):
+                rows.append((f"{days} d", f"x{change:g}", name, phase, *(_middle(its, *field) for field in _FIELDS)))
+    names = ("history", "change", "strategy", "phase", "median s", "CPU s", "MB written", "files", "commits", "jobs")
+    return f"<details><summary>By phase</summary>{_table(names, rows)}</details>"
+
+
+_FIELDS = (("seconds", 2), ("cpu_seconds", 2), ("bytes_out", 2, 1e6), ("files", 0), ("commits", 0), ("jobs", 0))
+
+
+def _middle(measures: Sequence[Mapping[str, Any]], field: str, digits: int, unit: float = 1.0) -> str:
+    """The median of a field, nothing where it is not known."""
+    known = [m[field] / unit for m in measures if m.get(field) is not None]
+    return f"{statistics.median(known):.{digits}f}" if known else ""
+
+
 def _bill(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
     rows = []
     for (days, change, name), hours in totals.items():
@@ -319,9 +351,12 @@ def _conditions(result: Mapping[str, Any]) -> str:
     kept = ", ".join(f"{size / 1e6:.1f} MB at {days} days" for days, size in result["kept_bytes"].items() if size)
     facts = {
         **result["machine"],
-        "code, and load before each round": ", ".join(f"{one['commit']} ({one['load']})" for one in result["rounds"]),
-        "scale": plan["scale"],
-        "hours counted": f"{plan['hours']} after {plan['warm_up']}; each size of history {plan['repeats']} times",
+        "rounds": "; ".join(
+            f"{_size(one['days'], one['change'])} (code {one['commit']}, load after it {one['load']})"
+            for one in result["rounds"]
+        ),
+        "scale": f"{plan['scale']:g} times the demo shop",
+        "hours counted": f"{plan['hours']} after {plan['warm_up']} in each round, which has fresh drivers and lakes",
         "changes": "of all tables" if plan["catalogue"] else "of orders, items, clicks and stock alone",
         "rows": "equal in all strategies after every hour, or there would be no report",
         "state of incremental": kept or "none",

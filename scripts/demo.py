@@ -37,7 +37,7 @@ def main() -> None:
         longer = f"medallion source generate {quote(settings.source)} --hours {len(listed_hours(settings)) + 24}"
         say(f"the source has no further hour; .venv/bin/{longer} adds a day to the demo shop")
         return
-    airflow.api.call("PATCH", f"dags/{DAG_ID}?update_mask=is_paused", {"is_paused": False})
+    airflow.unpause()
     runs = {hour: refresh(airflow, hour) for hour in hours}
     medallion(airflow, "status")
     print_seconds(lake, runs)

@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -136,6 +136,20 @@ class LocalAirflow:
         self._wait_until_ready()
         with suppress(Refused):  # when it is there, with as many slots as somebody chose
             self.api.call("POST", "pools", {"name": "lake_writer", "slots": 1, "description": "writes to the lake"})
+
+    @contextmanager
+    def running(self) -> "Iterator[LocalAirflow]":
+        """Up, with the hourly DAG unpaused, until the block ends."""
+        try:
+            self.up()
+            self.unpause()
+            yield self
+        finally:
+            self.down()
+
+    def unpause(self, dag_id: str = DAG_ID) -> None:
+        """Let the runs of a DAG start, its scheduled ones too."""
+        self.api.call("PATCH", f"dags/{dag_id}?update_mask=is_paused", {"is_paused": False})
 
     def down(self) -> bool:
         """End every process that up started, and theirs; whether there was one."""

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from spark_jobs.core.decode import DELETED, LINE, Decoded, arrow_type, decode_fi
 from spark_jobs.core.errors import MedallionError
 from spark_jobs.core.files import Place
 from spark_jobs.core.hours import hour_number, parse_hour
-from spark_jobs.core.lake import LEDGER, Lake, hour_in, state_of
+from spark_jobs.core.lake import LEDGER, Lake, TableState, hour_in, state_of
 from spark_jobs.core.ledger import Manifest, known_manifest, landed_hours, write_manifest
 from spark_jobs.core.session import TABLE_PROPERTIES, another, explained
 from spark_jobs.core.table import ORIGIN, Column, Feed, Log
@@ -151,7 +151,7 @@ def catch_up(spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: st
         except MedallionError:
             begin_log(lake, log)
             return
-        _append(lake, log, missed, decoded.get(log.of))
+        _append(lake, log, missed, decoded.get(log.of), delta)
         forget_decoded(lake, missed)
 
 
@@ -160,23 +160,24 @@ def append_lines(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> Ap
 
     decoded: as for apply_feed. None is returned, and nothing written, when the log has the hour already.
     """
-    applied = lake.applied_hour(log.name)
+    delta = lake.opened(lake.path(log.name))
+    applied = hour_in(delta)
     if applied is not None and applied >= hour:
         return None
-    _append(lake, log, hour, decoded)
+    _append(lake, log, hour, decoded, delta)
     return applied_before(lake, log, decoded)
 
 
-def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> None:
+def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "DeltaTable") -> None:
     if decoded is None or not decoded.changes:
-        lake.advance(log.name, hour, told=json.dumps({"hour": hour}))
+        advance(state_of(delta), hour, told=json.dumps({"hour": hour}))
         return
     import pyarrow.parquet as pq
 
     name, at = files.in_arrow(_decoded(lake, log.fed_by, hour))
     came_from = f"{known_manifest(lake, hour).source}/cdc/{log.fed_by.topic}/{hour}.json"
     rows = _told_of(log, pq.read_table(name, filesystem=at), hour, came_from)
-    lake.advance(log.name, hour, rows, told=json.dumps({"hour": hour, "inserted": len(rows)}))
+    advance(state_of(delta), hour, rows, told=json.dumps({"hour": hour, "inserted": len(rows)}))
 
 
 def _told_of(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":
@@ -271,12 +272,12 @@ def apply_feed(
     if applied is not None and applied >= hour:
         return None
     _evolve(spark, lake, feed, delta)
+    state = state_of(delta)
     if decoded is None or not decoded.changes:
-        lake.advance(feed.name, hour)
+        advance(state, hour)
         return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
-    state = lake.state(feed.name)
-    if state is not None and state.bytes <= in_process.MOST_BYTES:
-        _apply_here(lake, feed, hour)
+    if state.bytes <= in_process.MOST_BYTES:
+        _apply_here(lake, feed, hour, state)
         return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
     session = another(spark())
@@ -304,7 +305,7 @@ def applied_before(lake: Lake, table: Feed | Log, decoded: Decoded | None) -> Ap
     )
 
 
-def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
+def _apply_here(lake: Lake, feed: Feed, hour: str, table: TableState) -> None:
     """Bring the table to what an hour's last changes of each key say, in one commit by this process."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -313,8 +314,7 @@ def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
     name, at = files.in_arrow(_decoded(lake, feed, hour))
     lines = pq.read_table(name, filesystem=at).sort_by(LINE)
     newest = {line[key]: line for line in lines.drop_columns([LINE]).to_pylist()}
-    delta = lake.opened(lake.path(feed.name))
-    known = {row[key]: row for row in in_process.rows_having(delta, key, sorted(newest)).to_pylist()}
+    known = {row[key]: row for row in in_process.rows_having(table.delta, key, sorted(newest)).to_pylist()}
     gone = {value for value, row in newest.items() if row.pop(DELETED)}
     deleted = [value for value in gone if value in known]
     updated = [value for value, row in newest.items() if value not in gone and value in known and row != known[value]]
@@ -324,13 +324,32 @@ def _apply_here(lake: Lake, feed: Feed, hour: str) -> None:
     rows = pa.Table.from_pylist([newest[value] for value in (*inserted, *updated)], schema=columns)
     touched = [*updated, *deleted]
     named = [*touched, *inserted] if touched else []  # what comes must be among what may go
-    lake.advance(feed.name, hour, rows, key, named, json.dumps(counts))
+    advance(table, hour, rows, key, named, json.dumps(counts))
+
+
+def advance(
+    table: TableState,
+    hour: str,
+    rows: "pa.Table | None" = None,
+    column: str = "",
+    values: Sequence[Any] = (),
+    told: str | None = None,
+) -> None:
+    """Record ``hour`` as applied to a Bronze table, in one commit with what it brings and takes away, if it does.
+
+    rows: those that come; column, values: those that go are the ones with such a value. told: what the commit tells of
+    itself.
+    """
+    size = max(1 << 20, table.bytes // max(1, table.files))  # files stay about as large as they are
+    commit = in_process.properties(told, (LEDGER, hour_number(hour)))
+    in_process.replace_rows(table.delta, rows, column, sorted(values), commit, size)
 
 
 def _evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log, delta: "DeltaTable") -> None:
     """Bring a table that has these columns to the declared ones: add the new, rewrite it where a type was widened.
 
-    Raises MedallionError for any other change of a type, and for a new column that must have a value.
+    delta: the table as it was opened; it follows. Raises MedallionError for any other change of a type, and for a new
+    column that must have a value.
     """
     import pyarrow as pa
     from deltalake import Schema
@@ -352,6 +371,7 @@ def _evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log, 
         )
     if other:
         _rewrite(spark(), lake.path(table.name), table.columns)
+        delta.update_incremental()
 
 
 def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column]) -> None:

@@ -207,6 +207,15 @@ def phase_of(row: Mapping[str, Any]) -> str:
     return "publish" if phase == "validate" else phase
 
 
+def steps_by_phase(lake: Lake, run_id: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a run's whole steps, by what their seconds count as."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in read(lake, run_id=run_id):
+        if row["table_name"] is None:
+            found.setdefault(phase_of(row), []).append(row)
+    return found
+
+
 def close_lost_step(
     settings: Settings, *, run_id: str, attempt: int, step: str, layer: str | None, hour: str | None, error: str
 ) -> bool:

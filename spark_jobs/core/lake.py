@@ -1,7 +1,7 @@
 """The lake without a JVM: where tables lie, and what their Delta logs say."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -13,11 +13,9 @@ from spark_jobs.core import files, s3
 from spark_jobs.core.changes import changes
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.files import Place
-from spark_jobs.core.hours import hour_from_number, hour_number
-from spark_jobs.core.in_process import properties, replace_rows
+from spark_jobs.core.hours import hour_from_number
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from deltalake import DeltaTable
 
 LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
@@ -225,25 +223,3 @@ class Lake:
         number = former.transaction_version(LEDGER) or 0
         delta.restore(target, commit_properties=CommitProperties(app_transactions=[Transaction(LEDGER, number)]))
         return target
-
-    def advance(
-        self,
-        table: str,
-        hour: str,
-        rows: "pa.Table | None" = None,
-        column: str = "",
-        values: Sequence[Any] = (),
-        told: str | None = None,
-    ) -> None:
-        """Record ``hour`` as applied to a Bronze table, in one commit with what it brings and takes away, if it does.
-
-        rows: those that come; column, values: those that go are the ones with such a value. told: what the commit
-        tells of itself. Raises MedallionError when the table has not been loaded.
-        """
-        delta = self.open(self.path(table))
-        if delta is None:
-            raise MedallionError(f"{table} has not been loaded: run medallion load")
-        state = state_of(delta)
-        size = max(1 << 20, state.bytes // max(1, state.files))  # files stay about as large as they are
-        commit = properties(told, (LEDGER, hour_number(hour)))
-        replace_rows(delta, rows, column, sorted(values), commit, size)

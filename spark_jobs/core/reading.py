@@ -46,7 +46,8 @@ def read_table(
         for file, size, least, most in zip(state.told["path"], state.told["size_bytes"], low, high, strict=True)
         if wanted is None or least is None or most is None or wanted(least, most)
     ]
-    return _parquet(spark, path, [file for file, _ in files], sum(size for _, size in files), schema_of(state.delta))
+    rows = _parquet(spark, path, [file for file, _ in files], schema_of(state.delta))
+    return _gathered(rows, sum(size for _, size in files))
 
 
 def having(values: Sequence[Any]) -> Callable[[Any, Any], bool]:
@@ -72,13 +73,12 @@ def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", found: C
         place = F.lit(found.versions.index(version) + 1)
         if kind == "cdc":
             came = F.col("_change_type").isin("insert", "update_postimage")
-            feed = _parquet(spark, path, files, found.bytes, told)
+            feed = _parquet(spark, path, files, told)
             parts.append(feed.withColumn(SIDE, F.when(came, place).otherwise(-place)).drop("_change_type"))
         else:
-            rows = _parquet(spark, path, files, found.bytes, columns)
+            rows = _parquet(spark, path, files, columns)
             parts.append(rows.withColumn(SIDE, place if kind == "add" else -place))
-    changed = reduce(lambda a, b: a.unionAll(b), parts)
-    return changed.coalesce(1) if found.bytes <= ONE_TASK else changed
+    return _gathered(reduce(lambda a, b: a.unionAll(b), parts), found.bytes)
 
 
 def changed_values(path: str, column: str, found: Changes) -> "pa.Array":
@@ -99,12 +99,16 @@ def schema_of(delta: "DeltaTable") -> Any:
     return StructType.fromJson(json.loads(delta.schema().to_json()))
 
 
-def _parquet(spark: "SparkSession", path: str, files: Iterable[str], size: int, schema: Any) -> "DataFrame":
+def _gathered(rows: "DataFrame", size: int) -> "DataFrame":
+    """Rows of so many bytes, read in one task where they are few."""
+    return rows.coalesce(1) if size <= ONE_TASK else rows
+
+
+def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any) -> "DataFrame":
     paths = [str(located(path, file)) for file in files]
     if not paths:
         from pyspark.sql import functions as F
 
         # A list of rows, even of none, would have every executor start a Python.
         return spark.range(0).select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in schema))
-    rows = spark.read.schema(schema).parquet(*paths)
-    return rows.coalesce(1) if size <= ONE_TASK else rows
+    return spark.read.schema(schema).parquet(*paths)

@@ -50,12 +50,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
     generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "6", "--scale", "0.05")
     for arguments in (generate, ("load",)):
         subprocess.run([medallion, *arguments], env=airflow.environment, check=True)
-    try:
-        airflow.up()
-        airflow.api.call("PATCH", f"dags/{DAG_ID}?update_mask=is_paused", {"is_paused": False})
+    with airflow.running():
         yield airflow
-    finally:
-        airflow.down()
 
 
 @pytest.fixture(scope="module")
@@ -282,7 +278,7 @@ def manual_runs(airflow: LocalAirflow) -> list[str]:
 
 def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) -> None:
     reach(airflow, lake, H4)
-    airflow.api.call("PATCH", "dags/daily_maintenance?update_mask=is_paused", {"is_paused": False})
+    airflow.unpause("daily_maintenance")
     body = {"dag_run_id": "upkeep", "logical_date": None, "conf": {"keep_hours": 0}}
     airflow.api.call("POST", "dags/daily_maintenance/dagRuns", body)
     assert outcome(airflow, "dags/daily_maintenance/dagRuns/upkeep") == ("success", {"maintain": "success"})

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from spark_jobs.core import events, in_process, steps
+from spark_jobs.core import bronze, events, in_process, steps
 from spark_jobs.core.decode import arrow_type
 from spark_jobs.core.errors import HourNotAvailable, MedallionError
-from spark_jobs.core.lake import Lake
+from spark_jobs.core.lake import Lake, state_of
 from spark_jobs.core.registry import Registry, registry
 from spark_jobs.core.settings import Settings
 
@@ -216,7 +216,7 @@ def test_after_a_crash_between_two_tables_the_retry_applies_what_is_missing(shop
     shop.change(H0, insert(supplier(1, 20)))
     for feed in registry().feeds:
         if feed.name != SUPPLIERS:
-            shop.lake.advance(feed.name, H0)
+            bronze.advance(state_of(shop.lake.opened(shop.lake.path(feed.name))), H0)
     assert shop.apply().hour == H0
     assert shop.lead_times()[1] == 20
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,32 @@ def test_a_contest_that_was_stopped_goes_on_with_the_rounds_it_lacks(
     assert rounds[5:] == [(90, 1), (30, 1), (90, 2)], "a report may grow"
 
 
+def test_jobs_files_and_seconds_are_those_of_the_phase_in_which_they_were(tmp_path: Path) -> None:
+    at = datetime(2025, 11, 30, tzinfo=UTC)
+    steps = {"silver": [{"started_at": at, "seconds": 2.0, "cpu_seconds": 3.0, "rows_out": 7}]}
+    for file in ("silver/t/a.parquet", "silver/t/_delta_log/0.json", "silver/t/_delta_log/0.checkpoint.parquet"):
+        Path(tmp_path, file).parent.mkdir(parents=True, exist_ok=True)
+        Path(tmp_path, file).write_bytes(b"four")
+    Path(tmp_path, "ops").mkdir()
+    Path(tmp_path, "ops/b.parquet").write_bytes(b"more of it")
+    jobs = [at.timestamp() + after for after in (0.0, 1.9, 2.1)]
+    where = (30, 1.0, 1, "full", FIRST_HOUR, 1, False)
+    grown = contest._footprint(Lake(str(tmp_path)))
+    found = {m.phase: m for m in contest._measures(where, contest._Taken(5.0, 6.0, jobs), steps, grown)}
+    assert set(found) == {*PHASES, "total"}
+
+    def told(phase: str) -> tuple[Any, ...]:
+        m = found[phase]
+        return m.seconds, m.cpu_seconds, m.rows_out, m.files, m.commits, m.bytes_out, m.jobs
+
+    assert told("silver") == (2.0, 3.0, 7, 1, 1, 4, 2)
+    assert told("gold") == (0, None, None, 0, 0, 0, 0)
+    assert told("other") == (3.0, None, None, 1, 0, 10, 1)
+    assert told("total") == (5.0, 6.0, None, 2, 1, 14, 3)
+    unknown = {m.phase: m.jobs for m in contest._measures(where, contest._Taken(5.0, None), steps, grown)}
+    assert set(unknown.values()) == {None}
+
+
 @pytest.mark.parametrize("table", [t for t in registry() if isinstance(t, Table)], ids=lambda t: t.name)
 def test_every_query_is_understood_by_duckdb(table: Table) -> None:
     import duckdb
@@ -165,17 +192,16 @@ def measured(*sizes: tuple[int, float]) -> dict[str, Any]:
                 }
                 common |= {"number": number, "warm": number > 3, "rows_out": 1, "files": 5, "commits": 6}
                 common |= {"cpu_seconds": 36.0, "bytes_out": 7_000_000}
-                rows += [common | {"phase": phase, "seconds": 0.0} for phase in PHASES]
                 rows += [
-                    common | {"phase": "silver", "seconds": seconds},
-                    common | {"phase": "total", "seconds": seconds},
+                    common | {"phase": phase, "seconds": seconds if phase in {"silver", "total"} else 0.0}
+                    for phase in (*PHASES, "total")
                 ]
     plan = {"strategies": ["full", "incremental"], "hours": 1, "warm_up": 3}
     plan |= {"repeats": 1, "scale": 1.0, "seed": 0, "catalogue": True}
     sessions = {f"{size} {change:g} {strategy}": 4.2 for size, change in sizes for strategy in plan["strategies"]}
     known = {
         "machine": {"memory": "<24> GiB"},
-        "rounds": [{"commit": "abc", "load": "0.50"}],
+        "rounds": [{"days": 30, "change": 1.0, "commit": "abc", "load": "0.50"}],
         "kept_bytes": {"30": 1, "90": 2e6},
         "session_seconds": sessions,
     }
@@ -196,7 +222,25 @@ def test_the_page_tells_from_which_change_on_full_is_faster() -> None:
     text = re.sub(r"<[^>]+>", "", render(measured((30, 1), (90, 1), (90, 0.1), (90, 10))))
     assert "Full is faster than incremental at 30 days of history." in text
     assert "Against times the usual change, with 90 days of history" in text
+    assert "Against times the usual change, with 30 days of history" not in text, "which has had no other"
     assert "Full is faster than incremental at 10 times the usual change." in text
+
+
+def test_the_page_tells_the_changes_of_each_history_apart() -> None:
+    text = re.sub(r"<[^>]+>", "", render(measured((30, 1), (30, 10), (90, 1), (90, 0.5), (90, 10))))
+    at_30, at_90 = text.split("Against times the usual change")[1:]
+    assert "with 30 days" in at_30 and "Full is faster than incremental at 1, 10 times" in at_30
+    assert "with 90 days" in at_90 and "Full is faster than incremental at 10 times" in at_90
+
+
+def test_the_page_tells_what_each_phase_takes() -> None:
+    result = measured((30, 1))
+    for m in result["measures"]:
+        if m["phase"] == "silver" and m["seconds"]:
+            m |= {"jobs": 12} if m["strategy"] == "full" else {"cpu_seconds": None}
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", render(result).partition("By phase")[2])
+    assert cells[:10] == ["30 d", "x1", "full", "silver", "3.00", "36.00", "7.00", "5", "6", "12"]
+    assert cells[10:20] == ["30 d", "x1", "incremental", "silver", "5.00", "", "7.00", "5", "6", ""]
 
 
 def test_the_page_tells_how_much_of_a_run_of_the_dag_is_refreshing() -> None:

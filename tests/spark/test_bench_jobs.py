@@ -1,0 +1,20 @@
+"""The benchmark's count of Spark jobs."""
+
+import time
+from typing import TYPE_CHECKING
+
+from bench.contest import _jobs_begun, _submitted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_each_job_since_then_is_told_with_its_moment(spark: "SparkSession") -> None:
+    spark.range(1).collect()
+    begun, start = _jobs_begun(spark), time.time()
+    for rows in (10, 20):
+        spark.range(rows, numPartitions=2).toDF("n").groupBy("n").count().collect()
+    moments = _submitted(spark, begun)
+    assert len(moments) >= 2
+    assert all(start - 0.01 <= moment <= time.time() for moment in moments)
+    assert _submitted(spark, _jobs_begun(spark)) == []
