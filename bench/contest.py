@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from itertools import islice
@@ -39,6 +40,7 @@ FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 REFRESH: Mapping[str, steps.Refresh] = {"naive": refresh_naive, **steps.REFRESH, "duckdb": refresh_duckdb}
 STRATEGIES = (*REFRESH, "declarative", "feldera")
 CATALOGUE = ("customers", "products", "suppliers")
+_WRITTEN = 0.6  # of the bytes of a lake, by an hour that recomputes all
 PHASES = ("land", "push", "apply", "silver", "gold", "check", "publish", "other")
 
 
@@ -152,6 +154,7 @@ def run(
     for days, change, repeat in todo:
         advance(f"{days} days: generate and load", len(measures) // (len(PHASES) + 1), turns)
         ready = prepare(plan, settings, work, days, change)
+        _require_room(plan, _bytes(Path(ready.lake)), work)
         with _drivers(plan, ready, work) as drivers:
             for name, driver in drivers.items():
                 result["session_seconds"][f"{days} {change:g} {name}"] = driver.session_seconds
@@ -251,6 +254,17 @@ def _with_changes(source: Path, change: float, hours: int, catalogue: bool = Tru
     return target
 
 
+def _require_room(plan: Plan, lake: int, work: Path) -> None:
+    """Raises MedallionError when ``work`` cannot take the copies of a lake of so many bytes, and what comes to them."""
+    needed = int(lake * len(plan.strategies) * (1 + _WRITTEN * plan.all_hours))
+    free = shutil.disk_usage(work).free
+    if needed > free:
+        raise MedallionError(
+            f"{work} has {free / 1e9:.0f} GB free, and this round may take {needed / 1e9:.0f}: choose another --work,"
+            " or fewer --days, --hours or --strategies"
+        )
+
+
 def _load(settings: Settings) -> None:
     process = get_context("spawn").Process(target=_load_here, args=(settings,))
     process.start()
@@ -299,7 +313,8 @@ class _Remote:
 
     def stop(self) -> None:
         """End the process."""
-        self.orders.send(None)
+        with suppress(OSError):  # it has ended
+            self.orders.send(None)
         self.process.join(timeout=60)
 
 

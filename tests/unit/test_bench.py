@@ -81,6 +81,13 @@ def test_sizes_of_history_are_repeated_and_sizes_of_change_measured_once() -> No
     assert Plan(("full", "incremental"), (30, 90)).at == 30
 
 
+def test_a_round_that_would_fill_the_disk_is_not_begun(tmp_path: Path) -> None:
+    plan = Plan(("full", "incremental"), (30,), hours=7)
+    contest._require_room(plan, 1000, tmp_path)
+    with pytest.raises(MedallionError, match="GB free, and this round may take 14000000: "):
+        contest._require_room(plan, 10**15, tmp_path)
+
+
 @pytest.mark.parametrize(("change", "lines"), [(3, [b"0\n1\n2\n3\n4\n5\n", b"6\n7\n8\n9\n"]), (0.5, [b"0\n", b"2\n"])])
 def test_a_larger_change_is_several_hours_in_one_and_a_smaller_one_its_first_part(
     tmp_path: Path, change: float, lines: list[bytes]
@@ -122,6 +129,7 @@ def test_a_contest_that_was_stopped_goes_on_with_the_rounds_it_lacks(
 
     for name in ("generate", "_load", "_with_changes"):
         monkeypatch.setattr(contest, name, lambda *_, **__: tmp_path)
+    (tmp_path / "work").mkdir()
     monkeypatch.setattr(contest, "_drivers", lambda *_: nullcontext({}))
     monkeypatch.setattr(contest, "_hours", hours)
     plan = Plan(("full", "incremental"), (7, 30), repeats=2)
