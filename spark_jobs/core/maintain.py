@@ -145,7 +145,9 @@ def _forget_files(lake: Lake, keep: Retention) -> int:
     before = time.time() - keep.days * 86_400
     stale = reports.prune(lake.reports, before)
     files.remove_tree(lake.landing / "_decoded")
-    for file in [*lake.landing.rglob("*.part"), *_landed(lake.landing, before)]:
+    # Of a snapshot that came in part, the next load brings the rest.
+    unfinished = [file for file in lake.landing.rglob("*.part") if "_snapshot" not in file.parts]
+    for file in [*unfinished, *_landed(lake.landing, before)]:
         stale += not file.name.endswith(".part")
         file.unlink()
     return stale

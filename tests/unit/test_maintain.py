@@ -8,7 +8,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from spark_jobs.core.lake import Lake
-from spark_jobs.core.maintain import Retention, _keep_table
+from spark_jobs.core.maintain import Retention, _forget_files, _keep_table
 
 
 def scattered(path: str, *, commits: int, rows: int) -> list[int]:
@@ -43,3 +43,14 @@ def test_another_table_has_its_small_files_merged(tmp_path: Path) -> None:
     assert _keep_table(lake, path, (), Retention())["merged"] == 12
     assert len(ranges(path)) == 1
     assert sorted(DeltaTable(path).to_pyarrow_table()["k"].to_pylist()) == keys
+
+
+def test_what_a_crash_left_of_a_landed_file_goes_and_of_a_snapshot_stays(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    hour = tmp_path / "landing/orders/.2025-11-30T00.json.7.8.part"
+    snapshot = tmp_path / "landing/_snapshot/.bronze_orders.part/.a.parquet.7.8.part"
+    for file in (hour, snapshot):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    assert _forget_files(lake, Retention()) == 0
+    assert (hour.exists(), snapshot.exists()) == (False, True)
