@@ -52,7 +52,8 @@ class Costs:
 def known_costs(lake: Lake) -> dict[str, Costs]:
     """By table, what the event log of the last days tells; nothing where it cannot be read."""
     since = datetime.now(UTC) - LATELY
-    return costs_of(events.read_if_whole(lake, since, event_type="refresh", status="succeeded") or ())
+    columns = ("table_name", "strategy", "seconds", "details", "event_type", "status")
+    return costs_of(events.read_if_whole(lake, since, columns, event_type="refresh", status="succeeded") or ())
 
 
 def costs_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Costs]:

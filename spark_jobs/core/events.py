@@ -7,10 +7,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import files
+from spark_jobs.core.changes import located
 from spark_jobs.core.errors import HourNotAvailable
 from spark_jobs.core.files import Place
 from spark_jobs.core.lake import Lake
@@ -18,6 +21,7 @@ from spark_jobs.core.settings import Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
 
 
 @dataclass
@@ -172,18 +176,27 @@ def read(
     them. equal: column = value filters, None for no filter. An empty list when nothing has been written. A row that a
     crash let in twice is given once.
     """
-    delta = lake.open(lake.ops("event_log"))
+    path = lake.ops("event_log")
+    delta = lake.open(path)
     if delta is None:
         return []
+    import pyarrow as pa
     import pyarrow.compute as pc
+    from pyarrow.dataset import dataset
 
-    data = delta.to_pyarrow_dataset()
-    condition = None if since is None else pc.field("event_timestamp") >= since
-    for name, value in equal.items():
-        if value is not None:
-            test = pc.field(name) == value
-            condition = test if condition is None else condition & test
+    known = {name: value for name, value in equal.items() if value is not None}
+    conditions = [pc.field(name) == value for name, value in known.items()]
+    least: dict[str, Any] = {}
+    if since is not None:
+        conditions.append(pc.field("event_timestamp") >= since)
+        least["event_timestamp"] = since - timedelta(milliseconds=1)  # statistics are cut to milliseconds
+    places = [files.in_arrow(located(path, name)) for name in _holding(delta, least | known, known)]
+    if not places:
+        return []
+    # Not the dataset that delta-rs makes: each step adds a small file, and that takes longer to tell of them all.
+    data = dataset([str(name) for name, _ in places], pa.schema(delta.schema().to_arrow()), "parquet", places[0][1])
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
+    condition = reduce(and_, conditions) if conditions else None
     found = data.to_table(wanted, filter=condition).sort_by("event_timestamp").to_pylist()
     rows: list[dict[str, Any]] = [*{row["event_id"]: row for row in found}.values()]
     if "details" in wanted:
@@ -192,10 +205,26 @@ def read(
     return rows
 
 
-def read_if_whole(lake: Lake, since: datetime | None = None, **equal: str | None) -> list[dict[str, Any]] | None:
+def _holding(delta: "DeltaTable", least: Mapping[str, Any], most: Mapping[str, Any]) -> list[str]:
+    """The files that may have rows with such values or larger ones, and with such values or smaller ones, by column."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    told = pa.table(delta.get_add_actions(flatten=True))
+    for end, reaches, values in (("max", pc.greater_equal, least), ("min", pc.less_equal, most)):
+        for name, value in values.items():
+            if f"{end}.{name}" in told.column_names:
+                there = told[f"{end}.{name}"]
+                told = told.filter(pc.or_kleene(reaches(there, pa.scalar(value, there.type)), pc.is_null(there)))
+    return [str(name) for name in told["path"].to_pylist()]
+
+
+def read_if_whole(
+    lake: Lake, since: datetime | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
+) -> list[dict[str, Any]] | None:
     """As read; None where the event log is damaged, which must not stop a refresh."""
     try:
-        return read(lake, since, tuple(COLUMNS), **equal)
+        return read(lake, since, columns, **equal)
     except Exception as error:  # whatever is wrong with it
         print(f"medallion: the event log cannot be read: {error}", file=sys.stderr)
         return None

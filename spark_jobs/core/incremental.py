@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache, reduce
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.core import files, in_process
@@ -88,10 +89,18 @@ def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, 
     return replace(written, changed=changed)
 
 
-@lru_cache(maxsize=4)
-def _costs(lake: Lake, _run_id: str) -> Mapping[str, Costs]:
+def _costs(lake: Lake, run_id: str) -> Mapping[str, Costs]:
     """What tables took lately, read once a run: an hour's own refreshes tell nothing about themselves."""
+    with _READING:  # tables are refreshed side by side, and the first ones ask at once
+        return _costs_before(lake, run_id)
+
+
+@lru_cache(maxsize=4)
+def _costs_before(lake: Lake, _run_id: str) -> Mapping[str, Costs]:
     return known_costs(lake)
+
+
+_READING = Lock()
 
 
 def _former(lake: Lake, path: str, table: Table) -> tuple[TableState, dict[str, int]]:

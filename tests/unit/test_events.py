@@ -68,6 +68,26 @@ def test_rows_are_filtered_by_what_is_asked_for(lake: Lake) -> None:
     assert [row["run_id"] for row in events.read(lake, hour="2025-11-30T01", run_id=None)] == ["b"]
 
 
+def test_only_files_that_may_have_the_wanted_rows_are_opened(lake: Lake) -> None:
+    hours = [f"2025-11-30T{hour:02}" for hour in range(4)]
+    for hour in hours:
+        one = log(lake, hour, hour)
+        with one.timed("land"):
+            pass
+        one.flush()
+    delta = lake.opened(lake.ops("event_log"))
+    since = events.read(lake)[2]["event_timestamp"]
+    assert len(events._holding(delta, {}, {})) == 4
+    assert len(events._holding(delta, {"hour": hours[1]}, {"hour": hours[1]})) == 1
+    assert 2 <= len(events._holding(delta, {"event_timestamp": since}, {})) <= 3
+    assert [row["hour"] for row in events.read(lake, hour=hours[1])] == [hours[1]]
+    assert [row["hour"] for row in events.read(lake, since)] == hours[2:]
+    assert events.read(lake, hour="2026-01-01T00") == []
+    for name in events._holding(delta, {"hour": hours[3]}, {}):
+        Path(lake.ops("event_log"), name).unlink()
+    assert [row["hour"] for row in events.read(lake, hour=hours[1])] == [hours[1]]
+
+
 def test_before_anything_ran_there_are_no_rows(lake: Lake) -> None:
     assert events.read(lake) == []
 
