@@ -258,8 +258,11 @@ def _by_size(found: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], wor
         axes.set_xscale("log")
     axes.set_yscale("log")
     axes.legend(frameon=False)
-    rows = [(name, *(f"{one:.1f}" for one in seconds)) for name, seconds in curves.items()]
-    told = _table(("seconds", *(f"{size:g}" for size in sizes)), rows)
+    rows = [
+        (name, *(f"{one:.1f}" for one in seconds), f"{seconds[-1] / seconds[0]:.2f}")
+        for name, seconds in curves.items()
+    ]
+    told = _table(("seconds", *(f"{size:g}" for size in sizes), "last / first"), rows)
     return f"<h2>Against {words}{where}</h2>{_svg(figure)}{told}{_crossover(sizes, curves, words)}"
 
 

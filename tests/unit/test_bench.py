@@ -223,6 +223,7 @@ def test_the_page_gives_the_answer_and_where_it_turns() -> None:
         "With 90 days of history, refreshing Silver and Gold takes 5.0 s incrementally, and 1.8 times as long" in text
     )
     assert "Full is faster than incremental at 30 days of history." in text
+    assert "full3.09.03.00incremental5.05.01.00" in text, "seconds at 30 and at 90 days, and how they grow"
     assert "7.3" in text, "730 hours of 36 CPU seconds"
 
 
