@@ -5,8 +5,8 @@ after a crash as after a run in full. Where that cannot be told, or is much, the
 says why.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import lru_cache, reduce
 from threading import Lock
@@ -268,45 +268,91 @@ def _additive(
 ) -> Written:
     halves = split_of(table)
     notes = []
-    frames: dict[str, Any] = read_inputs(spark, lake, {name: inputs[name] for name in halves.inputs})
+    sources = {name: _Source(name, lake.path(name), state) for name, state in inputs.items()}
     for name, part in halves.parts.items():
-        source = {part.input: inputs[part.input]}
-        part_commit = told(table, hour, run_id, "incremental", source)
+        source = sources[part.input]
+        part_commit = told(table, hour, run_id, "incremental", {source.name: source.state})
         path = lake.kept(table.name, name)
         try:
             sums = _add(spark, lake, table, path, part, source, part_commit)
         except _InFull as reason:
-            _sum_anew(spark, lake, table, name, part, source, part_commit)
+            _sum_anew(spark, lake, table, name, part, source, path, part_commit)
             notes.append(f"the sums of {name} were made anew: {reason}")
             sums = state_of(lake.opened(path))
-        frames[name] = _value(read_table(spark, path, sums), part)
+        sources[name] = _Source(name, path, sums, part)
     note = "; ".join(notes) or None
+    frames: dict[str, Any] = {name: sources[name].rows(spark) for name in (*halves.inputs, *halves.sums)}
     return _overwrite(lake, table, spark.sql(halves.rest, **frames), former, inputs, "additive", commit, note)
 
 
+@dataclass(frozen=True)
+class _Source:
+    """What a part reads: an input, or the sums of another ``part``."""
+
+    name: str
+    path: str
+    state: TableState
+    part: Part | None = None
+
+    def rows(self, spark: "SparkSession") -> "DataFrame":
+        rows = read_table(spark, self.path, self.state)
+        return rows if self.part is None else _value(rows, self.part)
+
+    def changed(self, spark: "SparkSession", found: Changes) -> "DataFrame":
+        """The rows that ``found`` took away and brought, with SIDE."""
+        changed = read_changes(spark, self.path, self.state.delta, found)
+        if self.part is None:
+            return changed
+        if {kind for _, kind, _ in found.files} != {"add"}:
+            raise _InFull(f"the sums of {self.name} were made anew")
+        return _regrouped(read_table(spark, self.path, self.state), changed, self.part)
+
+
 def _add(
-    spark: "SparkSession",
-    lake: Lake,
-    table: Table,
-    path: str,
-    part: Part,
-    source: Mapping[str, TableState],
-    commit: str,
+    spark: "SparkSession", lake: Lake, table: Table, path: str, part: Part, source: _Source, commit: str
 ) -> TableState:
     """Add what changed in the part's input to its sums, in one commit of the differences, which are few."""
     from deltalake import write_deltalake
 
     sums, since = _former(lake, path, table)
-    [(name, state)] = source.items()
-    found = changes(lake.path(name), since[name], state.version)
-    _require_few({name: found}, source)
+    found = changes(source.path, since[source.name], source.state.version)
+    _require_few({source.name: found}, {source.name: source.state})
     if len(found.versions) > MOST_COMMITS:
-        raise _InFull(f"{name} has {len(found.versions)} commits since")
+        raise _InFull(f"{source.name} has {len(found.versions)} commits since")
     if not found:
         return sums
-    feed = read_changes(spark, lake.path(name), state.delta, found)
+    feed = source.changed(spark, found)
     write_deltalake(sums.delta, _difference(spark, part, feed), mode="append", commit_properties=properties(commit))
     return state_of(sums.delta)
+
+
+def _regrouped(log: "DataFrame", differences: "DataFrame", part: Part) -> "DataFrame":
+    """The groups that ``differences``, which are in ``log`` already, have changed: as they were and as they are."""
+    from pyspark.sql import functions as F
+
+    def new(name: str) -> str:
+        return f"_new_{name}"
+
+    added = differences.groupBy(*part.keys).agg(*(F.sum(c).alias(new(c)) for c in part.counters))
+    added = added.withColumnsRenamed({key: new(key) for key in part.keys})
+    same = reduce(lambda a, b: a & b, (F.col(key).eqNullSafe(F.col(new(key))) for key in part.keys))
+    groups = (
+        log.join(F.broadcast(added), same)
+        .groupBy(*part.keys)
+        .agg(*(F.sum(c).alias(c) for c in part.counters), *(F.first(new(c)).alias(new(c)) for c in part.counters))
+    )
+
+    def side(number: int, counted: Callable[[str], "Column"]) -> "Column":
+        counters = (counted(c).cast(log.schema[c].dataType).alias(c) for c in part.counters)
+        return F.struct(F.lit(number).alias(SIDE), *part.keys, *counters)
+
+    before = side(-1, lambda c: F.col(c) - F.col(new(c)))
+    sides = groups.select(F.explode(F.array(before, side(1, F.col))).alias("side")).select("side.*")
+    return sides.where(F.col(ROWS) > 0).select(
+        SIDE,
+        *part.keys,
+        *(F.when(F.col(part.values[c]) > 0, F.col(c)).alias(c) if c in part.values else c for c in part.sums),
+    )
 
 
 def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Table":
@@ -331,17 +377,18 @@ def _sum_anew(
     table: Table,
     name: str,
     part: Part,
-    source: Mapping[str, TableState],
+    source: _Source,
+    path: str,
     commit: str,
 ) -> None:
     from pyspark.sql import functions as F
 
-    sums = spark.sql(part.query, **read_inputs(spark, lake, source))
+    frames: dict[str, Any] = {source.name: source.rows(spark)}
+    sums = spark.sql(part.query, **frames)
     if inexact := [c for c in part.sums if sums.schema[c].dataType.typeName() in {"float", "double"}]:
         raise MedallionError(
             f"{table.name} keeps {name}, whose {inexact[0]} is DOUBLE: adding and taking away would drift, use DECIMAL"
         )
-    path = lake.kept(table.name, name)
     try:
         lake.open(path)
     except MedallionError:  # nothing in it is known from elsewhere

@@ -16,7 +16,7 @@ ROWS = "_rows"  # how many input rows stand behind a group: it goes when none is
 
 @dataclass(frozen=True)
 class Part:
-    """A kept common table expression over one input.
+    """A kept common table expression over one input, or over another part, whose groups then are its rows.
 
     query: gives keys and sums of any rows of ``input``, with ROWS and, by column in ``values``, how many values a
     nullable sum has. by_side: gives the same of changed rows, those of each SIDE apart: what one commit takes away or
@@ -38,11 +38,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Split:
-    """A query in two: the parts that are kept, and the rest, which reads them and the remaining inputs by name."""
+    """A query in two: the parts that are kept, and the rest, which reads ``sums`` of them and the remaining inputs."""
 
     parts: Mapping[str, Part]
     rest: str
     inputs: tuple[str, ...]
+    sums: tuple[str, ...]
 
 
 def split_of(table: Table) -> Split:
@@ -56,19 +57,18 @@ def _split(name: str, query: str, inputs: tuple[str, ...], parts: tuple[str, ...
     tree = _parsed(query, inputs)
     if missing := set(parts) - {cte.alias for cte in tree.ctes}:
         raise MedallionError(f"{name} keeps {missing.pop()}, which is no common table expression of its query")
-    kept = {part: _part(name, tree, part, inputs) for part in parts}
+    kept = {part: _part(name, tree, part, inputs, parts[:place]) for place, part in enumerate(parts)}
     rest = tree.copy()
-    for cte in rest.ctes:
-        if cte.alias in parts:
-            cte.pop()
+    _cut(rest, parts)
     _forget_unread(rest)
-    left = tuple(i for i in inputs if i in _named(rest))
-    return Split(kept, _bound(rest, (*left, *parts)), left)
+    left, sums = (tuple(one for one in these if one in _named(rest)) for these in (inputs, parts))
+    return Split(kept, _bound(rest, (*left, *sums)), left, sums)
 
 
-def _part(name: str, tree: exp.Query, part: str, inputs: tuple[str, ...]) -> Part:
+def _part(name: str, tree: exp.Query, part: str, inputs: tuple[str, ...], before: tuple[str, ...]) -> Part:
     query = sqlglot.select("*").from_(part)
     query.set("with_", tree.args["with_"].copy())
+    _cut(query, before)
     _forget_unread(query)
     body = next(cte.this for cte in query.ctes if cte.alias == part)
     keys, sums, values = [], [], {}
@@ -85,7 +85,7 @@ def _part(name: str, tree: exp.Query, part: str, inputs: tuple[str, ...]) -> Par
             values[column.alias_or_name] = f"_values_{column.alias_or_name}"
             body.select(f"COUNT({aggregate.this.sql('spark')}) AS {values[column.alias_or_name]}", copy=False)
     body.select(f"COUNT(*) AS {ROWS}", copy=False)
-    read = [i for i in inputs if i in _named(query)]
+    read = [one for one in (*inputs, *before) if one in _named(query)]
     if len(read) != 1:
         raise MedallionError(f"{name} keeps {part}, which reads {', '.join(read) or 'no table'}: it must read one")
     by_side = query.copy()
@@ -106,6 +106,12 @@ def _parsed(query: str, inputs: tuple[str, ...]) -> exp.Query:
 
 def _named(tree: exp.Query) -> set[str]:
     return {table.name for table in tree.find_all(exp.Table)}
+
+
+def _cut(tree: exp.Query, names: tuple[str, ...]) -> None:
+    """Remove these common table expressions: what reads them reads a table of that name."""
+    for cte in [cte for cte in tree.ctes if cte.alias in names]:
+        cte.pop()
 
 
 def _forget_unread(tree: exp.Query) -> None:

@@ -45,9 +45,9 @@ class ByKey:
 class Additive:
     """Incremental: sums and counts are kept up to date by adding what came and taking away what went.
 
-    parts: common table expressions of the query, each over one input, of keys, SUM and COUNT alone; the rest of the
-    query is computed from them in full. COUNT(DISTINCT x) adds up where the input is refreshed by key x: a change
-    then brings all rows of an x, as they were and as they are.
+    parts: common table expressions of the query, each over one input or over an earlier part, of keys, SUM and COUNT
+    alone; the rest of the query is computed from them in full. COUNT(DISTINCT x) adds up where the input is refreshed
+    by key x: a change then brings all rows of an x, as they were and as they are.
     """
 
     parts: tuple[str, ...]

@@ -13,7 +13,7 @@ TABLE = Table(
         at_least("total_stock_all_warehouses", 0, allowed_percent=10, severity="warning"),
         at_least("net_revenue", 0, severity="warning"),
     ),
-    incremental=Additive(("days",)),
+    incremental=Additive(("days", "sales")),  # there are days without end
     query="""
         WITH stock AS (
             SELECT
