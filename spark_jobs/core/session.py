@@ -54,6 +54,9 @@ TUNING = {
     "spark.sql.join.preferSortMergeJoin": "false",
     # Tables are read by the files that their log names: looking these up here beats a job to do so.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "5000",
+    # Each broadcast table and each task's map begins with a page of this size. The default, 64 MB here, fills the heap
+    # with room that a small table never needs, and every hour pays for a full collection.
+    "spark.buffer.pageSize": "2m",
     # A column of ids gives up its dictionary after 16,000 of them instead of 131,000; names and categories keep theirs.
     "spark.hadoop.parquet.dictionary.page.size": str(128 * 1024),
 }
