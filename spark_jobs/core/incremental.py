@@ -24,6 +24,7 @@ from spark_jobs.core.refresh import (
     Written,
     files_by_key,
     forget_logs,
+    ids_of,
     input_states,
     overwrite,
     read_inputs,
@@ -61,8 +62,8 @@ def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour
 
 
 def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, run_id: str, costs: Costs) -> Written:
-    former, origin = _former(lake, lake.path(table.name), table)
     inputs = input_states(lake, table)
+    former, origin = _former(lake, lake.path(table.name), table, inputs)
     found = {name: changes(lake.path(name), origin[name], state.version) for name, state in inputs.items()}
     versions = versions_of(inputs)
     if not any(found.values()):
@@ -103,7 +104,7 @@ def _costs_before(lake: Lake, _run_id: str) -> Mapping[str, Costs]:
 _READING = Lock()
 
 
-def _former(lake: Lake, path: str, table: Table) -> tuple[TableState, dict[str, int]]:
+def _former(lake: Lake, path: str, table: Table, inputs: Mapping[str, TableState]) -> tuple[TableState, dict[str, int]]:
     """A table as it is, and the versions of its inputs that its rows follow from.
 
     Raises _InFull when they are not known.
@@ -117,6 +118,9 @@ def _former(lake: Lake, path: str, table: Table) -> tuple[TableState, dict[str, 
         raise _InFull("it has not been written yet")
     if origin.get("query") != table.fingerprint:
         raise _InFull("its query has changed")
+    known = origin.get("tables", {})
+    if other := [name for name, made in ids_of(inputs).items() if known.get(name) != made]:
+        raise _InFull(f"{other[0]} has been made anew")
     return state_of(delta), dict(origin["inputs"])
 
 
@@ -314,9 +318,10 @@ def _add(
     """Add what changed in the part's input to its sums, in one commit of the differences, which are few."""
     from deltalake import write_deltalake
 
-    sums, since = _former(lake, path, table)
+    read = {source.name: source.state}
+    sums, since = _former(lake, path, table, read)
     found = changes(source.path, since[source.name], source.state.version)
-    _require_few({source.name: found}, {source.name: source.state})
+    _require_few({source.name: found}, read)
     if len(found.versions) > MOST_COMMITS:
         raise _InFull(f"{source.name} has {len(found.versions)} commits since")
     if not found:

@@ -116,15 +116,20 @@ def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
     return {name: state.version for name, state in inputs.items()}
 
 
+def ids_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
+    """Which tables they are: one that has been made anew has another id, and its versions begin again."""
+    return {name: str(state.delta.metadata().id) for name, state in inputs.items()}
+
+
 def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState]) -> dict[str, Any]:
     """A frame for each input, at exactly the version of its state."""
     return {name: read_table(spark, lake.path(name), state) for name, state in inputs.items()}
 
 
 def told(table: Table, hour: str | None, run_id: str, strategy: str, inputs: Mapping[str, TableState]) -> str:
-    """What a commit tells of the rows it leaves: hour, run, query and the versions of the inputs they follow from."""
+    """What a commit tells of the rows it leaves: hour, run, query and the inputs they follow from, with versions."""
     known = {"hour": hour, "run_id": run_id, "strategy": strategy, "query": table.fingerprint}
-    return json.dumps(known | {"inputs": versions_of(inputs)})
+    return json.dumps(known | {"inputs": versions_of(inputs), "tables": ids_of(inputs)})
 
 
 def pruned_by(table: Table) -> tuple[str, ...]:

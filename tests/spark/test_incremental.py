@@ -428,26 +428,40 @@ def test_sums_may_be_kept_over_sums_that_are_kept() -> None:
 
 
 def test_a_change_adds_to_sums_over_sums_and_only_to_the_groups_it_touches(shop: Shop) -> None:
-    shop.put("suppliers", 1)
-    shop.put("customers", 1, customer_tier="gold")
-    for key in (1, 2, 3):
-        shop.put("products", key, supplier_id=1, is_active=True)
-        shop.put("orders", key, user_id=1, order_status="confirmed", order_total=Decimal("7.00"), created_at=START)
-        shop.put("order_items", 500 + key, order_id=key, product_id=key, quantity=1, unit_price=Decimal("5.00"))
-    shop.write()
-    refresh(shop, 0)
     path = shop.lake.kept("gold_inventory_risk", "sales")
-    for hour, quantity in ((1, 3), (2, 4)):  # in the first one the sums are made
-        shop.put("order_items", 501, order_id=1, product_id=1, quantity=quantity, unit_price=Decimal("5.00"))
-        shop.write()
+    for quantity in (1, 2, 3):  # by the second one the sums are there
         before = shop.lake.open(path)
-        written = refresh(shop, hour)["gold_inventory_risk"]
+        written = sell(shop, quantity)
     assert before is not None
     assert (written.how, written.note) == ("additive", None)
     assert differing(shop) == []
     added = changes(path, before.version(), shop.lake.opened(path).version())
     rows = read_changes(shop.spark, path, before, added).collect()
     assert [(row["product_id"], row["units_sold"], row["days_sold"]) for row in rows] == [(1, 1, 0)]
+
+
+def sell(shop: Shop, quantity: int) -> Written:
+    """Sell so many of product 1 in order 1, and refresh: how inventory risk took it."""
+    shop.put("suppliers", 1)
+    shop.put("customers", 1, customer_tier="gold")
+    shop.put("products", 1, supplier_id=1, is_active=True)
+    shop.put("orders", 1, user_id=1, order_status="confirmed", order_total=Decimal("7.00"), created_at=START)
+    shop.put("order_items", 501, order_id=1, product_id=1, quantity=quantity, unit_price=Decimal("5.00"))
+    shop.write()
+    return refresh(shop, quantity)["gold_inventory_risk"]
+
+
+def test_a_table_that_was_made_anew_is_not_taken_for_the_one_before(shop: Shop) -> None:
+    days, sales = (shop.lake.kept("gold_inventory_risk", name) for name in ("days", "sales"))
+    sell(shop, 1)
+    shutil.rmtree(days, ignore_errors=True)
+    shutil.rmtree(sales, ignore_errors=True)
+    sell(shop, 2)
+    shutil.rmtree(days)
+    written = sell(shop, 3)
+    assert shop.lake.opened(days).version() == 0, "as it was when the sales were added up"
+    assert "the sums of sales were made anew: days has been made anew" in (written.note or "")
+    assert differing(shop) == []
 
 
 def test_what_reads_its_input_through_a_union_does_not_add_up() -> None:
