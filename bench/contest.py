@@ -303,13 +303,14 @@ class _Remote:
     def refresh(self, hour: str) -> _Taken:
         """One hour. Raises MedallionError when it failed."""
         self.orders.send(hour)
+        taken: _Taken
         try:
             taken, error = self.orders.recv()
         except EOFError:
             raise MedallionError(f"the driver of {self.lake} ended in hour {hour}") from None
         if error:
             raise MedallionError(f"{self.lake}, hour {hour}: {error}")
-        return _Taken(*taken)
+        return taken
 
     def stop(self) -> None:
         """End the process."""

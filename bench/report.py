@@ -82,7 +82,7 @@ def _strategies(result: Mapping[str, Any]) -> list[str]:
         *_by_sizes(totals),
         "<h2>What an hour takes</h2>",
         _hours(totals),
-        _phases(result),
+        _phases(result, totals),
         "<h2>What a month costs</h2>",
         '<p><label>Price of a core-hour: <input id="price" type="number" value="0.05" step="0.01" min="0"></label>'
         " (any currency), for 730 hours a month, by CPU seconds used: what waits is not paid for.</p>",
@@ -300,14 +300,14 @@ def _hours(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
     return _table((*names, *more), rows)
 
 
-def _phases(result: Mapping[str, Any]) -> str:
+def _phases(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> str:
     """The same by phase, folded away."""
     found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for m in result["measures"]:
         if m["warm"] and m["phase"] != "total":
             found.setdefault((m["days"], m["change"], m["strategy"], m["phase"]), []).append(m)
     rows = []
-    for (days, change, name), _ in _totals(result).items():
+    for days, change, name in totals:
         for phase in PHASES:
             its = found.get((days, change, name, phase), [])
             if any(m["seconds"] for m in its):

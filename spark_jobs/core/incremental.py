@@ -353,11 +353,7 @@ def _regrouped(log: "DataFrame", differences: "DataFrame", part: Part) -> "DataF
 
     before = side(-1, lambda c: F.col(c) - F.col(new(c)))
     sides = groups.select(F.explode(F.array(before, side(1, F.col))).alias("side")).select("side.*")
-    return sides.where(F.col(ROWS) > 0).select(
-        SIDE,
-        *part.keys,
-        *(F.when(F.col(part.values[c]) > 0, F.col(c)).alias(c) if c in part.values else c for c in part.sums),
-    )
+    return _given(sides, part, SIDE)
 
 
 def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Table":
@@ -414,15 +410,20 @@ def _sum_anew(
 
 
 def _value(log: "DataFrame", part: Part) -> "DataFrame":
-    """The part as its query gives it, from the differences that make it up: groups without rows are gone."""
+    """The part as its query gives it, from the differences that make it up."""
     from pyspark.sql import functions as F
 
-    total = {c: F.sum(c).cast(log.schema[c].dataType) for c in part.counters}
-    columns = [
-        (F.when(F.sum(part.values[c]) > 0, total[c]) if c in part.values else total[c]).alias(c) for c in part.sums
-    ]
-    sums = log.groupBy(*part.keys).agg(*columns, F.sum(ROWS).alias(ROWS))
-    return sums.where(F.col(ROWS) > 0).drop(ROWS)
+    totals = (F.sum(c).cast(log.schema[c].dataType).alias(c) for c in part.counters)
+    return _given(log.groupBy(*part.keys).agg(*totals), part)
+
+
+def _given(groups: "DataFrame", part: Part, *more: str) -> "DataFrame":
+    """Groups with their counters as the part's query gives them, after the columns ``more``: those without rows are
+    gone, and a sum of no values is null."""
+    from pyspark.sql import functions as F
+
+    sums = (F.when(F.col(part.values[c]) > 0, F.col(c)).alias(c) if c in part.values else c for c in part.sums)
+    return groups.where(F.col(ROWS) > 0).select(*more, *part.keys, *sums)
 
 
 # --- writing what is small -------------------------------------------------------------------------------------------

@@ -230,6 +230,12 @@ def refresh(shop: Shop, hour: int, strategy: str = "incremental", *, extras: boo
     return {t.name: work(shop.spark, shop.lake, t, hour=None, run_id=f"hour {hour}") for t in tables(extras=extras)}
 
 
+def way_of(written: Written) -> str:
+    """How a table was refreshed; with the reason where that was from all its rows."""
+    anew = written.strategy == "full" or "anew" in (written.note or "")
+    return f"{written.how} {written.note}" if anew else written.how
+
+
 def some_orders(shop: Shop, status: str) -> None:
     """Write orders of that status, valid ones among them."""
     for key in range(1, 30):
@@ -263,8 +269,7 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
             shop.write()
         strategy = "full" if hour == 4 else "incremental"
         for name, written in refresh(shop, hour, strategy).items():
-            anew = written.strategy == "full" or "anew" in (written.note or "")
-            ways[name].add(f"{written.how} {written.note}" if anew else written.how)
+            ways[name].add(way_of(written))
         assert differing(shop) == [], f"hour {hour}"
     for table in tables():
         way = {ByKey: "by key", Additive: "additive", type(None): "recomputed it is small and always recomputed"}
@@ -283,8 +288,7 @@ def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: py
             shop.put(topic, shop.chance.randrange(1, keys))
         shop.write()
         for name, written in refresh(shop, hour, extras=True).items():
-            anew = written.strategy == "full" or "anew" in (written.note or "")
-            ways[name].add(f"{written.how} {written.note}" if anew else written.how)
+            ways[name].add(way_of(written))
         assert differing(shop, extras=True) == [], f"hour {hour}"
     for table in tables(extras=True):
         if isinstance(table.incremental, ByKey):
