@@ -26,9 +26,9 @@ from bench.duck import refresh_duckdb
 from bench.feldera import FelderaDriver, Service
 from bench.naive import SETTINGS, refresh_naive
 from bench.proof import differing
-from spark_jobs.core import events, releases, steps
+from spark_jobs.core import events, steps
 from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.files import write_json
+from spark_jobs.core.files import read_json, write_json
 from spark_jobs.core.hours import hour_from_number, hour_number, next_hour
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
@@ -215,12 +215,20 @@ def machine() -> dict[str, str]:
 
 
 def prepare(plan: Plan, settings: Settings, work: Path, days: int, change: float = 1.0) -> Settings:
-    """The settings of a lake in ``work`` that holds the snapshot, for all to copy, and of a source with the changes."""
+    """The settings of a lake in ``work`` that holds the snapshot, for all to copy, and of a source with the changes.
+
+    A lake that is there is used if the same code loaded it from the same snapshot: another's would be brought up to
+    date in the hours that are measured.
+    """
     source = work / f"source-{days}"
     generate(source, days=days, hours=int(max(1, change) * plan.all_hours) + 1, scale=plan.scale, seed=plan.seed)
     loaded = replace(settings, lake=str(work / f"loaded-{days}"), source=str(source))
-    if releases.latest(Lake(loaded.lake)) is None:
+    origin, told = {"commit": commit(), "scale": plan.scale, "seed": plan.seed}, work / f"loaded-{days}.json"
+    if read_json(told) != origin:
+        told.unlink(missing_ok=True)
+        shutil.rmtree(loaded.lake, ignore_errors=True)
         _load(loaded)
+        write_json(told, origin)
     return replace(loaded, source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
 
 

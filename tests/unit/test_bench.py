@@ -88,6 +88,27 @@ def test_a_round_that_would_fill_the_disk_is_not_begun(tmp_path: Path) -> None:
         contest._require_room(plan, 10**15, tmp_path)
 
 
+def test_a_loaded_lake_is_used_again_only_by_the_code_that_loaded_it_from_the_same_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[str] = []
+    monkeypatch.setattr(contest, "generate", lambda *_, **__: None)
+    monkeypatch.setattr(contest, "_with_changes", lambda source, *_: source)
+    monkeypatch.setattr(contest, "_load", lambda settings: loads.append(settings.lake))
+    code = "abc"
+    monkeypatch.setattr(contest, "commit", lambda: code)
+    plan = Plan(("full", "incremental"), (7,))
+
+    def times(plan: Plan) -> int:
+        contest.prepare(plan, Settings(), tmp_path, 7)
+        return len(loads)
+
+    assert [times(plan), times(plan), times(replace(plan, hours=2))] == [1, 1, 1]
+    assert [times(replace(plan, seed=1)), times(replace(plan, scale=0.1)), times(plan)] == [2, 3, 4]
+    code = "def"
+    assert times(plan) == 5
+
+
 @pytest.mark.parametrize(("change", "lines"), [(3, [b"0\n1\n2\n3\n4\n5\n", b"6\n7\n8\n9\n"]), (0.5, [b"0\n", b"2\n"])])
 def test_a_larger_change_is_several_hours_in_one_and_a_smaller_one_its_first_part(
     tmp_path: Path, change: float, lines: list[bytes]
