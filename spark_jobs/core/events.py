@@ -5,7 +5,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -76,7 +76,7 @@ COLUMNS = {
 
 
 class EventLog:
-    """Collects the events of one run in one process and appends them to the lake in one commit per flush."""
+    """Collects the events of one step in one process. Kept, they can be read; flushed, they are in the table."""
 
     def __init__(self, lake: Lake, *, run_id: str, hour: str | None, strategy: str, attempt: int) -> None:
         self._path = lake.ops("event_log")
@@ -124,29 +124,39 @@ class EventLog:
             setattr(event, name, value)
         self._pending.append(event)
 
-    def flush(self) -> None:
-        """Append what was recorded since the last flush: one commit, nothing when there is nothing.
-
-        An event log that cannot be written loses no refresh: the rows wait beside it, and go in with the next flush.
-        """
-        if not self._pending:
-            return
-        beside = files.at(self._path).parent
-        waiting: list[Place] = []
-        try:
-            waiting = files.glob(beside, "event_log.*.waiting")
-            lines = (line for file in waiting for line in file.read_text(encoding="utf-8").splitlines())
-            late = [Event(**json.loads(line, object_hook=_moments)) for line in lines]
-            append(self._path, [*late, *self._pending])
-        except Exception as error:
-            aside = beside / f"event_log.{time.time_ns()}.waiting"
-            print(f"medallion: the event log cannot be written, its rows wait in {aside}: {error}", file=sys.stderr)
+    def keep(self) -> None:
+        """Leave what was recorded in a file beside the table, for the next flush: that costs no commit."""
+        if self._pending:
             rows = "".join(f"{json.dumps(asdict(event), default=_moment)}\n" for event in self._pending)
-            files.write_text(aside, rows)
+            files.write_text(files.at(self._path).parent / f"event_log.{time.time_ns()}.waiting", rows)
+            self._pending = []
+
+    def flush(self) -> None:
+        """Append what was recorded, and what was kept by whomever: one commit, none when there is nothing.
+
+        An event log that cannot be written loses no refresh: the rows are kept.
+        """
+        try:
+            kept = _kept(self._path)
+            if rows := [event for events in kept.values() for event in events] + self._pending:
+                append(self._path, rows)
+        except Exception as error:
+            print(f"medallion: the event log cannot be written, its rows are kept beside it: {error}", file=sys.stderr)
+            self.keep()
         else:
-            for file in waiting:
-                file.unlink()
-        self._pending = []
+            self._pending = []
+            for file in kept:
+                file.unlink(missing_ok=True)
+
+
+def _kept(path: str) -> dict[Place, list[Event]]:
+    """The events that wait beside the event log at ``path``, by file, as they were recorded."""
+    found: dict[Place, list[Event]] = {}
+    for file in files.glob(files.at(path).parent, "event_log.*.waiting"):
+        with suppress(FileNotFoundError):  # another's flush has just taken them in
+            lines = file.read_text(encoding="utf-8").splitlines()
+            found[file] = [Event(**json.loads(line, object_hook=_moments)) for line in lines]
+    return found
 
 
 def _moment(value: Any) -> Any:
@@ -177,6 +187,21 @@ def read(
     crash let in twice is given once.
     """
     path = lake.ops("event_log")
+    wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
+    known = {name: value for name, value in equal.items() if value is not None}
+    kept = [asdict(event) for events in _kept(path).values() for event in events]
+    found = _in_table(lake, path, since, known, wanted)  # after what is kept, which goes into it
+    for row in kept:
+        if all(row[name] == value for name, value in known.items()) and (not since or row["event_timestamp"] >= since):
+            found.append({name: row[name] for name in wanted})
+    found.sort(key=lambda row: row["event_timestamp"])
+    return [*{row["event_id"]: row for row in found}.values()]
+
+
+def _in_table(
+    lake: Lake, path: str, since: datetime | None, known: Mapping[str, Any], wanted: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The columns ``wanted`` of the rows in the table that ended no sooner than ``since`` and have the values known."""
     delta = lake.open(path)
     if delta is None:
         return []
@@ -184,21 +209,18 @@ def read(
     import pyarrow.compute as pc
     from pyarrow.dataset import dataset
 
-    known = {name: value for name, value in equal.items() if value is not None}
     conditions = [pc.field(name) == value for name, value in known.items()]
-    least: dict[str, Any] = {}
+    least = dict(known)
     if since is not None:
         conditions.append(pc.field("event_timestamp") >= since)
         least["event_timestamp"] = since - timedelta(milliseconds=1)  # statistics are cut to milliseconds
-    places = [files.in_arrow(located(path, name)) for name in _holding(delta, least | known, known)]
+    places = [files.in_arrow(located(path, name)) for name in _holding(delta, least, known)]
     if not places:
         return []
     # Not the dataset that delta-rs makes: each step adds a small file, and that takes longer to tell of them all.
     data = dataset([str(name) for name, _ in places], pa.schema(delta.schema().to_arrow()), "parquet", places[0][1])
-    wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     condition = reduce(and_, conditions) if conditions else None
-    found = data.to_table(wanted, filter=condition).sort_by("event_timestamp").to_pylist()
-    rows: list[dict[str, Any]] = [*{row["event_id"]: row for row in found}.values()]
+    rows: list[dict[str, Any]] = data.to_table(wanted, filter=condition).to_pylist()
     if "details" in wanted:
         for row in rows:
             row["details"] = json.loads(row["details"] or "{}")

@@ -99,17 +99,24 @@ class Driver:
                     self.cpu.watch(self._session, self._lock.watch)
                 yield
             finally:
+                self._log(run).flush()
                 self._lock = None
 
     @contextmanager
     def recording(self, run: "Run", doing: str) -> Iterator[EventLog]:
-        """As ``writing``; yields the event log of the block, which is appended to the table however the block ends."""
+        """As ``writing``; yields the event log of the block, which is kept however the block ends.
+
+        The outermost block has it in the table when it ends: an hour in one process is one commit.
+        """
         with self.writing(run, doing):
-            log = EventLog(self.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
+            log = self._log(run)
             try:
                 yield log
             finally:
-                log.flush()
+                log.keep()
+
+    def _log(self, run: "Run") -> EventLog:
+        return EventLog(self.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
 
     @cached_property
     def _session(self) -> "SparkSession":

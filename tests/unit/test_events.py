@@ -60,6 +60,40 @@ def test_a_flush_is_one_commit_and_an_empty_one_none(lake: Lake) -> None:
     assert delta is not None and (delta.version(), len(events.read(lake))) == (0, 3)
 
 
+def test_kept_rows_can_be_read_at_once_and_are_one_commit_of_the_next_flush(lake: Lake) -> None:
+    for step in ("land", "apply", "refresh"):
+        one = log(lake)
+        with one.timed(step, "silver") as event:
+            event.details["version"] = 4
+        one.keep()
+    before = events.read(lake)
+    assert [row["event_type"] for row in before] == ["land", "apply", "refresh"]
+    assert lake.open(lake.ops("event_log")) is None
+    assert [row["event_type"] for row in events.read(lake, before[1]["event_timestamp"])] == ["apply", "refresh"]
+    assert events.read(lake, columns=("seconds",), event_type="land") == [
+        {name: before[0][name] for name in ("event_id", "event_timestamp", "seconds")}
+    ]
+    log(lake, "another").flush()
+    assert (lake.version("ops_event_log"), events.read(lake)) == (0, before)
+    assert not list(Path(lake.root, "ops").glob("*.waiting"))
+
+
+def test_rows_that_cannot_be_written_wait_for_the_next_flush(lake: Lake) -> None:
+    damaged = Path(lake.ops("event_log"))
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("no folder")
+    for number in range(2):
+        one = log(lake, str(number))
+        with one.timed("land"):
+            pass
+        one.flush()
+    damaged.unlink()
+    assert [row["run_id"] for row in events.read(lake)] == ["0", "1"]
+    log(lake).flush()
+    assert [row["run_id"] for row in events.read(lake)] == ["0", "1"]
+    assert not list(damaged.parent.glob("*.waiting"))
+
+
 def test_rows_are_filtered_by_what_is_asked_for(lake: Lake) -> None:
     for hour, run in (("2025-11-30T00", "a"), ("2025-11-30T01", "b")):
         one = log(lake, run, hour)
