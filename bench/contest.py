@@ -177,9 +177,9 @@ _MAY_GROW = {"days", "changes", "changes_at", "repeats"}  # in a plan that is re
 def _former(out: Path, now: Mapping[str, Any]) -> dict[str, Any]:
     """The results in ``out``, whose rounds are whole, or ``now``, which has none, where there are no results."""
     file = out / "measures.json"
-    if not file.exists():
+    former = read_json(file)
+    if former is None:
         return dict(now)
-    former: dict[str, Any] = json.loads(file.read_text())
     same = {name: value for name, value in former["machine"].items() if name != "load at the start"} == machine()
     plan = json.loads(json.dumps(now["plan"]))
     if not same or any(former["plan"][name] != value for name, value in plan.items() if name not in _MAY_GROW):

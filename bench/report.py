@@ -76,7 +76,7 @@ def _strategies(result: Mapping[str, Any]) -> list[str]:
         f'<p class="answer">{_answer(plan, totals)}</p>',
         "<h2>Seconds of an hour, by phase</h2>",
         f'<p class="soft">Medians of the hours after {plan["warm_up"]} that warm each driver up.</p>',
-        _stacked(result),
+        _stacked(result, totals),
         "<h2>Every hour</h2>",
         _lines(result),
         *_by_sizes(totals),
@@ -179,9 +179,9 @@ def _size(days: int, change: float) -> str:
     return f"{days} d" + (f", x{change:g}" if change != 1 else "")
 
 
-def _stacked(result: Mapping[str, Any]) -> str:
+def _stacked(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> str:
     found = _medians(result)
-    return _stacks([(_label(*key), found[key]) for key in _totals(result)], PHASE_COLOURS)
+    return _stacks([(_label(*key), found[key]) for key in totals], PHASE_COLOURS)
 
 
 def _stacks(bars: Sequence[tuple[str, Mapping[str, float]]], colours: Mapping[str, str]) -> str:

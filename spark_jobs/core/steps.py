@@ -99,8 +99,8 @@ class Driver:
                     self.cpu.watch(self._session, self._lock.watch)
                 yield
             finally:
-                self._log(run).flush()
                 self._lock = None
+                self._log(run).flush()
 
     @contextmanager
     def recording(self, run: "Run", doing: str) -> Iterator[EventLog]:
