@@ -141,7 +141,8 @@ class EventLog:
             if rows := [event for events in kept.values() for event in events] + self._pending:
                 append(self._path, rows)
         except Exception as error:
-            print(f"medallion: the event log cannot be written, its rows are kept beside it: {error}", file=sys.stderr)
+            told = f"the event log {self._path} cannot be written, its rows wait beside it for the next step"
+            print(f"medallion: {told}: {error}", file=sys.stderr)
             self.keep()
         else:
             self._pending = []
