@@ -28,7 +28,7 @@ from bench.naive import SETTINGS, refresh_naive
 from bench.proof import differing
 from spark_jobs.core import events, steps
 from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.files import read_json, write_json
+from spark_jobs.core.files import read_json, write_json, write_text
 from spark_jobs.core.hours import hour_from_number, hour_number, next_hour
 from spark_jobs.core.lake import Lake
 from spark_jobs.core.registry import registry
@@ -157,9 +157,10 @@ def run(
         _require_room(plan, _bytes(Path(ready.lake)), work)
         with _drivers(plan, ready, work) as drivers:
             for name, driver in drivers.items():
-                result["session_seconds"][f"{days} {change:g} {name}"] = driver.session_seconds
+                start = f"{days} {change:g} {name}"
+                result["session_seconds"].setdefault(start, _short(driver.session_seconds))  # the first round's
             for measure in _hours(plan, drivers, days, change, repeat):
-                measures.append(asdict(measure))
+                measures.append({name: _short(value) for name, value in asdict(measure).items()})
                 if measure.phase == "total":
                     taken = len(measures) // (len(PHASES) + 1)
                     advance(f"{days} days, {measure.hour}, {measure.strategy}", taken, turns)
@@ -167,8 +168,23 @@ def run(
                 result["kept_bytes"][str(days)] = _bytes(Path(drivers["incremental"].lake, "ops", "kept"))
         where = {"days": days, "change": change, "repeat": repeat}
         result["rounds"].append(where | {"commit": commit(), "load": f"{os.getloadavg()[0]:.2f}"})
-        write_json(out / "measures.json", result)
+        write_text(out / "measures.json", as_json(result))
     return result
+
+
+def _short(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def as_json(result: Mapping[str, Any]) -> str:
+    """The results as JSON, a measure or round to the line."""
+
+    def told(value: Any) -> str:
+        if not isinstance(value, list):
+            return json.dumps(value)
+        return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
+
+    return "{\n " + ",\n ".join(f"{json.dumps(name)}: {told(value)}" for name, value in result.items()) + "\n}\n"
 
 
 _MAY_GROW = {"days", "changes", "changes_at", "repeats"}  # in a plan that is resumed

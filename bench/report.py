@@ -197,12 +197,12 @@ def _stacks(bars: Sequence[tuple[str, Mapping[str, float]]], colours: Mapping[st
     axes.set_yticks(range(len(bars)), [label for label, _ in bars])
     axes.invert_yaxis()
     axes.set_xlabel("seconds")
-    axes.legend(ncols=len(colours), fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    _legend(axes, len(colours))
     return _svg(figure)
 
 
 def _lines(result: Mapping[str, Any]) -> str:
-    figure, axes = _figure(3.2)
+    figure, axes = _figure(4.0)
     usual = {key: rows for key, rows in _series(result).items() if key[1] == 1}
     sizes = sorted({days for days, *_ in usual})
     for (days, change, name), rows in usual.items():
@@ -220,7 +220,7 @@ def _lines(result: Mapping[str, Any]) -> str:
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("seconds")
     axes.set_yscale("log")
-    axes.legend(frameon=False, fontsize="small", ncols=3)
+    _legend(axes, len(sizes) * 2)
     return _svg(figure)
 
 
@@ -257,7 +257,7 @@ def _by_size(found: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], wor
     if words == CHANGES:
         axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.legend(frameon=False)
+    _legend(axes, len(curves))
     rows = [
         (name, *(f"{one:.1f}" for one in seconds), f"{seconds[-1] / seconds[0]:.2f}")
         for name, seconds in curves.items()
@@ -389,6 +389,11 @@ def _figure(height: float) -> tuple[Any, Any]:
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def _legend(axes: Any, columns: int) -> None:
+    """Above the plot, where it covers nothing."""
+    axes.legend(ncols=columns, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
 
 
 def _svg(figure: Any) -> str:
