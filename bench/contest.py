@@ -165,7 +165,8 @@ def run(
                     taken = len(measures) // (len(PHASES) + 1)
                     advance(f"{days} days, {measure.hour}, {measure.strategy}", taken, turns)
             if "incremental" in drivers:
-                result["kept_bytes"][str(days)] = _bytes(Path(drivers["incremental"].lake, "ops", "kept"))
+                kept = _bytes(Path(drivers["incremental"].lake, "ops", "kept"))
+                result["kept_bytes"].setdefault(str(days), kept)  # the first round's: of the usual change
         where = {"days": days, "change": change, "repeat": repeat}
         result["rounds"].append(where | {"commit": commit(), "load": f"{os.getloadavg()[0]:.2f}"})
         write_text(out / "measures.json", as_json(result))

@@ -4,6 +4,8 @@ import io
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import pairwise
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -269,10 +271,17 @@ def _by_size(found: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], wor
 def _crossover(sizes: Sequence[float], curves: Mapping[str, Sequence[float]], words: str) -> str:
     if not {"full", "incremental"} <= set(curves):
         return ""
-    cheaper = [size for size, a, b in zip(sizes, curves["full"], curves["incremental"], strict=True) if a < b]
+    gains = [log(a / b) for a, b in zip(curves["full"], curves["incremental"], strict=True)]
+    cheaper = [f"{size:g}" for size, gain in zip(sizes, gains, strict=True) if gain < 0]
     if not cheaper:
         return f"<p>Incremental is faster than full at every size measured ({sizes[0]:g} to {sizes[-1]:g} {words}).</p>"
-    return f"<p>Full is faster than incremental at {', '.join(f'{size:g}' for size in cheaper)} {words}.</p>"
+    meet = [
+        f"{float(f'{a * (b / a) ** (gain / (gain - then)):.2g}'):g}"
+        for (a, gain), (b, then) in pairwise(zip(sizes, gains, strict=True))
+        if (gain < 0) != (then < 0)
+    ]
+    where = f"; they meet at about {', '.join(meet)}, on a line between the sizes next to it" if meet else ""
+    return f"<p>Full is faster than incremental at {', '.join(cheaper)} {words}{where}.</p>"
 
 
 def _hours(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
