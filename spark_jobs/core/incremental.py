@@ -49,6 +49,10 @@ class _InFull(Exception):
     """This table is recomputed; the message says why."""
 
 
+class _Large(_InFull):
+    """More has changed than is worth following."""
+
+
 def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
     """Bring ``table`` to its inputs' current versions in one commit, or none where no input changed.
 
@@ -57,18 +61,22 @@ def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour
     try:
         return _refresh(_quick(spark), lake, table, hour, run_id, _costs(lake, run_id).get(table.name, Costs()))
     except _InFull as reason:
-        written = refresh_full(spark, lake, table, hour=hour, run_id=run_id, laid_out=True)
+        large = isinstance(reason, _Large)
+        # While one large change follows another, nothing is made ready for small ones.
+        again = large and origin_of(lake.open(lake.path(table.name))).get("large", False)
+        written = refresh_full(spark, lake, table, hour=hour, run_id=run_id, laid_out=not again, large=large)
         return replace(written, note=f"recomputed: {reason}")
 
 
 def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, run_id: str, costs: Costs) -> Written:
     inputs = input_states(lake, table)
     former, origin = _former(lake, lake.path(table.name), table, inputs)
-    found = {name: changes(lake.path(name), origin[name], state.version) for name, state in inputs.items()}
+    found = {name: changes(lake.path(name), origin["inputs"][name], state.version) for name, state in inputs.items()}
     versions = versions_of(inputs)
     if not any(found.values()):
         return Written(0, 0, 0, former.version, versions, "incremental", "unchanged", "no input has changed")
-    commit = told(table, hour, run_id, "incremental", inputs)
+    large, by_key = _large(found, inputs), isinstance(table.incremental, ByKey)
+    commit = told(table, hour, run_id, "incremental", inputs, laid_out=by_key, large=large is not None)
     changed = sum(one.bytes for one in found.values())
     if isinstance(table.incremental, Additive | Recent):
         _require_cheap(costs, changed, f"{changed / 1e6:.1f} MB of changes")
@@ -76,8 +84,11 @@ def _refresh(spark: "SparkSession", lake: Lake, table: Table, hour: str | None, 
         match table.incremental:
             case ByKey() as by:
                 _require_few(found, inputs)
-                return _by_key(spark, lake, table, by, former, inputs, found, commit, costs)
+                laid_out = origin.get("laid_out", False) or files_by_key(former.rows) == 1
+                return _by_key(spark, lake, table, by, former, inputs, found, commit, costs, laid_out)
             case Additive():
+                if large and origin.get("large"):
+                    raise _Large(large)
                 written = _additive(spark, lake, table, former, inputs, hour, run_id, commit)
             case Recent() as recent:
                 frames = read_inputs(spark, lake, inputs)
@@ -104,8 +115,8 @@ def _costs_before(lake: Lake, _run_id: str) -> Mapping[str, Costs]:
 _READING = Lock()
 
 
-def _former(lake: Lake, path: str, table: Table, inputs: Mapping[str, TableState]) -> tuple[TableState, dict[str, int]]:
-    """A table as it is, and the versions of its inputs that its rows follow from.
+def _former(lake: Lake, path: str, table: Table, inputs: Mapping[str, TableState]) -> tuple[TableState, dict[str, Any]]:
+    """A table as it is, and what its commit tells: the versions of its inputs that its rows follow from, and the rest.
 
     Raises _InFull when they are not known.
     """
@@ -121,21 +132,29 @@ def _former(lake: Lake, path: str, table: Table, inputs: Mapping[str, TableState
     known = origin.get("tables", {})
     if other := [name for name, made in ids_of(inputs).items() if known.get(name) != made]:
         raise _InFull(f"{other[0]} has been made anew")
-    return state_of(delta), dict(origin["inputs"])
+    return state_of(delta), origin
 
 
 def _require_cheap(costs: Costs, changed: int, told: str) -> None:
     if reason := costs.in_full(changed, told):
-        raise _InFull(reason)
+        raise _Large(reason)
 
 
 def _require_few(found: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> None:
     for name, one in found.items():
         if one.unknown:
             raise _InFull(f"what changed in {name} is not known: {one.unknown}")
-        if one.bytes > LARGE * max(inputs[name].bytes, 1_000_000):
+    if reason := _large(found, inputs):
+        raise _Large(reason)
+
+
+def _large(found: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> str | None:
+    """Which input has changed too much to be followed, if one has."""
+    for name, one in found.items():
+        if one and one.bytes > LARGE * max(inputs[name].bytes, 1_000_000):
             share = one.bytes / max(inputs[name].bytes, 1)
-            raise _InFull(f"{share:.0%} of {name} changed, more than {LARGE:.0%}")
+            return f"{share:.0%} of {name} changed, more than {LARGE:.0%}"
+    return None
 
 
 # --- by key ----------------------------------------------------------------------------------------------------------
@@ -151,6 +170,7 @@ def _by_key(
     found: Mapping[str, Changes],
     commit: str,
     costs: Costs,
+    laid_out: bool,
 ) -> Written:
     values = _touched(spark, lake, by, inputs, found)
     if not all(isinstance(value, int | str) and not {"\\", "'"}.intersection(str(value)) for value in values):
@@ -159,6 +179,8 @@ def _by_key(
         raise _InFull("its inputs were written anew")
     told = f"{len(values):,} values of {by.column}"
     _require_cheap(costs, len(values), told)  # not sooner: one product can lead to thousands of orders
+    if not laid_out:  # each change would write most of the table anew
+        raise _InFull(f"its files were not laid out by {by.column}")
     here = former.bytes <= in_process.MOST_BYTES
     if not here:
         spark = _quick(spark, filewise=True)
@@ -216,7 +238,7 @@ def _touched(
             raise _InFull(f"{by.column} is null in a row that changed")
         touched.update(values.to_pylist())
         if len(touched) > MOST_KEYS:
-            raise _InFull(f"more than {MOST_KEYS:,} values of {by.column} changed")
+            raise _Large(f"more than {MOST_KEYS:,} values of {by.column} changed")
     return sorted(touched)
 
 
@@ -319,8 +341,8 @@ def _add(
     from deltalake import write_deltalake
 
     read = {source.name: source.state}
-    sums, since = _former(lake, path, table, read)
-    found = changes(source.path, since[source.name], source.state.version)
+    sums, origin = _former(lake, path, table, read)
+    found = changes(source.path, origin["inputs"][source.name], source.state.version)
     _require_few({source.name: found}, read)
     if len(found.versions) > MOST_COMMITS:
         raise _InFull(f"{source.name} has {len(found.versions)} commits since")

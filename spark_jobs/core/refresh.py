@@ -45,25 +45,34 @@ class Written:
 
 
 def refresh_full(
-    spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str, laid_out: bool = False
+    spark: "SparkSession",
+    lake: Lake,
+    table: Table,
+    *,
+    hour: str | None,
+    run_id: str,
+    laid_out: bool = False,
+    large: bool = False,
 ) -> Written:
     """Recompute ``table`` from its inputs' current versions and overwrite it in one commit.
 
     laid_out: by its key, so that a change touches few files. The first write is; hourly ones need not pay for it.
+    large: because too much had changed for less.
     """
     inputs = input_states(lake, table)
     warning = _make_way(spark, lake, table)
-    commit = told(table, hour, run_id, "full", inputs)
+    by = table.incremental if isinstance(table.incremental, ByKey) else None
     with explained(f"{table.name} could not be computed"):
         rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
         former = lake.state(table.name)
-        if former and not laid_out and _columns(schema_of(former.delta)) == _columns(rows.schema):
+        if former and not (laid_out and by) and _columns(schema_of(former.delta)) == _columns(rows.schema):
+            commit = told(table, hour, run_id, "full", inputs, large=large)
             state: TableState | None = overwrite(lake, table, rows, former, commit)
         else:
-            if isinstance(table.incremental, ByKey):
+            if by:
                 files = files_by_key(max((state.rows for state in inputs.values()), default=0))
-                column = table.incremental.column
-                rows = rows.repartitionByRange(files, column).sortWithinPartitions(column)
+                rows = rows.repartitionByRange(files, by.column).sortWithinPartitions(by.column)
+            commit = told(table, hour, run_id, "full", inputs, laid_out=by is not None, large=large)
             (
                 rows.write.format("delta")
                 .mode("overwrite")
@@ -126,10 +135,21 @@ def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableSta
     return {name: read_table(spark, lake.path(name), state) for name, state in inputs.items()}
 
 
-def told(table: Table, hour: str | None, run_id: str, strategy: str, inputs: Mapping[str, TableState]) -> str:
-    """What a commit tells of the rows it leaves: hour, run, query and the inputs they follow from, with versions."""
-    known = {"hour": hour, "run_id": run_id, "strategy": strategy, "query": table.fingerprint}
-    return json.dumps(known | {"inputs": versions_of(inputs), "tables": ids_of(inputs)})
+def told(
+    table: Table,
+    hour: str | None,
+    run_id: str,
+    strategy: str,
+    inputs: Mapping[str, TableState],
+    *,
+    laid_out: bool = False,
+    large: bool = False,
+) -> str:
+    """What a commit tells of the rows it leaves: hour, run, query and the inputs they follow from, with versions;
+    whether its files are laid out by key, and whether the change that led to it was large."""
+    known: dict[str, Any] = {"hour": hour, "run_id": run_id, "strategy": strategy, "query": table.fingerprint}
+    known |= {"inputs": versions_of(inputs), "tables": ids_of(inputs)}
+    return json.dumps(known | {"laid_out": laid_out, "large": large})
 
 
 def pruned_by(table: Table) -> tuple[str, ...]:

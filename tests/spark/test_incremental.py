@@ -358,6 +358,40 @@ def test_where_much_changes_the_table_is_recomputed_and_says_why(shop: Shop, mon
     assert differing(shop) == []
 
 
+def test_while_large_changes_follow_each_other_nothing_is_made_ready_for_small_ones(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.core.refresh._ROWS_PER_FILE", 5)
+    some_orders(shop, "pending")
+    refresh(shop, 0)
+
+    def hour(number: int, large: bool) -> tuple[str, str]:
+        """How orders, refreshed by key, and a table that keeps sums of them are refreshed."""
+        monkeypatch.setattr("spark_jobs.core.incremental.LARGE", -1 if large else 10)
+        some_orders(shop, "confirmed" if number % 2 else "shipped")
+        found = refresh(shop, number)
+        return way_of(found["silver_orders_enriched"]), way_of(found["gold_order_status_summary"])
+
+    def files() -> int:
+        state = shop.lake.state("silver_orders_enriched")
+        return state.files if state else 0
+
+    anew = "additive the sums of customers were made anew"
+    assert hour(1, large=False) == ("by key", "additive")
+    by_key, sums = hour(2, large=True)
+    assert "of bronze_orders changed" in by_key and files() > 2, "a large change may be the only one"
+    assert anew in sums
+    by_key, sums = hour(3, large=True)
+    assert "of bronze_orders changed" in by_key and files() == 1, "another followed"
+    assert "of silver_orders_enriched changed" in sums
+    assert differing(shop) == []
+    by_key, sums = hour(4, large=False)
+    assert by_key == "recomputed recomputed: its files were not laid out by order_id" and files() > 2
+    assert sums.startswith("additive")
+    assert hour(5, large=False)[0] == "by key"
+    assert differing(shop) == []
+
+
 def test_another_query_is_not_built_upon(shop: Shop) -> None:
     from dataclasses import replace
 
