@@ -268,20 +268,29 @@ def _by_size(found: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], wor
     return f"<h2>Against {words}{where}</h2>{_svg(figure)}{told}{_crossover(sizes, curves, words)}"
 
 
+_SAME = log(1.05)  # rounds of one size differ by as much
+
+
 def _crossover(sizes: Sequence[float], curves: Mapping[str, Sequence[float]], words: str) -> str:
     if not {"full", "incremental"} <= set(curves):
         return ""
     gains = [log(a / b) for a, b in zip(curves["full"], curves["incremental"], strict=True)]
-    cheaper = [f"{size:g}" for size, gain in zip(sizes, gains, strict=True) if gain < 0]
-    if not cheaper:
-        return f"<p>Incremental is faster than full at every size measured ({sizes[0]:g} to {sizes[-1]:g} {words}).</p>"
-    meet = [
-        f"{float(f'{a * (b / a) ** (gain / (gain - then)):.2g}'):g}"
-        for (a, gain), (b, then) in pairwise(zip(sizes, gains, strict=True))
-        if (gain < 0) != (then < 0)
-    ]
-    where = f"; they meet at about {', '.join(meet)}, on a line between the sizes next to it" if meet else ""
-    return f"<p>Full is faster than incremental at {', '.join(cheaper)} {words}{where}.</p>"
+    cheaper = [f"{size:g}" for size, gain in zip(sizes, gains, strict=True) if gain < -_SAME]
+    same = [f"{size:g}" for size, gain in zip(sizes, gains, strict=True) if abs(gain) <= _SAME]
+    told = []
+    if cheaper:
+        meet = [
+            f"{float(f'{a * (b / a) ** (gain / (gain - then)):.2g}'):g}"
+            for (a, gain), (b, then) in pairwise(zip(sizes, gains, strict=True))
+            if (gain < 0) != (then < 0)
+        ]
+        where = f"; they meet at about {', '.join(meet)}, on a line between the sizes next to it" if meet else ""
+        told.append(f"Full is faster than incremental at {', '.join(cheaper)} {words}{where}.")
+    if same:
+        told.append(f"Full and incremental are as fast as each other, within 5 %, at {', '.join(same)} {words}.")
+    if not told:
+        told.append(f"Incremental is faster than full at every size measured ({sizes[0]:g} to {sizes[-1]:g} {words}).")
+    return f"<p>{' '.join(told)}</p>"
 
 
 def _hours(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:

@@ -16,7 +16,7 @@ from bench import contest
 from bench.contest import FIRST_HOUR, PHASES, Measure, Plan, _with_changes
 from bench.duck import translated
 from bench.proof import differing
-from bench.report import render
+from bench.report import _crossover, render
 from spark_jobs.core import releases
 from spark_jobs.core.errors import MedallionError, UsageError
 from spark_jobs.core.lake import Lake
@@ -260,6 +260,12 @@ def test_the_page_tells_the_changes_of_each_history_apart() -> None:
     at_30, at_90 = text.split("Against times the usual change")[1:]
     assert "with 30 days" in at_30 and "Full is faster than incremental at 1, 10 times the usual change." in at_30
     assert "with 90 days" in at_90 and "Full is faster than incremental at 10 times" in at_90
+
+
+def test_what_lies_within_the_spread_of_rounds_is_no_crossover() -> None:
+    curves = {"full": [9.0, 10.0, 14.5], "incremental": [5.0, 6.0, 14.8]}
+    told = _crossover([1, 10, 100], curves, "times the usual change")
+    assert told == "<p>Full and incremental are as fast as each other, within 5 %, at 100 times the usual change.</p>"
 
 
 def test_the_page_tells_what_each_phase_takes() -> None:
