@@ -112,7 +112,8 @@ def _dag_runs(dag: Mapping[str, Any]) -> list[str]:
         rows.append((strategy, spark, len(its), *(f"{n:.1f}" for n in (whole, steps, whole / steps))))
     return [
         "<h2>As a run of the DAG</h2>",
-        f'<p class="soft">From trigger to release with {dag["days"]} days of history, at {dag["commit"]}; medians of'
+        f'<p class="soft">From trigger to release with {dag["days"]} days of history, at {dag["commit"]}, on'
+        f" {escape(dag['machine']['processor'])} and {escape(dag['machine']['memory'])}; medians of"
         f" the runs after {dag['warm_up']} that warm up. Queue: between tasks, by the scheduler's clock. Start: of a"
         " task's process, and all that no step counts as its own.</p>",
         _stacks(bars, DAG_COLOURS),

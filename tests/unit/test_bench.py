@@ -283,8 +283,10 @@ def test_the_page_tells_how_much_of_a_run_of_the_dag_is_refreshing() -> None:
         phases = {"queue": queue, "start": 2.0, "session": 1.0, "land": 1.0, "silver": 9.0}
         return {"spark": spark, "strategy": "full", "seconds": sum(phases.values()), "phases": phases}
 
-    told = {"days": 90, "warm_up": 1, "commit": "abc", "runs": [run("warm", q) for q in (1.0, 2.0, 3.0)]}
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", render(None, told))
+    told = {"days": 90, "warm_up": 1, "commit": "abc", "machine": {"processor": "<8 cores>", "memory": "64 GiB"}}
+    page = render(None, told | {"runs": [run("warm", q) for q in (1.0, 2.0, 3.0)]})
+    assert "at abc, on &lt;8 cores&gt; and 64 GiB" in page
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", page)
     assert cells[:6] == ["full", "warm", "3", "15.0", "10.0", "1.5"]
 
 
