@@ -16,8 +16,10 @@ FROM java AS locked
 WORKDIR /opt/medallion
 COPY pyproject.toml README.md requirements.in requirements.txt jars.lock jars-s3.lock ./
 COPY scripts/bootstrap scripts/bootstrap.py scripts/bootstrap.txt scripts/
-COPY spark_jobs/__init__.py spark_jobs/
-COPY spark_jobs/core/__init__.py spark_jobs/core/errors.py spark_jobs/core/java.py spark_jobs/core/
+COPY expectations/__init__.py expectations/vocabulary.py expectations/
+COPY medallion/__init__.py medallion/errors.py medallion/hours.py medallion/settings.py medallion/
+COPY medallion/model medallion/model
+COPY medallion/spark/__init__.py medallion/spark/java.py medallion/spark/
 RUN --mount=type=secret,id=settings \
     --mount=type=secret,id=certificate \
     --mount=type=cache,target=/root/.cache \
@@ -35,7 +37,7 @@ WORKDIR /opt/medallion
 COPY --from=locked /opt/medallion/.venv .venv
 COPY --from=locked /opt/medallion/.jars .jars
 COPY . .
-RUN .venv/bin/python -m compileall -q dags plugins spark_jobs expectations bench scripts
+RUN .venv/bin/python -m compileall -q dags plugins spark_jobs expectations medallion bench scripts
 ENV PATH=/opt/medallion/.venv/bin:$PATH \
     PYSPARK_PYTHON=/opt/medallion/.venv/bin/python \
     SPARK_HOME=/opt/medallion/.venv/lib/python3.11/site-packages/pyspark \

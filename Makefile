@@ -17,11 +17,11 @@ demo: setup  ## all of it: demo source, Airflow, three hours refreshed; again fo
 
 .PHONY: up
 up: setup  ## Airflow on this machine, for this machine only; prints address and login
-	@$(PYTHON) -m scripts.local_airflow up
+	@$(PYTHON) -m medallion.airflow.local up
 
 .PHONY: down
 down:  ## stop what `make up` or `make demo` started
-	@if [ -x $(PYTHON) ]; then $(PYTHON) -m scripts.local_airflow down; fi
+	@if [ -x $(PYTHON) ]; then $(PYTHON) -m medallion.airflow.local down; fi
 
 .PHONY: setup
 setup:  ## environment, locked packages, Java, JARs: whatever is missing

@@ -18,17 +18,18 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from spark_jobs.core import releases, steps
-from spark_jobs.core.console import progress_bar
-from spark_jobs.core.events import EventLog
-from spark_jobs.core.hours import format_hour, hour_number, parse_hour
-from spark_jobs.core.lake import LEDGER, Lake
-from spark_jobs.core.maintain import Retention, maintain
-from spark_jobs.core.registry import Registry, registry
-from spark_jobs.core.session import spark_session
-from spark_jobs.core.settings import Settings
-from spark_jobs.core.table import Feed
-from spark_jobs.source.generate import generate
+from medallion.cli.console import progress_bar
+from medallion.demo.generate import generate
+from medallion.hours import format_hour, hour_number, parse_hour
+from medallion.model.registry import Registry, registry
+from medallion.model.table import Feed
+from medallion.ops import releases
+from medallion.ops.event_log import EventLog
+from medallion.pipeline import steps
+from medallion.pipeline.maintain import Retention, maintain
+from medallion.settings import Settings
+from medallion.spark.session import spark_session
+from medallion.storage.lake import LEDGER, Lake
 
 YOUNG, UPKEEP = 10, 24
 FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source

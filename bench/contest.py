@@ -26,15 +26,16 @@ from bench.duck import refresh_duckdb
 from bench.feldera import FelderaDriver, Service
 from bench.naive import SETTINGS, refresh_naive
 from bench.proof import differing
-from spark_jobs.core import events, steps
-from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.files import read_json, write_json, write_text
-from spark_jobs.core.hours import hour_from_number, hour_number, next_hour
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.session import needed_conf, spark_session
-from spark_jobs.core.settings import PROJECT, Settings
-from spark_jobs.source.generate import generate
+from medallion.demo.generate import generate
+from medallion.errors import MedallionError, UsageError
+from medallion.hours import hour_from_number, hour_number, next_hour
+from medallion.model.registry import registry
+from medallion.ops import event_log
+from medallion.pipeline import steps
+from medallion.settings import PROJECT, Settings
+from medallion.spark.session import needed_conf, spark_session
+from medallion.storage.files import read_json, write_json, write_text
+from medallion.storage.lake import Lake
 
 FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 REFRESH: Mapping[str, steps.Refresh] = {"naive": refresh_naive, **steps.REFRESH, "duckdb": refresh_duckdb}
@@ -445,7 +446,7 @@ def _hours(
             grown = _footprint(lake)
             grown.subtract(before)
             where = (days, change, repeat, strategy, hour, number, number > plan.warm_up)
-            yield from _measures(where, taken, events.steps_by_phase(lake, f"bench-{hour}"), grown)
+            yield from _measures(where, taken, event_log.steps_by_phase(lake, f"bench-{hour}"), grown)
         _require_equal(drivers, hour)
 
 

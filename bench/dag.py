@@ -17,14 +17,14 @@ from typing import Any
 from bench import report
 from bench.contest import FIRST_HOUR, Plan, commit, machine, prepare
 from bench.proof import differing
-from scripts.local_airflow import DAG_ID, WARM, LocalAirflow, free_port
-from spark_jobs.core import events
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.files import write_json
-from spark_jobs.core.hours import hour_from_number, hour_number
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.settings import Settings
+from medallion.airflow.local import DAG_ID, WARM, LocalAirflow, free_port
+from medallion.errors import MedallionError
+from medallion.hours import hour_from_number, hour_number
+from medallion.model.registry import registry
+from medallion.ops import event_log
+from medallion.settings import Settings
+from medallion.storage.files import write_json
+from medallion.storage.lake import Lake
 
 MODES = {"a JVM per task": False, "warm Spark": True}
 STRATEGIES = ("full", "incremental")
@@ -76,7 +76,7 @@ def _run(airflow: LocalAirflow, lake: Lake, number: int, strategy: str) -> dict[
     if run["state"] == "failed":
         raise MedallionError(f"{run_id} of hour {hour} failed: see the logs in {airflow.home}")
     tasks = airflow.api.call("GET", f"{path}/taskInstances")["task_instances"]
-    found = events.steps_by_phase(lake, run_id)
+    found = event_log.steps_by_phase(lake, run_id)
     steps = {phase: sum(row["seconds"] for row in rows) for phase, rows in found.items()}
     whole, in_tasks = _seconds(run, "queued_at"), sum(_seconds(task, "start_date") for task in tasks)
     phases = {"queue": whole - in_tasks, "start": in_tasks - sum(steps.values()), **steps}

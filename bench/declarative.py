@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 
 from bench.proof import publish_copies
-from spark_jobs.core import steps
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.java import java_home
-from spark_jobs.core.pipelines import environment, view, write_specification
-from spark_jobs.core.session import spark_home
-from spark_jobs.core.settings import Settings
+from medallion.declarative.specification import environment, view, write_specification
+from medallion.errors import MedallionError
+from medallion.pipeline import steps
+from medallion.settings import Settings
+from medallion.spark.java import java_home
+from medallion.spark.session import spark_home
 
 LONGEST = 3600  # seconds
 

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import sqlglot
 
-from expectations.lake_views import TableAt, open_views
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.refresh import Written, input_states, told, versions_of
-from spark_jobs.core.table import Table
+from medallion.errors import MedallionError
+from medallion.model.table import Table
+from medallion.refresh.full import Written, input_states, told, versions_of
+from medallion.storage.duckdb_views import TableAt, open_views
+from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

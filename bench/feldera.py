@@ -21,11 +21,11 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.generator import Generator
 
 from bench.proof import publish_copies
-from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.events import EventLog
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import Registry, registry
-from spark_jobs.core.table import Feed, Table
+from medallion.errors import MedallionError, UsageError
+from medallion.model.registry import Registry, registry
+from medallion.model.table import Feed, Table
+from medallion.ops.event_log import EventLog
+from medallion.storage.lake import Lake
 
 PIPELINE = "medallion_bench"
 CHUNK = 900_000  # bytes of a request: the service refuses larger ones than 1 MB or so

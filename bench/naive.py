@@ -3,10 +3,10 @@
 import threading
 from typing import TYPE_CHECKING
 
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.refresh import Written, input_states, told, versions_of
-from spark_jobs.core.registry import registry
-from spark_jobs.core.table import Table
+from medallion.model.registry import registry
+from medallion.model.table import Table
+from medallion.refresh.full import Written, input_states, told, versions_of
+from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from spark_jobs.core import releases
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.query import digest, open_release, types_of
-from spark_jobs.core.registry import Node, registry
-from spark_jobs.core.table import Table
+from medallion.inspect.query import digest, open_release, types_of
+from medallion.model.registry import Node, registry
+from medallion.model.table import Table
+from medallion.ops import releases
+from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.contest import PHASES
-from spark_jobs.core.files import read_json, write_text
+from medallion.storage.files import read_json, write_text
 
 COLOURS = {
     "naive": "#9aa0a6",

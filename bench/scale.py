@@ -18,11 +18,12 @@ from typing import Any
 
 import psutil
 
-from spark_jobs.core import events, releases, steps
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.settings import Settings
-from spark_jobs.source.generate import generate
+from medallion.demo.generate import generate
+from medallion.model.registry import registry
+from medallion.ops import event_log, releases
+from medallion.pipeline import steps
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
 
 FULL, INCREMENTAL = 2, 4  # hours of each: the first of them warms up, and the first incremental one makes its sums
 
@@ -80,7 +81,9 @@ def measure(scale: float, days: int, work: Path) -> None:
         nonlocal stages
         with driver.recording(steps.Run(settings, None, "scale"), "scale") as log:
             stages = stages or Stages(driver.spark(log))
-        rows = [row for row in events.read(lake, run_id=run_id) if row["event_type"] in ("apply", "refresh", "check")]
+        rows = [
+            row for row in event_log.read(lake, run_id=run_id) if row["event_type"] in ("apply", "refresh", "check")
+        ]
         for row in rows:
             if row["table_name"] is None:
                 step = row["layer"] if row["event_type"] == "refresh" else f"{row['event_type']} {row['layer']}"

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.core.registry import registry
-from spark_jobs.core.session import TABLE_PROPERTIES, spark_session
-from spark_jobs.core.settings import Settings
-from spark_jobs.core.table import Feed, Table
-from spark_jobs.source.generate import generate
+from medallion.demo.generate import generate
+from medallion.model.registry import registry
+from medallion.model.table import Feed, Table
+from medallion.settings import Settings
+from medallion.spark.session import TABLE_PROPERTIES, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,7 +131,7 @@ def differing(spark: "SparkSession", hours: list[Path], silver: Path) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from spark_jobs.core.decode import decode_file
+    from medallion.ingest.decode import decode_file
 
     feed, table = clicks()
     (key,) = feed.keys

@@ -6,7 +6,7 @@ the latest, and no hour waits for it longer than it takes: seconds.
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
-from spark_jobs.airflow_tasks import EVERY_DAG, upkeep
+from medallion.airflow.tasks import EVERY_DAG, upkeep
 
 with DAG(
     "daily_maintenance",

@@ -6,9 +6,9 @@ release has it. Its views must have that release's rows, or the last task is red
 
 from airflow.sdk import DAG
 
-from spark_jobs.airflow_pipelines import PipelineOnSpark, compare_views, write_pipeline
-from spark_jobs.airflow_tasks import EVERY_DAG
-from spark_jobs.core.settings import Settings
+from medallion.airflow.pipelines import PipelineOnSpark, compare_views, write_pipeline
+from medallion.airflow.tasks import EVERY_DAG
+from medallion.settings import Settings
 
 WORK = f"{Settings.from_environment().lake}/ops/pipeline"
 

@@ -10,11 +10,11 @@ skipped, with a note.
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TaskGroup, chain
 
-from spark_jobs.airflow_alerts import Webhook, deadline
-from spark_jobs.airflow_tasks import EVERY_DAG, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
-from spark_jobs.core.hours import PATTERN
-from spark_jobs.core.registry import registry
-from spark_jobs.core.table import LAYERS, STRATEGIES
+from medallion.airflow.alerts import Webhook, deadline
+from medallion.airflow.tasks import EVERY_DAG, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
+from medallion.hours import PATTERN
+from medallion.model.registry import registry
+from medallion.model.table import LAYERS, STRATEGIES
 
 with DAG(
     "hourly_refresh",

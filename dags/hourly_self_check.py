@@ -5,8 +5,8 @@ It reads logs alone and waits for nobody. Unpause it where hours arrive by the c
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
-from spark_jobs.airflow_alerts import Webhook
-from spark_jobs.airflow_tasks import EVERY_DAG, self_check
+from medallion.airflow.alerts import Webhook
+from medallion.airflow.tasks import EVERY_DAG, self_check
 
 with DAG(
     "hourly_self_check",

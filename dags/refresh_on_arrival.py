@@ -10,9 +10,9 @@ from datetime import timedelta
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Param
 
-from spark_jobs.airflow_arrivals import WaitForHour
-from spark_jobs.airflow_tasks import EVERY_DAG
-from spark_jobs.core.table import STRATEGIES
+from medallion.airflow.arrivals import WaitForHour
+from medallion.airflow.tasks import EVERY_DAG
+from medallion.model.table import STRATEGIES
 
 ONE_HOUR = timedelta(hours=1)
 

@@ -7,7 +7,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 async def pages(scope: Any, receive: Any, send: Any) -> None:
     """The application, imported with the first request: every task loads the plugins, the API server alone answers."""
-    from spark_jobs.airflow_pages import app
+    from medallion.airflow.pages import app
 
     await app(scope, receive, send)
 

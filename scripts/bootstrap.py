@@ -18,8 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from spark_jobs.core.errors import MedallionError  # noqa: E402 (the project is not installed yet)
-from spark_jobs.core.java import java_home  # noqa: E402
+from medallion.errors import MedallionError  # noqa: E402 (the project is not installed yet)
+from medallion.spark.java import java_home  # noqa: E402
 
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"

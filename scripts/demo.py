@@ -9,13 +9,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from scripts.local_airflow import DAG_ID, LocalAirflow, where
-from spark_jobs.core import events, releases
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.settings import Settings
-from spark_jobs.source.root import change_files, open_source
+from medallion.airflow.local import DAG_ID, LocalAirflow, where
+from medallion.errors import MedallionError
+from medallion.ingest.source import change_files, open_source
+from medallion.model.registry import registry
+from medallion.ops import event_log, releases
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
 
 HOURS = 3
 RUNS = f"dags/{DAG_ID}/dagRuns"
@@ -96,7 +96,7 @@ def print_seconds(lake: Lake, runs: dict[str, dict[str, Any]]) -> None:
     """Where the seconds of each run went, from the event log; the rest is Airflow's and the start of processes."""
     seconds: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(runs, 0.0))
     for hour, run in runs.items():
-        for row in events.read(lake, run_id=run["dag_run_id"]):
+        for row in event_log.read(lake, run_id=run["dag_run_id"]):
             if row["table_name"] is None:
                 seconds[" ".join(filter(None, (row["event_type"], row["layer"])))][hour] += row["seconds"]
         seconds["whole run"][hour] = run["duration"]

@@ -13,12 +13,12 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from scripts.local_airflow import DAG_ID, USER, LocalAirflow
-from spark_jobs.core import releases
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.hours import ONE_HOUR, format_hour, parse_hour
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.settings import PROJECT, Settings
+from medallion.airflow.local import DAG_ID, USER, LocalAirflow
+from medallion.errors import MedallionError
+from medallion.hours import ONE_HOUR, format_hour, parse_hour
+from medallion.ops import releases
+from medallion.settings import PROJECT, Settings
+from medallion.storage.lake import Lake
 
 IMAGES = PROJECT / "docs" / "images"
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")

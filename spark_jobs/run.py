@@ -5,6 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from spark_jobs.core.cli import main
+from medallion.cli.main import main
 
 main()

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """The project's own session on two cores, in UTC on both sides, without what a handful of rows does not need."""
-    from spark_jobs.core.session import spark_session
-    from spark_jobs.core.settings import Settings
+    from medallion.settings import Settings
+    from medallion.spark.session import spark_session
 
     os.environ["TZ"] = "UTC"
     time.tzset()

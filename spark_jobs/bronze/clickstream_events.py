@@ -1,7 +1,7 @@
 """Clicks in the shop, as the tracker sends them. One row per event_id."""
 
 from expectations.vocabulary import not_empty
-from spark_jobs.core.table import Feed
+from medallion import Feed
 
 TABLE = Feed(
     keys=("event_id",),

@@ -1,7 +1,7 @@
 """Customers, as the account service has them. One row per customer_id."""
 
 from expectations.vocabulary import not_empty
-from spark_jobs.core.table import Feed
+from medallion import Feed
 
 TABLE = Feed(
     keys=("customer_id",),

@@ -1,7 +1,7 @@
 """Movements of stock, as the warehouses book them. One row per inventory_event_id."""
 
 from expectations.vocabulary import not_empty
-from spark_jobs.core.table import Feed
+from medallion import Feed
 
 TABLE = Feed(
     keys=("inventory_event_id",),

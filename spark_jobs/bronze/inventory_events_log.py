@@ -1,5 +1,5 @@
 """Every change of a stock movement, as it came. One row per _source_file and _line."""
 
-from spark_jobs.core.table import Log
+from medallion import Log
 
 TABLE = Log(of="bronze_inventory_events", source_system="warehouse system", extra=True)

@@ -1,7 +1,7 @@
 """Lines of orders, as the order service has them; a line may come hours after its order. One row per order_item_id."""
 
 from expectations.vocabulary import not_empty
-from spark_jobs.core.table import Feed
+from medallion import Feed
 
 TABLE = Feed(
     keys=("order_item_id",),

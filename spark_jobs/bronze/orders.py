@@ -1,7 +1,7 @@
 """Orders, as the order service has them. One row per order_id."""
 
 from expectations.vocabulary import not_empty
-from spark_jobs.core.table import Feed
+from medallion import Feed
 
 TABLE = Feed(
     keys=("order_id",),

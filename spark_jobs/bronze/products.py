@@ -1,7 +1,7 @@
 """Products, as the catalogue has them. One row per product_id."""
 
 from expectations.vocabulary import not_empty
-from spark_jobs.core.table import Feed
+from medallion import Feed
 
 TABLE = Feed(
     keys=("product_id",),

@@ -1,7 +1,7 @@
 """Suppliers, as purchasing has them. One row per supplier_id."""
 
 from expectations.vocabulary import not_empty
-from spark_jobs.core.table import Feed
+from medallion import Feed
 
 TABLE = Feed(
     keys=("supplier_id",),

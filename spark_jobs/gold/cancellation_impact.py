@@ -4,7 +4,7 @@ A week is an ISO week. An order with lines in two categories counts in both; ret
 """
 
 from expectations.vocabulary import at_least, between, not_null
-from spark_jobs.core.table import Additive, Table
+from medallion import Additive, Table
 
 TABLE = Table(
     keys=("category", "week_start"),

@@ -1,7 +1,7 @@
 """What each customer has been worth so far, and a month. One row per user_id."""
 
 from expectations.vocabulary import at_least, not_null
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("user_id",),

@@ -4,7 +4,7 @@ Money is of orders that count: neither cancelled nor returned.
 """
 
 from expectations.vocabulary import at_least, not_null
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("user_id",),

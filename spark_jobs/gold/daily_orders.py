@@ -1,7 +1,7 @@
 """Orders by the day they were made. One row per day."""
 
 from expectations.vocabulary import at_least
-from spark_jobs.core.table import Additive, Table
+from medallion import Additive, Table
 
 TABLE = Table(
     keys=("day",),

@@ -1,7 +1,7 @@
 """The days of the star schema, from the first day with an order to the last. One row per date_key."""
 
 from expectations.vocabulary import between, not_null
-from spark_jobs.core.table import Table
+from medallion import Table
 
 TABLE = Table(
     keys=("date_key",),

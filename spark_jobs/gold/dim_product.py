@@ -5,7 +5,7 @@ was before the first version that is known is taken to be as in that one.
 """
 
 from expectations.vocabulary import no_rows, not_null
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("product_key",),

@@ -4,7 +4,7 @@ A key is null where customer or product was not there then: between a deletion a
 """
 
 from expectations.vocabulary import not_null, refers_to
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("order_item_id",),

@@ -1,7 +1,7 @@
 """How long the stock of each sold product lasts, against its supplier's lead time. One row per product_id."""
 
 from expectations.vocabulary import at_least, in_set, not_null
-from spark_jobs.core.table import Additive, Table
+from medallion import Additive, Table
 
 TABLE = Table(
     keys=("product_id",),

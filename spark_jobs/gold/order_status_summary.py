@@ -1,7 +1,7 @@
 """Orders, revenue and customers by order status. One row per order_status."""
 
 from expectations.vocabulary import at_least, in_set, not_null
-from spark_jobs.core.table import Additive, Table
+from medallion import Additive, Table
 
 TABLE = Table(
     keys=("order_status",),

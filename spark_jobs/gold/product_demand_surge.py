@@ -6,7 +6,7 @@ The day ends with the newest click in the table, not with the clock.
 from datetime import timedelta
 
 from expectations.vocabulary import at_least, in_set, not_null
-from spark_jobs.core.table import Recent, Table
+from medallion import Recent, Table
 
 TABLE = Table(
     keys=("product_id",),

@@ -1,7 +1,7 @@
 """The products whose stock ends before a reorder can arrive: those at risk CRITICAL. One row per product_id."""
 
 from expectations.vocabulary import in_set, not_null
-from spark_jobs.core.table import Table
+from medallion import Table
 
 TABLE = Table(
     keys=("product_id",),

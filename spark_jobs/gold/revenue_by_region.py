@@ -4,7 +4,7 @@ An order that is cancelled or returned counts no more, on the day it was made.
 """
 
 from expectations.vocabulary import at_least
-from spark_jobs.core.table import Additive, Table
+from medallion import Additive, Table
 
 TABLE = Table(
     keys=("day", "customer_region"),

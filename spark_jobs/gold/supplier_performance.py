@@ -1,7 +1,7 @@
 """What each supplier's products earn and how surely they arrive, beside its stock. One row per supplier_id."""
 
 from expectations.vocabulary import at_least, between, not_null
-from spark_jobs.core.table import Additive, Table
+from medallion import Additive, Table
 
 TABLE = Table(
     keys=("supplier_id",),

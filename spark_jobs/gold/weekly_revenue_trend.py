@@ -4,7 +4,7 @@ A week is an ISO week and belongs to the year of its Monday.
 """
 
 from expectations.vocabulary import at_least, not_null
-from spark_jobs.core.table import Additive, Table
+from medallion import Additive, Table
 
 TABLE = Table(
     keys=("week_start", "category"),

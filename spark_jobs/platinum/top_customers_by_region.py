@@ -4,7 +4,7 @@ Of equal ones the lower user_id comes first.
 """
 
 from expectations.vocabulary import between, not_null
-from spark_jobs.core.table import Table
+from medallion import Table
 
 TABLE = Table(
     keys=("customer_region", "place"),

@@ -1,7 +1,7 @@
 """The enriched order lines that count as sold: neither cancelled nor returned. One row per order_item_id."""
 
 from expectations.vocabulary import in_set
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("order_item_id",),

@@ -1,7 +1,7 @@
 """Customers of the four known tiers. One row per customer_id."""
 
 from expectations.vocabulary import in_set, not_null
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("customer_id",),

@@ -1,6 +1,6 @@
 """Customers as they first were, whatever changes (SCD type 0). One row per customer_id."""
 
-from spark_jobs.core.dimension import dimension
+from medallion import dimension
 
 TABLE = dimension(
     "bronze_customers_log",

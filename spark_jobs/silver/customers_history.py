@@ -4,7 +4,7 @@ One row per customer_id and __START_AT.
 """
 
 from expectations.vocabulary import no_rows
-from spark_jobs.core.dimension import dimension
+from medallion import dimension
 
 TABLE = dimension(
     "bronze_customers_log",

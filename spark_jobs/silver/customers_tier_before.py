@@ -1,6 +1,6 @@
 """Customers with their tier and the one they had before (SCD type 3). One row per customer_id."""
 
-from spark_jobs.core.dimension import dimension
+from medallion import dimension
 
 TABLE = dimension(
     "bronze_customers_log",

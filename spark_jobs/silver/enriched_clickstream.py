@@ -1,7 +1,7 @@
 """Clicks of known users in the five steps of the purchase funnel. One row per event_id."""
 
 from expectations.vocabulary import in_set, not_null
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("event_id",),

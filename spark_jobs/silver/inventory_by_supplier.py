@@ -1,7 +1,7 @@
 """Stock and movements per supplier, over all its products and warehouses. One row per supplier_id."""
 
 from expectations.vocabulary import at_least, not_null
-from spark_jobs.core.table import Table
+from medallion import Table
 
 TABLE = Table(
     keys=("supplier_id",),

@@ -1,7 +1,7 @@
 """Stock and movements per product and warehouse. One row per product_id and warehouse_id."""
 
 from expectations.vocabulary import at_least, not_null
-from spark_jobs.core.table import Additive, Table
+from medallion import Additive, Table
 
 TABLE = Table(
     keys=("product_id", "warehouse_id"),

@@ -4,7 +4,7 @@ One row per order_item_id.
 """
 
 from expectations.vocabulary import at_least, between, in_set, not_null
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("order_item_id",),

@@ -1,7 +1,7 @@
 """Orders of known customers, with those that somebody should look at. One row per order_id."""
 
 from expectations.vocabulary import in_set, not_null
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("order_id",),

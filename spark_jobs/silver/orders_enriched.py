@@ -1,7 +1,7 @@
 """Orders of known customers that have a valid status, total and item. One row per order_id."""
 
 from expectations.vocabulary import at_least, between, in_set
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("order_id",),

@@ -1,7 +1,7 @@
 """The product catalogue for reporting, without costs. One row per product_id."""
 
 from expectations.vocabulary import at_least, not_null
-from spark_jobs.core.table import ByKey, Table
+from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("product_id",),

@@ -4,7 +4,7 @@ One row per product_id and __START_AT.
 """
 
 from expectations.vocabulary import no_rows, not_null
-from spark_jobs.core.dimension import dimension
+from medallion import dimension
 
 TABLE = dimension(
     "bronze_products_log",

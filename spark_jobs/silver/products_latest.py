@@ -1,7 +1,7 @@
 """Products by their newest change, in whatever order changes came (SCD type 1). One row per product_id."""
 
 from expectations.vocabulary import not_null
-from spark_jobs.core.dimension import dimension
+from medallion import dimension
 
 TABLE = dimension(
     "bronze_products_log",

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.airflow_alerts import IN_A_ROW, Webhook, deadline, late
-from spark_jobs.core.events import Event, append
-from spark_jobs.core.lake import Lake
+from medallion.airflow.alerts import IN_A_ROW, Webhook, deadline, late
+from medallion.ops.event_log import Event, append
+from medallion.storage.lake import Lake
 
 Received = list[dict[str, Any]]
 CONTEXT = {
@@ -95,7 +95,7 @@ def test_the_dag_has_its_alerts() -> None:
 
     assert isinstance(dag.on_failure_callback, Webhook) or isinstance(dag.on_failure_callback[0], Webhook)
     assert dag.deadline
-    assert deadline().callback.path.endswith("airflow_alerts.late")
+    assert deadline().callback.path.endswith("medallion.airflow.alerts.late")
     for task in dag.tasks:
         assert any(isinstance(callback, Webhook) for callback in task.on_failure_callback), task.task_id
 

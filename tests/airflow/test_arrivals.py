@@ -13,12 +13,12 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 from deltalake import write_deltalake
 
-from spark_jobs.airflow_arrivals import HourArrived, WaitForHour
-from spark_jobs.core.arrivals import Arrivals
-from spark_jobs.core.events import EventLog
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.settings import Settings
+from medallion.airflow.arrivals import HourArrived, WaitForHour
+from medallion.ingest.arrivals import Arrivals
+from medallion.model.registry import registry
+from medallion.ops.event_log import EventLog
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 
@@ -105,7 +105,7 @@ def test_the_task_holds_no_slot_while_it_waits_and_skips_where_there_is_nothing(
         task.execute({})
     name, pace = deferred.value.trigger.serialize()
     assert (name, pace) == (
-        "spark_jobs.airflow_arrivals.HourArrived",
+        "medallion.airflow.arrivals.HourArrived",
         {"settle": 1, "every": 2, "poll": 3, "patience": 4},
     )
     assert task.arrived({}, {"hour": H0}) == H0

@@ -13,8 +13,8 @@ from dags.daily_maintenance import dag as upkeep
 from dags.hourly_refresh import dag
 from dags.hourly_self_check import dag as self_check
 from dags.refresh_on_arrival import dag as on_arrival
-from spark_jobs.core.registry import registry
-from spark_jobs.core.steps import STRATEGIES
+from medallion.model.registry import registry
+from medallion.pipeline.steps import STRATEGIES
 
 ALL_TASKS = pytest.mark.parametrize("task", [*dag.tasks, *upkeep.tasks], ids=lambda task: task.task_id)
 HOURLY_TASKS = pytest.mark.parametrize("task", dag.tasks, ids=lambda task: task.task_id)
@@ -89,7 +89,7 @@ def test_every_table_is_updated_by_one_task_of_its_layer_and_gold_when_it_is_pub
 
 
 def test_an_asset_is_where_its_table_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    from spark_jobs.airflow_tasks import assets
+    from medallion.airflow.tasks import assets
 
     monkeypatch.setenv("MEDALLION_LAKE", "s3a://bucket/lake")
     assert "s3a://bucket/lake/gold/inventory_risk" in {asset.uri for asset in assets("gold")}
@@ -153,7 +153,7 @@ assert not {{"pyspark", "great_expectations"}} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert set(done.stdout.split()) <= {"dags", "spark_jobs", "expectations"}
+    assert set(done.stdout.split()) <= {"dags", "spark_jobs", "expectations", "medallion"}
 
 
 def test_upkeep_runs_once_a_day_and_is_not_caught_up() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from spark_jobs.airflow_pages import app
-from spark_jobs.core import files
-from spark_jobs.core.events import Event, append
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.settings import PROJECT
+from medallion.airflow.pages import app
+from medallion.ops.event_log import Event, append
+from medallion.settings import PROJECT
+from medallion.storage import files
+from medallion.storage.lake import Lake
 
 PAGES = ["/status", "/reports", "/expectations", "/timings", "/run?run_id=r", "/report?run_id=r&task_id=silver.check"]
 

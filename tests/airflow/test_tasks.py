@@ -7,11 +7,13 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from dags.hourly_refresh import dag
-from spark_jobs.airflow_tasks import record_failure, requested_hour, run_here, self_check, spark_master
-from spark_jobs.core import events, status, steps
-from spark_jobs.core.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
-from spark_jobs.core.hours import parse_hour
-from spark_jobs.core.steps import Outcome
+from medallion.airflow.tasks import record_failure, requested_hour, run_here, self_check, spark_master
+from medallion.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
+from medallion.hours import parse_hour
+from medallion.inspect import status
+from medallion.ops import event_log
+from medallion.pipeline import steps
+from medallion.pipeline.steps import Outcome
 
 PARAMS = {"hour": None, "strategy": "full"}
 
@@ -192,7 +194,7 @@ def test_a_failure_that_cannot_be_recorded_does_not_fail_the_callback(monkeypatc
     def no_lake(*_: object, **__: object) -> bool:
         raise OSError("no lake")
 
-    monkeypatch.setattr(events, "close_lost_step", no_lake)
+    monkeypatch.setattr(event_log, "close_lost_step", no_lake)
     ti = SimpleNamespace(try_number=1, xcom_pull=lambda **_: "2025-11-30T04")
     record_failure({"ti": ti, "run_id": "a_run", "params": PARAMS, "dag_run": dag_run()}, step="apply", layer="bronze")
     assert "this failure is not in the event log" in caplog.text

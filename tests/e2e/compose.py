@@ -26,9 +26,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from scripts.local_airflow import DAG_ID, USER, Api, Refused, free_port
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.registry import registry
+from medallion.airflow.local import DAG_ID, USER, Api, Refused, free_port
+from medallion.errors import MedallionError
+from medallion.model.registry import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINERS = ROOT / "tests" / "e2e" / "containers"
@@ -162,7 +162,7 @@ class Stack:
         """The command on this machine, on a lake of its own."""
         environment = os.environ | {"MEDALLION_LAKE": str(lake or self.laptop), "MEDALLION_SOURCE": str(self.source)}
         environment |= {"MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_DRIVER_MEMORY": "2g"}
-        medallion = (sys.executable, "-c", "from spark_jobs.core.cli import main; main()")
+        medallion = (sys.executable, "-c", "from medallion.cli.main import main; main()")
         return run(*medallion, *words, environment=environment, quiet=quiet)
 
     def inspect(self) -> None:

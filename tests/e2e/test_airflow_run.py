@@ -18,11 +18,11 @@ import psutil
 import pytest
 from playwright.sync_api import Page
 
-from scripts.local_airflow import DAG_ID, LocalAirflow, Process, free_port
+from medallion.airflow.local import DAG_ID, LocalAirflow, Process, free_port
+from medallion.model.registry import registry
+from medallion.ops import event_log, releases
+from medallion.storage.lake import Lake
 from scripts.screenshots import CHROMIUM, browser, fill_in_backfill
-from spark_jobs.core import events, releases
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
 
 pytestmark = pytest.mark.timeout(1800)
 in_browser = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}: apt-get install chromium")
@@ -92,7 +92,7 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
     assert release is not None
     assert (release.hour, release.run_id, set(release.versions)) == (H0, "first", set(registry().tables))
 
-    steps = [(e["event_type"], e["layer"]) for e in events.read(lake, run_id="first") if e["table_name"] is None]
+    steps = [(e["event_type"], e["layer"]) for e in event_log.read(lake, run_id="first") if e["table_name"] is None]
     assert sorted(steps, key=str) == sorted(
         [
             ("land", "bronze"),
@@ -108,8 +108,8 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
         ],
         key=str,
     )
-    assert {e["hour"] for e in events.read(lake, run_id="first")} == {H0}
-    refreshed = {e["table_name"] for e in events.read(lake, run_id="first", event_type="refresh")} - {None}
+    assert {e["hour"] for e in event_log.read(lake, run_id="first")} == {H0}
+    refreshed = {e["table_name"] for e in event_log.read(lake, run_id="first", event_type="refresh")} - {None}
     assert refreshed == {t.name for t in registry() if t.layer != "bronze"}
 
 
@@ -143,7 +143,7 @@ def test_an_hour_that_is_published_is_skipped(airflow: LocalAirflow, lake: Lake)
 def test_an_hour_that_the_source_does_not_have_is_skipped(airflow: LocalAirflow, lake: Lake) -> None:
     run = trigger(airflow, "too_early", "2025-12-31T00")
     assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "skipped"))
-    (row,) = events.read(lake, run_id="too_early")
+    (row,) = event_log.read(lake, run_id="too_early")
     assert (row["event_type"], row["status"], row["hour"]) == ("land", "skipped", "2025-12-31T00")
 
 
@@ -154,7 +154,7 @@ def test_a_killed_driver_is_in_the_event_log_and_its_task_is_tried_again(airflow
     eventually(lambda: states(airflow, run)["silver.refresh"] == "up_for_retry")
 
     def closed() -> list[dict[str, Any]]:  # by a callback, which runs after the task has changed its state
-        rows = events.read(lake, run_id="killed", event_type="refresh", layer="silver")
+        rows = event_log.read(lake, run_id="killed", event_type="refresh", layer="silver")
         return [row for row in rows if row["table_name"] is None]
 
     (row,) = eventually(closed, seconds=120)
@@ -218,7 +218,7 @@ def test_a_backfill_from_the_dialog_takes_its_hours_in_order_and_passes_over_tho
         (H3, "success", {"success"}),
     ]
     assert [release.hour for release in releases.published(lake)] == [None, H0, H1, H2, H3]
-    refreshed = [row for row in events.read(lake, event_type="refresh", hour=H3) if row["table_name"] is None]
+    refreshed = [row for row in event_log.read(lake, event_type="refresh", hour=H3) if row["table_name"] is None]
     assert {row["strategy"] for row in refreshed} == {"incremental"}
 
 
@@ -283,7 +283,7 @@ def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) ->
     airflow.api.call("POST", "dags/daily_maintenance/dagRuns", body)
     assert outcome(airflow, "dags/daily_maintenance/dagRuns/upkeep") == ("success", {"maintain": "success"})
     assert [release.hour for release in releases.published(lake)] == [H3, H4], "the newest two are kept"
-    (row,) = [row for row in events.read(lake, run_id="upkeep", event_type="maintain") if row["table_name"] is None]
+    (row,) = [row for row in event_log.read(lake, run_id="upkeep", event_type="maintain") if row["table_name"] is None]
     assert row["status"] == "succeeded"
 
 

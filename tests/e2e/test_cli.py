@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.core import events
-from spark_jobs.core.events import EventLog
-from spark_jobs.core.lake import Lake
+from medallion.ops import event_log
+from medallion.ops.event_log import EventLog
+from medallion.storage.lake import Lake
 
 
 def medallion(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from spark_jobs.core.cli import main; main()", *words]
+    command = [sys.executable, "-c", "from medallion.cli.main import main; main()", *words]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEDALLION_")}
     return subprocess.run(command, cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=120)
 
@@ -87,5 +87,5 @@ def test_events_come_as_table_json_and_csv(tmp_path: Path) -> None:
     (row,) = json.loads(medallion("events", "--format", "json", cwd=tmp_path).stdout)
     assert (row["seconds"], row["rows_out"], row["details"]) == (1.25, 7, {"note": "[x]"})
     (line,) = csv.DictReader(medallion("events", "--format", "csv", cwd=tmp_path).stdout.splitlines())
-    assert list(line) == list(events.COLUMNS)
+    assert list(line) == list(event_log.COLUMNS)
     assert medallion("events", "--hour", "2025-11-30T01", "--format", "json", cwd=tmp_path).stdout.strip() == "[]"

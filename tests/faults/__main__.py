@@ -17,11 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.core.console import progress_bar
-from spark_jobs.core.registry import registry
-from spark_jobs.core.session import spark_session
-from spark_jobs.core.settings import Settings
-from spark_jobs.core.table import STRATEGIES
+from medallion.cli.console import progress_bar
+from medallion.model.registry import registry
+from medallion.model.table import STRATEGIES
+from medallion.settings import Settings
+from medallion.spark.session import spark_session
 from tests.faults.faults import Result, every_fault, suffer
 from tests.faults.world import World, make_world, some_tables
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.core.registry import registry
+from medallion.model.registry import registry
 from tests.faults.world import World, make_world, some_tables
 
 

@@ -16,9 +16,10 @@ from unittest.mock import patch
 
 import psutil
 
-from spark_jobs.core import events, releases, steps
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.maintain import Retention, maintain
+from medallion.errors import MedallionError
+from medallion.ops import event_log, releases
+from medallion.pipeline import steps
+from medallion.pipeline.maintain import Retention, maintain
 from tests.faults.world import HOURS, Effects, Reader, World, dies, differing
 
 H0, H1, H2 = HOURS
@@ -64,7 +65,7 @@ def _event_log(world: World, fault: Fault) -> list[str]:
     wrong = []
     rows = [
         row
-        for row in events.read(world.lake, hour=fault.until)
+        for row in event_log.read(world.lake, hour=fault.until)
         if row["status"] in {"succeeded", "warned"} or row["details"].get("how") == "unchanged"
     ]
     for table in world.tables:
@@ -276,7 +277,7 @@ def broken_check() -> Fault:
 
     def strike(world: World) -> str:
         with (
-            patch("expectations.checkpoint.run_checkpoint", side_effect=RuntimeError("broken")),
+            patch("medallion.checks.checkpoint.run_checkpoint", side_effect=RuntimeError("broken")),
             suppress(RuntimeError),
         ):
             world.refresh(H1, "struck")

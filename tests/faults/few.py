@@ -6,7 +6,9 @@ from unittest.mock import patch
 
 def main() -> None:
     """Run it."""
-    from spark_jobs.core import cli, registry, steps
+    from medallion.cli import main
+    from medallion.model import registry
+    from medallion.pipeline import steps
 
     split = sys.argv.index("--")
     names = set(sys.argv[1:split])
@@ -14,4 +16,4 @@ def main() -> None:
     some = registry.Registry({table.name: table for table in every if table.name in names})
     sys.argv[1:] = sys.argv[split + 1 :]
     with patch.object(steps, "registry", lambda: some):
-        cli.main()
+        main.main()

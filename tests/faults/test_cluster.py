@@ -11,11 +11,11 @@ from typing import Any
 import psutil
 import pytest
 
-from spark_jobs.core import events
-from spark_jobs.core.java import java_home
-from spark_jobs.core.lake import origin_of
-from spark_jobs.core.registry import registry
-from spark_jobs.core.session import spark_home
+from medallion.model.registry import registry
+from medallion.ops import event_log
+from medallion.spark.java import java_home
+from medallion.spark.session import spark_home
+from medallion.storage.lake import origin_of
 from tests.faults.faults import start
 from tests.faults.world import HOURS, World, differing, make_world
 
@@ -114,7 +114,7 @@ def test_two_hours_on_a_cluster_with_a_worker_killed_in_the_second_have_the_same
         process.kill()
     assert process.returncode == 0, output
     assert differing(world, H1) == []
-    (row,) = events.read(world.lake, event_type="session", hour=H0)
+    (row,) = event_log.read(world.lake, event_type="session", hour=H0)
     assert (row["details"]["master"], row["details"]["cores"]) == (cluster.master, 2)
 
 

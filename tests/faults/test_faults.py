@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.core.table import STRATEGIES
+from medallion.model.table import STRATEGIES
 from tests.faults.faults import Fault, every_fault, suffer
 from tests.faults.world import World
 

@@ -4,9 +4,10 @@ from itertools import count
 
 import pytest
 
-from spark_jobs.core import events, follow, steps
-from spark_jobs.core.errors import CheckFailed
-from spark_jobs.core.follow import HOPS, Followed, Pace
+from medallion.errors import CheckFailed
+from medallion.ops import event_log
+from medallion.pipeline import follow, steps
+from medallion.pipeline.follow import HOPS, Followed, Pace
 from tests.faults.world import HOURS, World, differing
 
 H0, H1, H2 = HOURS
@@ -43,7 +44,7 @@ def test_each_hop_of_an_hour_is_told_and_kept(world: World) -> None:
     (done,) = followed(world, H0)
     assert list(done.latency) == list(HOPS.values())
     assert list(done.latency.values()) == sorted(done.latency.values())
-    (row,) = events.read(world.lake, hour=H0, event_type="follow")
+    (row,) = event_log.read(world.lake, hour=H0, event_type="follow")
     assert row["seconds"] == done.latency["published"] > 0
 
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.core import events, ledger, quarantine, releases, steps
-from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.maintain import Retention, maintain
-from spark_jobs.core.query import diff, diff_rows, open_release, select
+from medallion.errors import MedallionError, UsageError
+from medallion.ingest import ledger, quarantine
+from medallion.inspect.query import diff, diff_rows, open_release, select
+from medallion.ops import event_log, releases
+from medallion.pipeline import steps
+from medallion.pipeline.maintain import Retention, maintain
 from tests.faults.world import HOURS, Reader, World, dies, differing
 
 H0, H1, H2 = HOURS
@@ -232,7 +234,7 @@ def test_a_table_whose_log_is_damaged_is_rebuilt_and_kept_aside(at: After, table
     spoil(newest_commit(world, table))
     world.refresh(H2)
     assert differing(world, H2) == []
-    (row,) = [row for row in events.read(world.lake, hour=H2, event_type="refresh") if row["table_name"] == table]
+    (row,) = [row for row in event_log.read(world.lake, hour=H2, event_type="refresh") if row["table_name"] == table]
     assert (row["status"], row["details"]["note"][:7]) == ("warned", "rebuilt")
     assert len(list(Path(world.lake.ops("damaged")).glob(f"{table}-*"))) == 1
 

@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from spark_jobs.core import releases, steps
-from spark_jobs.core.decode import decode_file
-from spark_jobs.core.maintain import Retention, maintain
-from spark_jobs.core.table import STRATEGIES
+from medallion.ingest.decode import decode_file
+from medallion.model.table import STRATEGIES
+from medallion.ops import releases
+from medallion.pipeline import steps
+from medallion.pipeline.maintain import Retention, maintain
 from tests.faults.world import HOURS, World, dies
 
 Model = dict[str, dict[Any, dict[str, Any]]]  # feed -> key -> row

@@ -13,17 +13,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scripts.local_airflow import free_port
-from spark_jobs.core import events, session
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.lock import current_writer
-from spark_jobs.core.session import TOKEN
-from spark_jobs.core.settings import Settings
+from medallion.airflow.local import free_port
+from medallion.errors import MedallionError
+from medallion.ops import event_log
+from medallion.ops.writer_lock import current_writer
+from medallion.settings import Settings
+from medallion.spark import session
+from medallion.spark.session import TOKEN
 from tests.faults.faults import start
 from tests.faults.world import HOURS, World, differing
 
 H0, H1, H2 = HOURS
-MEDALLION = [sys.executable, "-c", "from spark_jobs.core.cli import main; main()"]
+MEDALLION = [sys.executable, "-c", "from medallion.cli.main import main; main()"]
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ def test_an_hour_on_a_warm_spark_has_the_same_rows(world: World, warm: Warm) -> 
     world.strategy = "incremental"
     refresh(world, H0, warm)
     assert differing(world, H0) == []
-    (row,) = events.read(world.lake, hour=H0, event_type="session")
+    (row,) = event_log.read(world.lake, hour=H0, event_type="session")
     assert row["details"]["attached_to"] == warm.attached["MEDALLION_SPARK_CONNECT"]
-    steps = [row for row in events.read(world.lake, hour=H0, event_type="refresh") if row["table_name"] is None]
+    steps = [row for row in event_log.read(world.lake, hour=H0, event_type="refresh") if row["table_name"] is None]
     assert all(0 < row["cpu_seconds"] < 600 for row in steps), "the seconds of these steps, not of the server's life"
 
 

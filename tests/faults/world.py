@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from spark_jobs.core import ledger, releases, steps
-from spark_jobs.core.hours import hour_range
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.query import open_release
-from spark_jobs.core.registry import Registry, registry
-from spark_jobs.core.settings import Settings
-from spark_jobs.source.generate import generate
+from medallion.demo.generate import generate
+from medallion.hours import hour_range
+from medallion.ingest import ledger
+from medallion.inspect.query import open_release
+from medallion.model.registry import Registry, registry
+from medallion.ops import releases
+from medallion.pipeline import steps
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
 
 HOURS = list(hour_range("2025-11-30T00", "2025-11-30T02"))
 Rows = dict[str, tuple[int, int]]  # by table: how many rows, and a hash of all of them that no order changes

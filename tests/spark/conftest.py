@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from spark_jobs.core.registry import registry
-from spark_jobs.core.table import Feed, Log
+from medallion.model.registry import registry
+from medallion.model.table import Feed, Log
 
 # What a row has in the columns its test does not state, null elsewhere: it passes every filter and meets every join.
 MONDAY = datetime(2025, 11, 3)

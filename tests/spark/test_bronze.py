@@ -10,12 +10,15 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from spark_jobs.core import bronze, events, in_process, steps
-from spark_jobs.core.decode import arrow_type
-from spark_jobs.core.errors import HourNotAvailable, MedallionError
-from spark_jobs.core.lake import Lake, state_of
-from spark_jobs.core.registry import Registry, registry
-from spark_jobs.core.settings import Settings
+from medallion.errors import HourNotAvailable, MedallionError
+from medallion.ingest import bronze
+from medallion.ingest.decode import arrow_type
+from medallion.model.registry import Registry, registry
+from medallion.ops import event_log
+from medallion.pipeline import steps
+from medallion.settings import Settings
+from medallion.storage import delta_writes
+from medallion.storage.lake import Lake, state_of
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 SUPPLIERS = "bronze_suppliers"
@@ -58,8 +61,8 @@ class Shop:
         path.write_text("".join(f"{line}\n" for line in lines))
 
     def load(self, spark: Any) -> None:
-        from spark_jobs.core import bronze
-        from spark_jobs.source.root import open_source
+        from medallion.ingest import bronze
+        from medallion.ingest.source import open_source
 
         for feed in registry().feeds:
             folder = bronze.snapshot_folder(open_source(self.settings), feed, self.lake)
@@ -102,9 +105,9 @@ def shop(loaded: Path, tmp_path: Path, spark: Any) -> Shop:
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few changes, many, and those of large tables are written in different ways."""
     if request.param == "joined":
-        monkeypatch.setattr(in_process, "MOST_NAMED", 0)
+        monkeypatch.setattr(delta_writes, "MOST_NAMED", 0)
     if request.param == "by Spark":
-        monkeypatch.setattr(in_process, "MOST_BYTES", -1)
+        monkeypatch.setattr(delta_writes, "MOST_BYTES", -1)
 
 
 @pytest.mark.usefixtures("either_way")
@@ -123,12 +126,12 @@ def test_small_tables_are_brought_up_to_date_without_a_jvm(shop: Shop, monkeypat
     shop.change(H0, insert(supplier(1, 9)), insert(supplier(4)), delete(supplier(2)))
     shop.apply()
     assert shop.lead_times() == {1: 9, 3: 7, 4: 7}
-    assert {row["event_type"] for row in events.read(shop.lake)} == {"land", "apply"}
+    assert {row["event_type"] for row in event_log.read(shop.lake)} == {"land", "apply"}
 
 
 def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Shop, spark: Any) -> None:
-    from spark_jobs.core.changes import changes
-    from spark_jobs.core.reading import read_changes
+    from medallion.spark.delta_reads import read_changes
+    from medallion.storage.change_feed import changes
 
     lines = [
         insert(supplier(4, 1)),
@@ -145,7 +148,7 @@ def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Sh
     path, version = shop.lake.path(SUPPLIERS), commit["version"]
     (change,) = read_changes(spark, path, shop.lake.opened(path), changes(path, version - 1, version)).collect()
     assert (change["_side"], change["supplier_id"], change["lead_time_days"]) == (1, 4, 9)
-    (row,) = [r for r in events.read(shop.lake, event_type="apply") if r["table_name"] == SUPPLIERS]
+    (row,) = [r for r in event_log.read(shop.lake, event_type="apply") if r["table_name"] == SUPPLIERS]
     assert (row["rows_in"], row["rows_out"], row["details"]["inserted"]) == (6, 1, 1)
     assert row["bytes_out"] > 0
 
@@ -233,7 +236,7 @@ def test_an_hour_that_the_source_does_not_have_is_a_skipped_event(shop: Shop) ->
     shop.change(H0, insert(supplier(1)))
     with pytest.raises(HourNotAvailable):
         shop.apply("2025-12-24T00")
-    (row,) = events.read(shop.lake, event_type="land")
+    (row,) = event_log.read(shop.lake, event_type="land")
     assert (row["status"], row["hour"]) == ("skipped", "2025-12-24T00")
 
 
@@ -249,7 +252,7 @@ def test_bad_lines_are_kept_aside_and_the_rest_is_applied(shop: Shop) -> None:
         assert row["raw"] == '{"insert": {"supplier_id": "x"}}\n'
         assert "supplier_id" in row["reason"]
     assert len(shop.lead_times()) == 203
-    (event,) = events.read(shop.lake, event_type="apply", table_name=SUPPLIERS, status="warned")
+    (event,) = event_log.read(shop.lake, event_type="apply", table_name=SUPPLIERS, status="warned")
     assert event["details"]["rejected"] == 1
 
 
@@ -263,7 +266,7 @@ def test_too_many_bad_lines_refuse_the_hour_before_anything_is_written(shop: Sho
     assert shop.lead_times()[1] == 7
     assert [shop.lake.applied_hour(name) for name in (SUPPLIERS, "bronze_orders")] == [None, None]
     assert shop.lake.open(shop.lake.quarantine("suppliers")) is None
-    (event,) = events.read(shop.lake, event_type="apply", status="failed")
+    (event,) = event_log.read(shop.lake, event_type="apply", status="failed")
     assert "line 2: not JSON" in event["details"]["error"]
 
 
@@ -302,8 +305,8 @@ def test_a_file_that_was_mended_is_taken_in_by_the_next_try(shop: Shop) -> None:
     ],
 )
 def test_a_snapshot_that_cannot_be_used_is_refused(shop: Shop, spoil: Callable[[Path], Any], message: str) -> None:
-    from spark_jobs.core import bronze
-    from spark_jobs.source.root import open_source
+    from medallion.ingest import bronze
+    from medallion.ingest.source import open_source
 
     spoil(shop.source)
     with pytest.raises(MedallionError, match=message):

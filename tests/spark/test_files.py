@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs.core.changes import changes
-from spark_jobs.core.lake import state_of
-from spark_jobs.core.reading import changed_values, having, read_changes, read_table, schema_of
-from spark_jobs.core.session import TABLE_PROPERTIES
+from medallion.spark.delta_reads import changed_values, having, read_changes, read_table, schema_of
+from medallion.spark.session import TABLE_PROPERTIES
+from medallion.storage.change_feed import changes
+from medallion.storage.lake import state_of
 
 
 @pytest.fixture(scope="module")

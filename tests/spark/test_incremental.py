@@ -17,24 +17,25 @@ import pyarrow as pa
 import pytest
 
 from bench.declarative import run_pipeline
-from spark_jobs.core import bronze, in_process
-from spark_jobs.core.changes import changes
-from spark_jobs.core.decode import DELETED, LINE, arrow_type, change_schema
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.in_process import properties, replace_rows
-from spark_jobs.core.incremental import refresh_incremental
-from spark_jobs.core.kept import split_of
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.maintain import Retention, maintain
-from spark_jobs.core.pipelines import differing_views
-from spark_jobs.core.reading import read_changes
-from spark_jobs.core.refresh import Written, input_states, read_inputs, refresh_full
-from spark_jobs.core.registry import registry
-from spark_jobs.core.releases import Release
-from spark_jobs.core.session import TABLE_PROPERTIES
-from spark_jobs.core.settings import Settings
-from spark_jobs.core.steps import Driver, Run
-from spark_jobs.core.table import Additive, ByKey, Feed, Log, Table
+from medallion.declarative.specification import differing_views
+from medallion.errors import MedallionError
+from medallion.ingest import bronze
+from medallion.ingest.decode import DELETED, LINE, arrow_type, change_schema
+from medallion.model.registry import registry
+from medallion.model.table import Additive, ByKey, Feed, Log, Table
+from medallion.ops.releases import Release
+from medallion.pipeline.maintain import Retention, maintain
+from medallion.pipeline.steps import Driver, Run
+from medallion.refresh.additive_split import split_of
+from medallion.refresh.full import Written, input_states, read_inputs, refresh_full
+from medallion.refresh.incremental import refresh_incremental
+from medallion.settings import Settings
+from medallion.spark.delta_reads import read_changes
+from medallion.spark.session import TABLE_PROPERTIES
+from medallion.storage import delta_writes
+from medallion.storage.change_feed import changes
+from medallion.storage.delta_writes import properties, replace_rows
+from medallion.storage.lake import Lake
 
 Rows = dict[int, dict[str, Any]]
 START = datetime(2025, 12, 20, tzinfo=UTC)
@@ -257,13 +258,13 @@ def differing(shop: Shop, *, extras: bool = False) -> list[str]:
 
 @pytest.mark.timeout(3600)
 def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_jobs.core.incremental.LARGE", 10)  # the shop is small, and nearly all of it changes
+    monkeypatch.setattr("medallion.refresh.incremental.LARGE", 10)  # the shop is small, and nearly all of it changes
     refresh(shop, 0, "full")
     ways: dict[str, set[str]] = {table.name: set() for table in tables()}
     hours = int(os.environ.get("MEDALLION_HISTORY", "8"))
     for hour in range(1, hours + 1):
-        monkeypatch.setattr(in_process, "MOST_BYTES", -1 if hour % 3 == 0 else 1 << 30)  # by Spark, and without it
-        monkeypatch.setattr(in_process, "MOST_NAMED", 0 if hour % 3 == 1 else 2_000)
+        monkeypatch.setattr(delta_writes, "MOST_BYTES", -1 if hour % 3 == 0 else 1 << 30)  # by Spark, and without it
+        monkeypatch.setattr(delta_writes, "MOST_NAMED", 0 if hour % 3 == 1 else 2_000)
         for _ in range(shop.chance.choice((1, 1, 2))):  # two commits before a refresh: an hour that was cut short
             shop.live()
             shop.write()
@@ -278,7 +279,7 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
 
 @pytest.mark.timeout(1800)
 def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_jobs.core.incremental.LARGE", 10)
+    monkeypatch.setattr("medallion.refresh.incremental.LARGE", 10)
     refresh(shop, 0, "full", extras=True)
     ways: dict[str, set[str]] = {table.name: set() for table in tables(extras=True)}
     for hour in range(1, 5):
@@ -349,7 +350,7 @@ def test_changes_that_upkeep_has_removed_are_no_reason_to_fail(shop: Shop) -> No
 
 def test_where_much_changes_the_table_is_recomputed_and_says_why(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     refresh(shop, 0)
-    monkeypatch.setattr("spark_jobs.core.incremental.MOST_KEYS", 3)
+    monkeypatch.setattr("medallion.refresh.incremental.MOST_KEYS", 3)
     for key in range(1, 9):
         shop.put("orders", key)
     shop.write()
@@ -361,13 +362,13 @@ def test_where_much_changes_the_table_is_recomputed_and_says_why(shop: Shop, mon
 def test_while_large_changes_follow_each_other_nothing_is_made_ready_for_small_ones(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_jobs.core.refresh._ROWS_PER_FILE", 5)
+    monkeypatch.setattr("medallion.refresh.full._ROWS_PER_FILE", 5)
     some_orders(shop, "pending")
     refresh(shop, 0)
 
     def hour(number: int, large: bool) -> tuple[str, str]:
         """How orders, refreshed by key, and a table that keeps sums of them are refreshed."""
-        monkeypatch.setattr("spark_jobs.core.incremental.LARGE", -1 if large else 10)
+        monkeypatch.setattr("medallion.refresh.incremental.LARGE", -1 if large else 10)
         some_orders(shop, "confirmed" if number % 2 else "shipped")
         found = refresh(shop, number)
         return way_of(found["silver_orders_enriched"]), way_of(found["gold_order_status_summary"])

@@ -16,15 +16,17 @@ import pytest
 from click.testing import CliRunner
 
 from bench.proof import differing
-from scripts.local_airflow import free_port
-from spark_jobs.core import events, files, releases, steps
-from spark_jobs.core.cli import cli
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.session import needed_conf
-from spark_jobs.core.settings import Settings
-from spark_jobs.source.generate import generate
-from spark_jobs.ui.reports import report_file, report_of_task, reports_page
+from medallion.airflow.local import free_port
+from medallion.cli.main import cli
+from medallion.demo.generate import generate
+from medallion.model.registry import registry
+from medallion.ops import event_log, releases
+from medallion.pipeline import steps
+from medallion.settings import Settings
+from medallion.spark.session import needed_conf
+from medallion.storage import files
+from medallion.storage.lake import Lake
+from medallion.ui.reports import report_file, report_of_task, reports_page
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 LAKE = "s3a://lakes/a/shop"
@@ -33,8 +35,8 @@ BAD = '{"insert": {"order_id": "not a number"}}'
 # Loads the lake and refreshes its first hour; of the next one, this process sees half of Gold.
 KILLED = f"""
 import os, signal
-from spark_jobs.core import steps
-from spark_jobs.core.settings import Settings
+from medallion.pipeline import steps
+from medallion.settings import Settings
 
 settings = Settings.from_environment()
 driver = steps.Driver(settings)
@@ -183,7 +185,7 @@ def test_every_table_has_the_rows_that_it_has_on_a_disk(lake: Lake, on_disk: Lak
     for feed in registry().feeds:
         one, other = (at.state(feed.name) for at in (on_disk, lake))
         assert one is not None and other is not None and one.rows == other.rows
-    assert {row["strategy"] for row in events.read(lake, hour=H1, event_type="refresh", status="succeeded")} == {
+    assert {row["strategy"] for row in event_log.read(lake, hour=H1, event_type="refresh", status="succeeded")} == {
         "full",
         "incremental",
     }

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from spark_jobs.core import releases
-from spark_jobs.core.lake import Lake
+from medallion.ops import releases
+from medallion.storage.lake import Lake
 
 SUMMARY = "gold_order_status_summary"
 SNIPPETS = re.findall(

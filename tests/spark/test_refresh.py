@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from bench.proof import differing
-from spark_jobs.core import events, releases, steps
-from spark_jobs.core.decode import decode_file
-from spark_jobs.core.errors import CheckFailed, UsageError
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.settings import Settings
-from spark_jobs.core.table import Table
-from spark_jobs.source.generate import generate
+from medallion.demo.generate import generate
+from medallion.errors import CheckFailed, UsageError
+from medallion.ingest.decode import decode_file
+from medallion.model.registry import registry
+from medallion.model.table import Table
+from medallion.ops import event_log, releases
+from medallion.pipeline import steps
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 
@@ -66,7 +67,7 @@ def test_every_table_is_released_with_the_hour(driver: steps.Driver) -> None:
 
 
 def test_every_step_and_table_is_one_row_of_the_event_log(driver: steps.Driver) -> None:
-    log = events.read(driver.lake, run_id="first")
+    log = event_log.read(driver.lake, run_id="first")
     found = {(row["event_type"], row["layer"], row["table_name"]) for row in log}
     wanted: set[tuple[str, str | None, str | None]] = {
         ("land", "bronze", None),
@@ -83,13 +84,13 @@ def test_every_step_and_table_is_one_row_of_the_event_log(driver: steps.Driver) 
 
 
 def test_the_layers_seconds_explain_the_whole(driver: steps.Driver) -> None:
-    log = [row for row in events.read(driver.lake, run_id="first") if row["table_name"] is None]
+    log = [row for row in event_log.read(driver.lake, run_id="first") if row["table_name"] is None]
     whole = (max(row["event_timestamp"] for row in log) - min(row["started_at"] for row in log)).total_seconds()
     assert 0.9 * whole <= sum(row["seconds"] for row in log) <= whole * 1.01
 
 
 def test_rows_in_the_event_log_are_the_rows_in_the_table(driver: steps.Driver) -> None:
-    for row in events.read(driver.lake, run_id="first", event_type="refresh"):
+    for row in event_log.read(driver.lake, run_id="first", event_type="refresh"):
         if row["table_name"]:
             assert row["rows_out"] == len(rows(driver.lake, row["table_name"], row["details"]["version"]))
 
@@ -118,7 +119,8 @@ def test_a_lake_that_is_loaded_is_not_loaded_over(driver: steps.Driver) -> None:
 def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
     driver: steps.Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from expectations import suites, vocabulary
+    from expectations import vocabulary
+    from medallion.checks import suites
 
     broken = {"silver_customers": (vocabulary.at_least("customer_id", 10**12),)}
     monkeypatch.setattr(suites, "_ACROSS", {**suites._ACROSS, "silver": broken})
@@ -127,7 +129,7 @@ def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
         steps.refresh_hour(steps.Run(driver.settings, H1, "red"), driver)
     assert releases.latest(driver.lake) == before
     assert driver.lake.version("gold_inventory_risk") == gold
-    failed = events.read(driver.lake, run_id="red", status="failed")
+    failed = event_log.read(driver.lake, run_id="red", status="failed")
     assert {(row["event_type"], row["layer"]) for row in failed} == {("check", "silver")}
     report = Path(next(row["details"]["report"] for row in failed if row["details"].get("report")))
     assert "customer_id is at least 1000000000000" in report.read_text()
@@ -150,7 +152,7 @@ def test_an_incremental_hour_gives_the_rows_of_a_full_one_and_says_how(
     assert differing(other.lake, driver.lake, registry()) == []
     release = releases.latest(driver.lake)
     assert release is not None and (release.hour, release.strategy) == (H2, "incremental")
-    done = {row["table_name"]: row for row in events.read(driver.lake, run_id="in part", event_type="refresh")}
+    done = {row["table_name"]: row for row in event_log.read(driver.lake, run_id="in part", event_type="refresh")}
     for table in registry():
         if isinstance(table, Table):
             row = done[table.name]

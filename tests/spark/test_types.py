@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from spark_jobs.core.registry import registry
+from medallion.model.registry import registry
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Schema

@@ -15,8 +15,8 @@ import duckdb
 import sqlglot
 
 from bench.feldera import CHUNK, _Feldera
-from spark_jobs.core.registry import registry
-from spark_jobs.core.table import Feed
+from medallion.model.registry import registry
+from medallion.model.table import Feed
 
 
 class FakeFeldera:

@@ -17,12 +17,12 @@ from bench.contest import FIRST_HOUR, PHASES, Measure, Plan, _with_changes
 from bench.duck import translated
 from bench.proof import differing
 from bench.report import _crossover, render
-from spark_jobs.core import releases
-from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.settings import Settings
-from spark_jobs.core.table import Table
+from medallion.errors import MedallionError, UsageError
+from medallion.model.registry import registry
+from medallion.model.table import Table
+from medallion.ops import releases
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
 
 TABLE = Table(keys=("k",), query="SELECT 1", name="gold_numbers", layer="gold")
 

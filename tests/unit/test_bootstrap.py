@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from medallion.errors import MedallionError
 from scripts import bootstrap
-from spark_jobs.core.errors import MedallionError
 
 JAR = b"a jar"
 

@@ -15,11 +15,6 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from expectations import reports
-from expectations.checkpoint import run_checkpoint
-from expectations.lake_views import TableAt
-from expectations.report import render, render_index
-from expectations.result import CheckResult, ExpectationResult, TableResult, slug
 from expectations.vocabulary import (
     Expectation,
     at_least,
@@ -31,6 +26,11 @@ from expectations.vocabulary import (
     refers_to,
     unique,
 )
+from medallion.checks import report_store
+from medallion.checks.checkpoint import run_checkpoint
+from medallion.checks.report_page import render, render_index
+from medallion.checks.result import CheckResult, ExpectationResult, TableResult, slug
+from medallion.storage.duckdb_views import TableAt
 
 ROOT = Path(__file__).parents[2]
 RUN = "manual__2025-11-30T00:00:00+00:00"
@@ -277,7 +277,7 @@ def test_a_table_that_cannot_be_read_whole_fails(shop: Lake, spoil: Callable[[La
 def test_an_engine_that_breaks_down_fails_the_check_and_leaves_a_report(
     shop: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from expectations import validation
+    from medallion.checks import validation
 
     def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("no disk left\nat all")
@@ -387,7 +387,7 @@ def test_different_runs_never_share_a_page() -> None:
 
 
 def test_the_index_lists_the_newest_checks_and_no_more(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reports, "LISTED", 2)
+    monkeypatch.setattr(report_store, "LISTED", 2)
     lake.write("shop", pa.table({"id": [1]}))
 
     pages = [lake.check({}, hour=f"2025-11-30T0{hour}").page for hour in (2, 0, 1)]
@@ -398,7 +398,7 @@ def test_the_index_lists_the_newest_checks_and_no_more(lake: Lake, monkeypatch: 
 
 
 def test_data_docs_keep_the_newest_results_and_no_more(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    from expectations import data_docs
+    from medallion.checks import data_docs
 
     monkeypatch.setattr(data_docs, "KEPT", 2)
     lake.write("shop", pa.table({"id": [1]}))
@@ -419,7 +419,7 @@ def test_a_check_is_silent_on_the_console(shop: Lake, capfd: pytest.CaptureFixtu
 
 def test_what_commands_and_dags_import_loads_no_engine() -> None:
     code = (
-        "import sys, expectations.checkpoint, expectations.suites, expectations.reports;"
+        "import sys, medallion.checks.checkpoint, medallion.checks.suites, medallion.checks.report_store;"
         "print({'great_expectations', 'duckdb', 'deltalake', 'pyarrow', 'sqlalchemy'} & set(sys.modules))"
     )
     assert python(code) == "set()"
@@ -427,8 +427,8 @@ def test_what_commands_and_dags_import_loads_no_engine() -> None:
 
 def test_loading_great_expectations_leaves_out_what_checks_never_use_and_hides_it_from_nobody() -> None:
     code = (
-        "import sys; from expectations.lean import lean_imports\n"
-        "with lean_imports(): import expectations.validation\n"
+        "import sys; from medallion.checks.lean_imports import lean_imports\n"
+        "with lean_imports(): import medallion.checks.validation\n"
         "print('pyspark' in sys.modules, 'scipy.stats._stats_py' in sys.modules)\n"
         "from scipy import stats; import pyspark; print(stats.norm.cdf(0), pyspark.__name__)"
     )

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spark_jobs.core.cost import RETRY, Costs, costs_of
+from medallion.refresh.cost import RETRY, Costs, costs_of
 
 
 def row(strategy: str, seconds: float, changed: int | None = None, table: str | None = "gold_x") -> dict[str, Any]:

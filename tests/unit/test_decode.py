@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.core.decode import Decoded, decode_file
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.table import Feed
+from medallion.errors import MedallionError
+from medallion.ingest.decode import Decoded, decode_file
+from medallion.model.table import Feed
 
 FEED = Feed(
     name="bronze_things",

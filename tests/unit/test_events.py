@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.core import events
-from spark_jobs.core.events import EventLog
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.settings import Settings
+from medallion.ops import event_log
+from medallion.ops.event_log import EventLog
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def test_a_step_is_one_row_with_its_seconds_and_metrics(lake: Lake) -> None:
         event.rows_in, event.rows_out, event.bytes_out = 10, 9, 800
         event.details["version"] = 4
     one.flush()
-    (row,) = events.read(lake)
-    assert list(row) == list(events.COLUMNS)
+    (row,) = event_log.read(lake)
+    assert list(row) == list(event_log.COLUMNS)
     assert (row["event_type"], row["layer"], row["table_name"]) == ("refresh", "silver", "silver_customers")
     assert (row["run_id"], row["hour"], row["strategy"], row["status"]) == (
         "run",
@@ -45,7 +45,7 @@ def test_a_failed_step_is_a_row_too_and_still_fails(lake: Lake) -> None:
     with pytest.raises(ValueError, match="no such"), one.timed("apply", "bronze"):
         raise ValueError("no such\n  table")
     one.flush()
-    (row,) = events.read(lake)
+    (row,) = event_log.read(lake)
     assert (row["status"], row["details"]["error"]) == ("failed", "no such table")
 
 
@@ -57,7 +57,7 @@ def test_a_flush_is_one_commit_and_an_empty_one_none(lake: Lake) -> None:
     one.flush()
     one.flush()
     delta = lake.open(lake.ops("event_log"))
-    assert delta is not None and (delta.version(), len(events.read(lake))) == (0, 3)
+    assert delta is not None and (delta.version(), len(event_log.read(lake))) == (0, 3)
 
 
 def test_kept_rows_can_be_read_at_once_and_are_one_commit_of_the_next_flush(lake: Lake) -> None:
@@ -66,15 +66,15 @@ def test_kept_rows_can_be_read_at_once_and_are_one_commit_of_the_next_flush(lake
         with one.timed(step, "silver") as event:
             event.details["version"] = 4
         one.keep()
-    before = events.read(lake)
+    before = event_log.read(lake)
     assert [row["event_type"] for row in before] == ["land", "apply", "refresh"]
     assert lake.open(lake.ops("event_log")) is None
-    assert [row["event_type"] for row in events.read(lake, before[1]["event_timestamp"])] == ["apply", "refresh"]
-    assert events.read(lake, columns=("seconds",), event_type="land") == [
+    assert [row["event_type"] for row in event_log.read(lake, before[1]["event_timestamp"])] == ["apply", "refresh"]
+    assert event_log.read(lake, columns=("seconds",), event_type="land") == [
         {name: before[0][name] for name in ("event_id", "event_timestamp", "seconds")}
     ]
     log(lake, "another").flush()
-    assert (lake.version("ops_event_log"), events.read(lake)) == (0, before)
+    assert (lake.version("ops_event_log"), event_log.read(lake)) == (0, before)
     assert not list(Path(lake.root, "ops").glob("*.waiting"))
 
 
@@ -88,9 +88,9 @@ def test_rows_that_cannot_be_written_wait_for_the_next_flush(lake: Lake) -> None
             pass
         one.flush()
     damaged.unlink()
-    assert [row["run_id"] for row in events.read(lake)] == ["0", "1"]
+    assert [row["run_id"] for row in event_log.read(lake)] == ["0", "1"]
     log(lake).flush()
-    assert [row["run_id"] for row in events.read(lake)] == ["0", "1"]
+    assert [row["run_id"] for row in event_log.read(lake)] == ["0", "1"]
     assert not list(damaged.parent.glob("*.waiting"))
 
 
@@ -100,7 +100,7 @@ def test_rows_are_filtered_by_what_is_asked_for(lake: Lake) -> None:
         with one.timed("land"):
             pass
         one.flush()
-    assert [row["run_id"] for row in events.read(lake, hour="2025-11-30T01", run_id=None)] == ["b"]
+    assert [row["run_id"] for row in event_log.read(lake, hour="2025-11-30T01", run_id=None)] == ["b"]
 
 
 def test_only_files_that_may_have_the_wanted_rows_are_opened(lake: Lake) -> None:
@@ -111,25 +111,25 @@ def test_only_files_that_may_have_the_wanted_rows_are_opened(lake: Lake) -> None
             pass
         one.flush()
     delta = lake.opened(lake.ops("event_log"))
-    since = events.read(lake)[2]["event_timestamp"]
-    assert len(events._holding(delta, {}, {})) == 4
-    assert len(events._holding(delta, {"hour": hours[1]}, {"hour": hours[1]})) == 1
-    assert 2 <= len(events._holding(delta, {"event_timestamp": since - timedelta(milliseconds=1)}, {})) <= 3
-    assert [row["hour"] for row in events.read(lake, hour=hours[1])] == [hours[1]]
-    assert [row["hour"] for row in events.read(lake, since)] == hours[2:]
-    assert events.read(lake, hour="2026-01-01T00") == []
-    for name in events._holding(delta, {"hour": hours[3]}, {}):
+    since = event_log.read(lake)[2]["event_timestamp"]
+    assert len(event_log._holding(delta, {}, {})) == 4
+    assert len(event_log._holding(delta, {"hour": hours[1]}, {"hour": hours[1]})) == 1
+    assert 2 <= len(event_log._holding(delta, {"event_timestamp": since - timedelta(milliseconds=1)}, {})) <= 3
+    assert [row["hour"] for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
+    assert [row["hour"] for row in event_log.read(lake, since)] == hours[2:]
+    assert event_log.read(lake, hour="2026-01-01T00") == []
+    for name in event_log._holding(delta, {"hour": hours[3]}, {}):
         Path(lake.ops("event_log"), name).unlink()
-    assert [row["hour"] for row in events.read(lake, hour=hours[1])] == [hours[1]]
+    assert [row["hour"] for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
 
 
 def test_before_anything_ran_there_are_no_rows(lake: Lake) -> None:
-    assert events.read(lake) == []
+    assert event_log.read(lake) == []
 
 
 def test_a_step_that_was_killed_is_closed_once_as_failed(lake: Lake) -> None:
     def close(attempt: int) -> bool:
-        return events.close_lost_step(
+        return event_log.close_lost_step(
             Settings(lake=lake.root),
             run_id="run",
             attempt=attempt,
@@ -142,4 +142,4 @@ def test_a_step_that_was_killed_is_closed_once_as_failed(lake: Lake) -> None:
     assert close(1)
     assert not close(1), "a failure that is known is not reported twice"
     assert close(2), "the next attempt's failure is another one"
-    assert [row["attempt"] for row in events.read(lake, status="failed")] == [1, 2]
+    assert [row["attempt"] for row in event_log.read(lake, status="failed")] == [1, 2]

@@ -10,12 +10,12 @@ from deltalake import DeltaTable
 
 from bench import feldera
 from bench.feldera import FelderaDriver, Service, _chunks, _Feldera, _view, program
-from spark_jobs.core import events, releases
-from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.table import Feed, Table
-from spark_jobs.source.generate import generate
+from medallion.demo.generate import generate
+from medallion.errors import MedallionError, UsageError
+from medallion.model.registry import registry
+from medallion.model.table import Feed, Table
+from medallion.ops import event_log, releases
+from medallion.storage.lake import Lake
 from tests.unit.feldera import FakeFeldera, serving
 
 HOUR = "2025-11-30T00"
@@ -99,7 +99,7 @@ def test_an_hour_is_pushed_awaited_and_its_views_are_a_release(tmp_path: Path) -
     release = releases.find(lake, None)
     assert (release.hour, release.strategy) == (HOUR, "feldera")
     assert set(release.versions) == {table.name for table in registry() if not isinstance(table, Feed)}
-    (row,) = events.read(lake, hour=HOUR, event_type="push")
+    (row,) = event_log.read(lake, hour=HOUR, event_type="push")
     lines = sum(len(file.read_bytes().splitlines()) for file in source.glob(f"cdc/*/{HOUR}.json"))
     assert (row["engine"], row["rows_in"], row["status"]) == ("feldera", lines, "succeeded")
     assert 0 < row["seconds"] <= seconds and cpu is None

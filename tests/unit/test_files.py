@@ -10,13 +10,14 @@ import pytest
 from click.testing import CliRunner
 from deltalake import write_deltalake
 
-from spark_jobs.core import files, lock, releases
-from spark_jobs.core.cli import cli
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.files import Place
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.s3 import S3Path
-from spark_jobs.ui.reports import report_file
+from medallion.cli.main import cli
+from medallion.errors import MedallionError
+from medallion.ops import releases, writer_lock
+from medallion.storage import files
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+from medallion.storage.s3 import S3Path
+from medallion.ui.reports import report_file
 
 
 @pytest.fixture(params=["disk", "bucket"])
@@ -123,15 +124,15 @@ def test_a_table_in_a_bucket_is_opened_and_one_that_is_not_there_is_none() -> No
 def test_the_lock_of_a_lake_in_a_bucket_is_kept_on_this_machine(tmp_path: Path) -> None:
     lake = Lake("s3a://lakes/shop")
     with (
-        lock.writer_lock(lake, "first", 1, "load", wait=0),
+        writer_lock.writer_lock(lake, "first", 1, "load", wait=0),
         pytest.raises(MedallionError, match="load of run first"),
-        lock.writer_lock(lake, "second", 1, "load", wait=0),
+        writer_lock.writer_lock(lake, "second", 1, "load", wait=0),
     ):
         pass
     (file,) = (tmp_path / "state" / "medallion").iterdir()
     assert file.suffix == ".lock"
-    with lock.writer_lock(Lake("s3a://lakes/another"), "third", 1, "load", wait=0):
-        assert lock.current_writer(lake) is None
+    with writer_lock.writer_lock(Lake("s3a://lakes/another"), "third", 1, "load", wait=0):
+        assert writer_lock.current_writer(lake) is None
 
 
 @pytest.mark.usefixtures("lake_bucket")

@@ -17,12 +17,12 @@ import pytest
 import sqlglot
 from deltalake import DeltaTable
 
-from spark_jobs.core.decode import arrow_type, decode_file
-from spark_jobs.core.errors import UsageError
-from spark_jobs.core.registry import registry
-from spark_jobs.core.table import Feed
-from spark_jobs.source.generate import Summary, generate
-from spark_jobs.source.writers import NEVER, ChangeFiles, Images, Style, table_of
+from medallion.demo.generate import Summary, generate
+from medallion.demo.writers import NEVER, ChangeFiles, Images, Style, table_of
+from medallion.errors import UsageError
+from medallion.ingest.decode import arrow_type, decode_file
+from medallion.model.registry import registry
+from medallion.model.table import Feed
 
 FEEDS = {feed.topic: feed for feed in registry().feeds}
 EVERY_HOUR = {"orders", "order_items", "clickstream_events", "inventory_events"}

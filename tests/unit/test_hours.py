@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_jobs.core.errors import UsageError
-from spark_jobs.core.hours import hour_from_number, hour_number, hour_range, next_hour, parse_hour
+from medallion.errors import UsageError
+from medallion.hours import hour_from_number, hour_number, hour_range, next_hour, parse_hour
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.core import java
-from spark_jobs.core.errors import MedallionError
+from medallion.errors import MedallionError
+from medallion.spark import java
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_jobs.core.errors import HourNotAvailable, MedallionError
-from spark_jobs.core.ledger import in_line
+from medallion.errors import HourNotAvailable, MedallionError
+from medallion.ingest.ledger import in_line
 
 LISTED = ["2025-11-30T00", "2025-11-30T01", "2025-11-30T03", "2025-11-30T04"]
 

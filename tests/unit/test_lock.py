@@ -14,14 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.lock import current_writer, writer_lock
+from medallion.errors import MedallionError
+from medallion.ops.writer_lock import current_writer, writer_lock
+from medallion.storage.lake import Lake
 
 HOLD = """
 import subprocess, sys, time
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.lock import writer_lock
+from medallion.storage.lake import Lake
+from medallion.ops.writer_lock import writer_lock
 with writer_lock(Lake(sys.argv[1]), sys.argv[2], int(sys.argv[3]), "refresh silver", wait=0) as lock:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     lock.watch(child.pid)

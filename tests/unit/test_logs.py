@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from spark_jobs.core import bronze, ledger
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import build
-from spark_jobs.core.steps import _rewind_log
-from spark_jobs.core.table import Feed, Log
-from spark_jobs.source.root import Landed
+from medallion.ingest import bronze, ledger
+from medallion.ingest.source import Landed
+from medallion.model.registry import build
+from medallion.model.table import Feed, Log
+from medallion.pipeline.steps import _rewind_log
+from medallion.storage.lake import Lake
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 FEED = Feed(keys=("id",), schema="id BIGINT NOT NULL, name STRING", name="bronze_things", doc="One row per id.")
@@ -166,7 +166,7 @@ def test_a_column_that_is_new_is_there_in_the_hours_that_were_missed(lake: Lake)
 
 
 def test_the_log_of_what_is_no_feed_is_refused() -> None:
-    from spark_jobs.core.errors import MedallionError
+    from medallion.errors import MedallionError
 
     with pytest.raises(
         MedallionError, match=r"spark_jobs/bronze/x\.py is the log of bronze_y, which is no change feed"

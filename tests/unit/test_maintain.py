@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.maintain import Retention, _forget_files, _keep_table
+from medallion.pipeline.maintain import Retention, _forget_files, _keep_table
+from medallion.storage.lake import Lake
 
 
 def scattered(path: str, *, commits: int, rows: int) -> list[int]:

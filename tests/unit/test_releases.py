@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.core import releases
-from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.releases import Release
+from medallion.errors import MedallionError, UsageError
+from medallion.ops import releases
+from medallion.ops.releases import Release
+from medallion.storage.lake import Lake
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from moto.server import ThreadedMotoServer
 
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.settings import Settings
-from spark_jobs.source import root
-from spark_jobs.source.root import change_files, copy_file, copy_snapshot, open_source
+from medallion.errors import MedallionError
+from medallion.ingest import source as source_module
+from medallion.ingest.source import change_files, copy_file, copy_snapshot, open_source
+from medallion.settings import Settings
 
 HOUR = "2025-11-30T00"
 FILE = f"cdc/orders/{HOUR}.json"
@@ -77,7 +77,7 @@ class Bucket:
     proxy: type[Proxy]
 
     @property
-    def source(self) -> root.Source:
+    def source(self) -> source_module.Source:
         return open_source(self.settings)
 
     def spoil(self, fault: Fault) -> None:
@@ -96,7 +96,7 @@ def server() -> Iterator[tuple[str, int]]:
 def bucket(server: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a secret")
-    monkeypatch.setattr(root, "_BACK_OFF", 0.01)
+    monkeypatch.setattr(source_module, "_BACK_OFF", 0.01)
     handler = type("ThisProxy", (Proxy,), {"upstream": server, "asked": []})
     proxy = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
@@ -215,7 +215,7 @@ def test_without_credentials_it_says_so_and_anonymous_needs_none(
 
 
 def test_a_server_that_does_not_answer_is_named(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(root, "_TRIES", 1)
+    monkeypatch.setattr(source_module, "_TRIES", 1)
     with pytest.raises(MedallionError, match=r"127\.0\.0\.1:1.*see MEDALLION_S3_ENDPOINT and the network"):
         open_source(replace(bucket.settings, s3_endpoint="http://127.0.0.1:1")).sizes("cdc/")
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.core import session
-from spark_jobs.core.errors import MedallionError
-from spark_jobs.core.session import TUNING, cluster_conf, require_master, submit_conf
-from spark_jobs.core.settings import Settings
+from medallion.errors import MedallionError
+from medallion.settings import Settings
+from medallion.spark import session
+from medallion.spark.session import TUNING, cluster_conf, require_master, submit_conf
 
 
 @pytest.fixture

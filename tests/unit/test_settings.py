@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.core.errors import UsageError
-from spark_jobs.core.settings import Settings
+from medallion.errors import UsageError
+from medallion.settings import Settings
 
 
 def test_without_an_environment_the_defaults_hold() -> None:

@@ -7,10 +7,10 @@ from typing import IO
 
 import pytest
 
-from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.settings import Settings
-from spark_jobs.source import root
-from spark_jobs.source.root import FolderSource, change_files, copy_file, open_source
+from medallion.errors import MedallionError, UsageError
+from medallion.ingest import source as source_module
+from medallion.ingest.source import FolderSource, change_files, copy_file, open_source
+from medallion.settings import Settings
 
 
 def put(root: Path, name: str, content: str = "x") -> None:
@@ -51,7 +51,7 @@ class Cut:
 
 
 def test_a_copy_that_was_cut_off_leaves_what_was_there_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(root, "_BACK_OFF", 0)
+    monkeypatch.setattr(source_module, "_BACK_OFF", 0)
     put(tmp_path, "a.json", "before")
     with pytest.raises(MedallionError, match="4 of 8 bytes arrived"):
         copy_file(Cut(), "a.json", tmp_path / "a.json")  # type: ignore[arg-type]

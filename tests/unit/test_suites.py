@@ -9,12 +9,12 @@ import duckdb
 import pytest
 
 from bench.duck import translated
-from expectations.checkpoint import bind
-from expectations.result import Verdict
-from expectations.suites import suites
 from expectations.vocabulary import Expectation
-from spark_jobs.core.registry import registry
-from spark_jobs.core.table import LAYERS, Table
+from medallion.checks.checkpoint import bind
+from medallion.checks.result import Verdict
+from medallion.checks.suites import suites
+from medallion.model.registry import registry
+from medallion.model.table import LAYERS, Table
 
 QUERY = "unexpected_rows_query"
 TABLES = registry(extras=True)
@@ -281,7 +281,7 @@ def bad_rows(expectation: Expectation) -> list[str]:
 @pytest.fixture(scope="module")
 def judged(database: str, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, str], Verdict]:
     """Verdicts by state, table and meaning: on each table as it is, and on one with a bad row for each promise."""
-    from expectations import data_docs, validation
+    from medallion.checks import data_docs, validation
 
     own = {table.name: [e for name, e in OWN if name == table.name] for table in TABLES}
     told: dict[str, list[Expectation]] = {}
@@ -332,7 +332,7 @@ def test_a_promise_of_a_table_holds_and_can_be_broken(
 
 
 def test_great_expectations_knows_every_kind_and_argument() -> None:
-    from expectations import validation
+    from medallion.checks import validation
 
     for table, expectation in PROMISES:
         built = validation.build(_on(table, expectation))

@@ -25,12 +25,12 @@ def test_every_jar_has_its_checksum() -> None:
 
 
 def test_airflow_does_not_report_home(tmp_path: Path) -> None:
-    from scripts.local_airflow import LocalAirflow
+    from medallion.airflow.local import LocalAirflow
 
     assert LocalAirflow(tmp_path, 8080).environment["AIRFLOW__USAGE_DATA_COLLECTION__ENABLED"] == "False"
 
 
 def test_great_expectations_does_not_report_home(tmp_path: Path) -> None:
-    from expectations.data_docs import context
+    from medallion.checks.data_docs import context
 
     assert context(tmp_path).config.analytics_enabled is False

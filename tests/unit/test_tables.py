@@ -12,9 +12,9 @@ from sqlglot import exp
 
 from bench.duck import translated
 from expectations.vocabulary import in_set, not_null, unique
-from spark_jobs.core.errors import MedallionError, UsageError
-from spark_jobs.core.registry import Node, build, registry
-from spark_jobs.core.table import Additive, Feed, Table
+from medallion.errors import MedallionError, UsageError
+from medallion.model.registry import Node, build, registry
+from medallion.model.table import Additive, Feed, Table
 
 FEEDS = {
     *("bronze_clickstream_events", "bronze_customers", "bronze_inventory_events", "bronze_order_items"),
@@ -169,7 +169,7 @@ def test_gold_answers_from_silver_and_gold_alone() -> None:
 
 
 def test_the_graph_is_read_without_spark_or_great_expectations() -> None:
-    heavy = "import sys; from spark_jobs.core.registry import registry; registry()"
+    heavy = "import sys; from medallion.model.registry import registry; registry()"
     heavy += "; print({'pyspark', 'great_expectations', 'airflow'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"

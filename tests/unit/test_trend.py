@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from spark_jobs.core.events import EventLog
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.trend import trends
-from spark_jobs.ui.expectations import expectations_page
+from medallion.inspect.check_history import trends
+from medallion.ops.event_log import EventLog
+from medallion.storage.lake import Lake
+from medallion.ui.expectations import expectations_page
 
 
 def checked(lake: Lake, hour: str, **failed: int | None) -> None:

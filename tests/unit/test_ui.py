@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.core.events import Event, append
-from spark_jobs.core.lake import Lake
-from spark_jobs.core.registry import registry
-from spark_jobs.core.table import Feed
-from spark_jobs.ui.reports import report_file, report_of_task, reports_page
-from spark_jobs.ui.status import lineage, status_page
-from spark_jobs.ui.timings import run_page, timings_page
+from medallion.model.registry import registry
+from medallion.model.table import Feed
+from medallion.ops.event_log import Event, append
+from medallion.storage.lake import Lake
+from medallion.ui.reports import report_file, report_of_task, reports_page
+from medallion.ui.status import lineage, status_page
+from medallion.ui.timings import run_page, timings_page
 
 BEGAN = datetime(2025, 12, 1, tzinfo=UTC)
 

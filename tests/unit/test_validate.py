@@ -9,13 +9,13 @@ import pytest
 from deltalake import write_deltalake
 
 from expectations.vocabulary import not_empty
-from spark_jobs.core.hours import hour_number
-from spark_jobs.core.in_process import properties
-from spark_jobs.core.lake import LEDGER, Lake
-from spark_jobs.core.registry import build
-from spark_jobs.core.releases import Release
-from spark_jobs.core.table import Feed, Table
-from spark_jobs.core.validate import problems, validate
+from medallion.hours import hour_number
+from medallion.inspect.validate import problems, validate
+from medallion.model.registry import build
+from medallion.model.table import Feed, Table
+from medallion.ops.releases import Release
+from medallion.storage.delta_writes import properties
+from medallion.storage.lake import LEDGER, Lake
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 TABLES = build(

@@ -1,0 +1,6 @@
+"""Hourly batch refresh of a medallion lakehouse: the words in which a table is declared."""
+
+from medallion.model.dimension import dimension
+from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table
+
+__all__ = ["Additive", "ByKey", "Feed", "Log", "Recent", "Table", "dimension"]

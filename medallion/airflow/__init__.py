@@ -1,0 +1,1 @@
+"""What Airflow loads: tasks, alerts, arrivals, pages, and a local Airflow."""

@@ -1,0 +1,419 @@
+"""Airflow on this machine and for this machine only: start it, stop it, talk to it.
+
+up starts what is not running; down ends what up started; cli runs an airflow command in the same environment.
+"""
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from medallion.errors import MedallionError, UsageError
+from medallion.settings import PROJECT
+from medallion.spark.java import java_home
+from medallion.spark.session import TOKEN, spark_home
+
+DAG_ID = "hourly_refresh"
+USER = "admin"
+# Without --skip-serve-logs these two would offer the logs on every network interface; the UI reads them from disk.
+COMPONENTS = {
+    "api-server": ("api-server",),
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "dag-processor": ("dag-processor",),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
+}
+WARM = "MEDALLION_SPARK_CONNECT"  # where a warm Spark is to listen; none is started without it
+START_SECONDS = 180
+STOP_SECONDS = 20
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class LocalAirflow:
+    """An Airflow with everything it knows under ``home``, its API and UI on ``port`` of the loopback interface.
+
+    overrides: environment variables on top of the defaults and of this process's own.
+    """
+
+    home: Path
+    port: int
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_this_project(cls) -> "LocalAirflow":
+        """The one that ``make up`` means. Raises UsageError when MEDALLION_AIRFLOW_PORT is no port."""
+        text = os.environ.get("MEDALLION_AIRFLOW_PORT", "8080")
+        if not (text.isdecimal() and 0 < int(text) < 65536):
+            raise UsageError(f"MEDALLION_AIRFLOW_PORT={text!r} cannot be used: give a port, such as 8080")
+        chosen = cls(PROJECT / ".airflow", int(text))
+        recorded = chosen._recorded()
+        return replace(chosen, port=recorded.port) if recorded.running else chosen
+
+    @property
+    def url(self) -> str:
+        """Where the UI is."""
+        return f"http://localhost:{self.port}"
+
+    @cached_property
+    def api(self) -> "Api":
+        """The REST API, as the admin user."""
+        return Api(f"http://127.0.0.1:{self.port}", USER, self.password)
+
+    @property
+    def password(self) -> str:
+        """The admin's password, drawn at random when Airflow first starts."""
+        return str(json.loads(self._passwords.read_text())[USER])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every Airflow process runs with; a variable that is set already stays as it is."""
+        defaults = {
+            "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            # A writer waits for its turn: SQLite's own 5 seconds would fail commands and tasks on a busy machine.
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout=120",
+            "AIRFLOW__CORE__PARALLELISM": "4",  # the default starts 32 idle workers
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
+            "MEDALLION_EXTRAS": "true",  # here, all that there is is to be seen
+            "MEDALLION_LAKE": str(PROJECT / "lake"),
+            "MEDALLION_SOURCE": str(PROJECT / "data" / "source"),
+        }
+        fixed = {
+            "AIRFLOW_HOME": str(self.home),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._passwords),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self.port}/execution/",
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),  # spark-submit is there
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_HOME": str(spark_home()),
+            "JAVA_HOME": str(java_home()),
+        }
+        made = defaults | dict(os.environ) | fixed | dict(self.overrides)
+        if made.get(WARM) and not made.get(TOKEN):
+            made[TOKEN] = self._draw(self.home / "spark-token", secrets.token_hex(16))
+        return made
+
+    @property
+    def _components(self) -> dict[str, list[str]]:
+        """What runs, by name, and the arguments of the Python process that it is."""
+        airflow = {name: ["-m", "airflow", *command] for name, command in COMPONENTS.items()}
+        warm = {"spark": ["-c", "from medallion.cli.main import main; main()", "spark-server"]}
+        return airflow | (warm if self.environment.get(WARM) else {})
+
+    def up(self, report: Report = print) -> None:
+        """Start Airflow and wait until it has read the DAG; nothing to do when it runs.
+
+        Raises MedallionError, with the last lines of the log, when it does not get there.
+        """
+        if not self._recorded().has_all(self._components):
+            self.down()
+            self._require_free_port()
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._migrate(report)
+            report("starting Airflow")
+            self._start_all()
+        self._wait_until_ready()
+        with suppress(Refused):  # when it is there, with as many slots as somebody chose
+            self.api.call("POST", "pools", {"name": "lake_writer", "slots": 1, "description": "writes to the lake"})
+
+    @contextmanager
+    def running(self) -> "Iterator[LocalAirflow]":
+        """Up, with the hourly DAG unpaused, until the block ends."""
+        try:
+            self.up()
+            self.unpause()
+            yield self
+        finally:
+            self.down()
+
+    def unpause(self, dag_id: str = DAG_ID) -> None:
+        """Let the runs of a DAG start, its scheduled ones too."""
+        self.api.call("PATCH", f"dags/{dag_id}?update_mask=is_paused", {"is_paused": False})
+
+    def down(self) -> bool:
+        """End every process that up started, and theirs; whether there was one."""
+        recorded = self._recorded()
+        running = recorded.running
+        for process in running:
+            process.send(signal.SIGTERM)
+        deadline = time.monotonic() + STOP_SECONDS
+        while recorded.running and time.monotonic() < deadline:
+            time.sleep(0.2)
+        for process in recorded.running:  # a scheduler would wait for its tasks as long as they take
+            process.send_to_all(signal.SIGKILL)
+        self._state.unlink(missing_ok=True)
+        return bool(running)
+
+    def _start_all(self) -> None:
+        self._draw_password()  # or Airflow would draw one, and print it into a log
+        processes: dict[str, Process] = {}
+        for name, arguments in self._components.items():
+            with open(self._log(name), "w") as log:
+                started = subprocess.Popen(
+                    [sys.executable, *arguments],
+                    cwd=PROJECT,
+                    env=self.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            processes[name] = Process.of(started.pid)
+            self._state.write_text(json.dumps(asdict(Recorded(self.port, processes))))
+
+    def _draw_password(self) -> None:
+        self._draw(self._passwords, json.dumps({USER: secrets.token_urlsafe(12)}))
+
+    def _draw(self, kept: Path, secret: str) -> str:
+        """What is kept in a file for this user alone: ``secret``, if it is the first."""
+        if not kept.exists():
+            self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(os.open(kept, os.O_CREAT | os.O_WRONLY, 0o600), "w") as stream:
+                stream.write(secret)
+        return kept.read_text()
+
+    def _migrate(self, report: Report) -> None:
+        done = self.home / "migrated"
+        if done.exists() and done.read_text() == version("apache-airflow"):
+            return
+        report("making Airflow's database")
+        with open(self._log("migrate"), "w") as log:
+            command = [sys.executable, "-m", "airflow", "db", "migrate"]
+            if subprocess.run(command, env=self.environment, stdout=log, stderr=subprocess.STDOUT).returncode != 0:
+                raise MedallionError(f"Airflow's database could not be made:\n{self._tail('migrate')}")
+        done.write_text(version("apache-airflow"))
+
+    def _require_free_port(self) -> None:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", self.port))
+            except OSError:
+                raise MedallionError(
+                    f"port {self.port} is taken: stop what listens there, or choose another with MEDALLION_AIRFLOW_PORT"
+                ) from None
+
+    def require_running(self) -> None:
+        """Raises MedallionError, with the last lines of its log, when a component has ended."""
+        for name, process in self._recorded().processes.items():
+            if not process.alive:
+                raise MedallionError(f"Airflow's {name} has ended; the end of its log:\n{self._tail(name)}")
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not self._ready():
+            self.require_running()
+            if time.monotonic() > deadline:
+                for error in self._import_errors():
+                    raise MedallionError(f"Airflow cannot read the DAG:\n{error}")
+                raise MedallionError(f"Airflow is not ready after {START_SECONDS} s: see {self._log('*')}")
+            time.sleep(0.5)
+
+    def _ready(self) -> bool:
+        try:
+            health = self.api.call("GET", "monitor/health")
+            if any(part["status"] != "healthy" for part in health.values()):
+                return False
+            self.api.call("GET", f"dags/{DAG_ID}")
+        except MedallionError:
+            return False
+        return True
+
+    def _import_errors(self) -> Iterator[str]:
+        try:
+            errors = self.api.call("GET", "importErrors")["import_errors"]
+        except MedallionError:
+            return
+        yield from (error["stack_trace"] for error in errors)
+
+    def _recorded(self) -> "Recorded":
+        if not self._state.exists():
+            return Recorded(self.port, {})
+        state = json.loads(self._state.read_text())
+        return Recorded(state["port"], {name: Process(**values) for name, values in state["processes"].items()})
+
+    @property
+    def _state(self) -> Path:
+        return self.home / "processes.json"
+
+    @property
+    def _passwords(self) -> Path:
+        return self.home / "passwords.json"
+
+    def _log(self, name: str) -> Path:
+        folder = self.home / "process-logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{name}.log"
+
+    def _tail(self, name: str) -> str:
+        return "\n".join(self._log(name).read_text(errors="replace").splitlines()[-15:])
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What up has started, as it wrote it down."""
+
+    port: int
+    processes: Mapping[str, "Process"]
+
+    @property
+    def running(self) -> list["Process"]:
+        """Those that run, or left something running."""
+        return [process for process in self.processes.values() if process.members()]
+
+    def has_all(self, components: Collection[str]) -> bool:
+        """Whether these run, and no others."""
+        return set(self.processes) == set(components) and all(process.alive for process in self.processes.values())
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that leads a session of its own: what it starts stays in it, whatever becomes of the leader.
+
+    started: its start time as the kernel counts it, for process ids are used again.
+    """
+
+    pid: int
+    started: str
+
+    @classmethod
+    def of(cls, pid: int) -> "Process":
+        """The process that runs as ``pid`` now."""
+        return cls(pid, _stat(pid).started)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs still."""
+        now = _stat(self.pid)
+        return now.started == self.started and now.state != "Z"
+
+    def members(self) -> list[int]:
+        """The processes of its session that run, itself included."""
+        if _stat(self.pid).started not in (self.started, ""):
+            return []  # the id belongs to another by now, which it could not while the session had a member
+        everyone = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+        return [pid for pid in everyone if (stat := _stat(pid)).session == self.pid and stat.state not in ("Z", "")]
+
+    def send(self, what: signal.Signals) -> None:
+        """Signal the process itself."""
+        if self.alive:
+            _signal(self.pid, what)
+
+    def send_to_all(self, what: signal.Signals) -> None:
+        """Signal its whole session."""
+        for pid in self.members():
+            _signal(pid, what)
+
+
+def _signal(pid: int, what: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it was faster
+        os.kill(pid, what)
+
+
+@dataclass(frozen=True)
+class _Stat:
+    state: str = ""
+    session: int = -1
+    started: str = ""
+
+
+def _stat(pid: int) -> _Stat:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return _Stat()
+    return _Stat(fields[0], int(fields[3]), fields[19])
+
+
+class Refused(MedallionError):
+    """Airflow's answer to a request was no."""
+
+
+class Api:
+    """Airflow's REST API, with a token of ``user``."""
+
+    def __init__(self, url: str, user: str, password: str) -> None:
+        self._url, self._login, self._token = url, {"username": user, "password": password}, ""
+
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """The answer to a request under /api/v2. Raises Refused with Airflow's words when it refuses."""
+        self._token = self._token or self._send("POST", "/auth/token", self._login)["access_token"]
+        return self._send(method, f"/api/v2/{path}", body)
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._url + path, data, headers, method=method)  # noqa: S310 (http, loopback)
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
+                return json.load(response)
+        except urllib.error.HTTPError as refusal:
+            words = refusal.read().decode()[:500]
+            raise Refused(f"Airflow refuses {method} {path}: {refusal.code} {words}") from None
+        except OSError as error:
+            raise MedallionError(f"Airflow does not answer at {self._url} ({error}): make up starts it") from None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("up")
+    commands.add_parser("down")
+    commands.add_parser("cli").add_argument("arguments", nargs=argparse.REMAINDER)
+    chosen = parser.parse_args()
+    try:
+        airflow = LocalAirflow.of_this_project()
+        if chosen.command == "cli":
+            command = [sys.executable, "-m", "airflow", *chosen.arguments]
+            sys.exit(subprocess.run(command, env=airflow.environment).returncode)
+        elif chosen.command == "up":
+            airflow.up()
+            print(where(airflow))
+        else:
+            print("Airflow is down" if airflow.down() else "Airflow was not running")
+    except MedallionError as error:
+        sys.exit(f"airflow: {error}")
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def where(airflow: LocalAirflow) -> str:
+    """How to get at it, in a few lines."""
+    return (
+        f"Airflow   {airflow.url}\n"
+        f"login     {USER}, password {airflow.password} (kept in {airflow.home}/passwords.json)\n"
+        "commands  scripts/airflow, such as scripts/airflow backfill create --help\n"
+        "stop it   make down"
+    )
+
+
+if __name__ == "__main__":
+    main()

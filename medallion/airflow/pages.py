@@ -1,0 +1,119 @@
+"""Our pages as an application of Airflow's API server, behind its login: reports, timings, the lakehouse."""
+
+from mimetypes import guess_type
+from typing import Any
+from urllib.parse import quote
+
+from airflow.api_fastapi.core_api.security import get_user
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+from medallion.errors import MedallionError
+from medallion.hours import parse_hour
+from medallion.inspect.status import lake_status
+from medallion.model.registry import registry
+from medallion.model.table import STRATEGIES
+from medallion.settings import Settings
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+from medallion.storage.s3 import S3Path
+from medallion.ui.expectations import expectations_page
+from medallion.ui.reports import report_file, report_of_task, reports_page
+from medallion.ui.shell import empty, page
+from medallion.ui.status import status_page
+from medallion.ui.timings import run_page, timings_page
+
+# Nothing of a page comes from elsewhere or runs a script. Data Docs do both, so they get an origin of their own.
+OURS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'"}
+DATA_DOCS = {"Content-Security-Policy": "sandbox allow-scripts allow-popups"}
+
+# The report of a benchmark has a script of its own, for the price that a reader types in.
+BENCHMARK = {
+    "Content-Security-Policy": f"{OURS['Content-Security-Policy']}; script-src 'unsafe-inline'; sandbox allow-scripts"
+}
+
+app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
+
+
+def _lake() -> Lake:
+    return Lake(Settings.from_environment().lake)
+
+
+@app.exception_handler(MedallionError)
+async def explained(_request: Any, error: MedallionError) -> HTMLResponse:
+    """What is wrong with the lake, as a page."""
+    return HTMLResponse(page("Lakehouse", empty(str(error))), headers=OURS)
+
+
+@app.get("/reports", response_class=HTMLResponse)
+def reports() -> HTMLResponse:
+    """The list of all runs."""
+    return HTMLResponse(reports_page(_lake()), headers=OURS)
+
+
+@app.get("/reports/file/{name:path}")
+def file(name: str) -> Response:
+    """A file of the report folder, and of no other."""
+    try:
+        found = report_file(_lake(), name)
+    except (OSError, ValueError):  # no file can have such a name
+        found = None
+    if found is None:
+        raise HTTPException(404, "no such report")
+    return _sent(found, DATA_DOCS if name.startswith("gx/") else OURS)
+
+
+def _sent(found: Place, headers: dict[str, str]) -> Response:
+    if isinstance(found, S3Path):
+        kind = guess_type(found.name)[0] or "application/octet-stream"
+        return Response(found.read_bytes(), media_type=kind, headers=headers)
+    return FileResponse(found, headers=headers)
+
+
+@app.get("/report", response_model=None)
+def report(run_id: str, task_id: str) -> RedirectResponse | HTMLResponse:
+    """The report of one check task."""
+    found = report_of_task(_lake(), run_id, task_id)
+    if found is None:
+        text = "There is no validation report here: only check tasks have one, once they have run."
+        return HTMLResponse(page("Validation report", empty(text)), headers=OURS)
+    name = "/".join(found.parts[-2:])  # its links lead on from where it lies
+    return RedirectResponse(f"reports/file/{quote(name)}")
+
+
+@app.get("/timings", response_class=HTMLResponse)
+def timings(since: str = "", until: str = "", strategy: str = "") -> HTMLResponse:
+    """Plots of the event log."""
+    for hour in filter(None, (since, until)):
+        parse_hour(hour)
+    if strategy and strategy not in STRATEGIES:
+        raise HTTPException(422, f"strategy is one of {', '.join(STRATEGIES)}")
+    return HTMLResponse(timings_page(_lake(), since, until, strategy), headers=OURS)
+
+
+@app.get("/run", response_class=HTMLResponse)
+def run(run_id: str) -> HTMLResponse:
+    """One run, step by step."""
+    return HTMLResponse(run_page(_lake(), run_id), headers=OURS)
+
+
+@app.get("/benchmark", response_model=None)
+def benchmark() -> Response:
+    """The report of the last benchmark that was put there."""
+    found = _lake().benchmark
+    if found.is_file():
+        return _sent(found, BENCHMARK)
+    text = f"No benchmark has been put here yet: medallion bench --out {found.parent}"
+    return HTMLResponse(page("Benchmark", empty(text)), headers=OURS)
+
+
+@app.get("/expectations", response_class=HTMLResponse)
+def expectations() -> HTMLResponse:
+    """How each has fared over the last checks."""
+    return HTMLResponse(expectations_page(_lake()), headers=OURS)
+
+
+@app.get("/status", response_class=HTMLResponse)
+def status() -> HTMLResponse:
+    """Freshness, checks and lineage."""
+    return HTMLResponse(status_page(lake_status(Settings.from_environment()), registry()), headers=OURS)

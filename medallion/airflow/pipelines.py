@@ -1,0 +1,71 @@
+"""What the tasks of declarative_refresh are made of: the provider's operator for pipelines, between two of ours."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.hooks.spark_pipelines import SparkPipelinesHook
+from airflow.providers.apache.spark.operators.spark_pipelines import SparkPipelinesOperator
+from airflow.sdk import task
+
+from medallion.airflow.tasks import RunOnSpark, as_airflow_errors, spark_master
+from medallion.errors import CheckFailed
+from medallion.model.registry import registry
+from medallion.settings import Settings
+
+
+@task
+def write_pipeline(work: str) -> int:
+    """Put the pipeline of our tables into the folder ``work``; the release whose Bronze it is to read."""
+    from medallion.declarative.specification import write_specification
+    from medallion.ops import releases
+    from medallion.spark.session import require_master
+    from medallion.storage.lake import Lake
+
+    with as_airflow_errors():
+        require_master(spark_master(RunOnSpark.connection))
+        write_specification(work, Settings.from_environment())
+        return releases.find(Lake(Settings.from_environment().lake), None).release_id
+
+
+@task
+def compare_views(work: str, number: int) -> str:
+    """Compare what the pipeline made in ``work`` with the release of that number; fail where rows differ."""
+    from medallion.declarative.specification import differing_views
+    from medallion.ops import releases
+    from medallion.storage.lake import Lake
+
+    with as_airflow_errors():
+        lake = Lake(Settings.from_environment().lake)
+        release = releases.find(lake, int(number))
+        if wrong := differing_views(lake, release, registry(), Path(work)):
+            raise CheckFailed(f"the pipeline has other rows than release {release.release_id} in {', '.join(wrong)}")
+        return f"all views have the rows of release {release.release_id}"
+
+
+class PipelineHook(SparkPipelinesHook):
+    """The provider's, in the words of Spark 4.2: its spark-pipelines refuses --master, and takes --remote for it."""
+
+    def _build_spark_common_args(self) -> list[str]:
+        return ["--remote" if word == "--master" else word for word in super()._build_spark_common_args()]
+
+
+class PipelineOnSpark(SparkPipelinesOperator):
+    """Run the pipeline in ``work`` over Bronze of the release ``number``, on the connection spark_default."""
+
+    def __init__(self, *, work: str, number: Any, **kwargs: Any) -> None:
+        from medallion.declarative.specification import SPECIFICATION, environment
+
+        lake = Settings.from_environment().lake
+        told = {"MEDALLION_LAKE": lake, "MEDALLION_RELEASE": number, **environment(work)}
+        super().__init__(pipeline_spec=f"{work}/{SPECIFICATION}", env_vars=told, **kwargs)
+
+    @cached_property
+    def hook(self) -> SparkPipelinesHook:
+        """What submits it."""
+        return PipelineHook(
+            pipeline_spec=self.pipeline_spec,
+            conn_id=RunOnSpark.connection,
+            name="",  # nor does it take a name
+            env_vars={name: str(value) for name, value in (self.env_vars or {}).items()},
+        )

@@ -1,0 +1,230 @@
+"""What the tasks of the DAG are made of: steps of ours, told apart by whether they need Spark.
+
+Read by every parse of the DAG file, so it imports neither pyspark nor great_expectations; steps do, when they run.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Asset, BaseHook, task
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
+
+from medallion.airflow.alerts import Webhook
+from medallion.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
+from medallion.hours import format_hour
+from medallion.model.registry import registry
+from medallion.model.table import Layer
+from medallion.settings import PROJECT, Settings
+
+if TYPE_CHECKING:
+    from medallion.pipeline.steps import Outcome
+
+LAND = "land_changes"
+HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
+
+EVERY_DAG: dict[str, Any] = {
+    "tags": ["medallion"],
+    "start_date": datetime(2020, 1, 1, tzinfo=UTC),
+    "catchup": False,
+    "max_active_runs": 1,
+    "default_args": {
+        "owner": "data-platform",
+        # One slot, for the lake has one writer: runs of a backfill do not count towards max_active_runs.
+        "pool": "lake_writer",
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+        "execution_timeout": timedelta(minutes=30),
+    },
+}
+
+
+@task
+def run_here(
+    step: str, layer: Layer | None, hour: str, *, params: Any = None, dag_run: Any = None, ti: Any = None
+) -> str:
+    """Run ``step`` in this process, without a JVM; applying changes to a table beyond its means starts one.
+
+    hour: empty for the one that the form or the schedule asks for. Returns the hour; skips the rest of the run
+    when there is nothing to do for it.
+    """
+    outcome = _run(step, layer, hour or requested_hour(params, dag_run), params, dag_run, ti)
+    if step == "land" and outcome.status == "skipped":
+        raise AirflowSkipException(outcome.message)
+    return str(outcome.hour)
+
+
+def _run(step: str, layer: Layer | None, hour: str | None, params: Any, dag_run: Any, ti: Any) -> "Outcome":
+    from medallion.pipeline.steps import Run, run_step
+
+    # It tells of some two hundred of its own methods each time it is imported.
+    logging.getLogger("great_expectations").setLevel(logging.WARNING)
+    with as_airflow_errors():
+        settings = Settings.from_environment()
+        if step == "apply":
+            settings = replace(settings, spark_master=spark_master(RunOnSpark.connection))
+        return run_step(step, Run(settings, hour, dag_run.run_id, ti.try_number, params["strategy"]), layer)
+
+
+@task(task_id="maintain")
+def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
+    """Do the lake's upkeep in this process; a lake that has not been loaded has none."""
+    from medallion.pipeline.maintain import Retention, maintain
+    from medallion.pipeline.steps import Driver, Run
+
+    with as_airflow_errors():
+        settings = Settings.from_environment()
+        run = Run(settings, None, dag_run.run_id, ti.try_number)
+        maintain(run, Driver(settings), Retention(params["keep_hours"], params["keep_days"]))
+
+
+@task(task_id="self_check")
+def self_check(*, params: Any = None) -> None:
+    """Fail with all that is wrong with the lakehouse: a line for each table that is stale, red or fails."""
+    from medallion.inspect.status import lake_status
+
+    with as_airflow_errors():
+        found = lake_status(Settings.from_environment(), params["stale_hours"], params["most_failures"])
+        if found["problems"]:
+            raise CheckFailed("; ".join(found["problems"]))
+
+
+class RunOnSpark(SparkSubmitOperator):
+    """Run ``step`` in a driver of its own on the connection ``spark_default``, or on the warm Spark that is set."""
+
+    connection = "spark_default"
+
+    def __init__(self, *, step: str, layer: Layer, **kwargs: Any) -> None:
+        self._step, self._layer = step, layer
+        super().__init__(
+            application=str(PROJECT / "spark_jobs" / "run.py"),
+            application_args=[
+                *("step", step, "--layer", layer, "--hour", HOUR),
+                *(
+                    "--run-id",
+                    "{{ run_id }}",
+                    "--attempt",
+                    "{{ ti.try_number }}",
+                    "--strategy",
+                    "{{ params.strategy }}",
+                ),
+            ],
+            name=f"{step} {layer} {HOUR}",
+            conn_id=self.connection,
+            **kwargs,
+        )
+
+    def execute(self, context: Any) -> None:
+        """Submit it. A missing connection is an error here; the provider's hook would go looking for YARN."""
+        from medallion.spark.session import require_master, submit_conf
+
+        with as_airflow_errors():
+            settings = Settings.from_environment()
+            if settings.spark_connect:
+                ti = context["ti"]
+                hour = ti.xcom_pull(task_ids=LAND)
+                _run(self._step, self._layer, hour, context["params"], context["dag_run"], ti)
+                return
+            master = spark_master(self._conn_id)
+            require_master(master)
+            self.conf = submit_conf(settings, master)
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            # It holds the whole command and output, which the log has already; the last line says what was wrong.
+            raise AirflowException(str(error).splitlines()[-1]) from None
+
+
+def policy(step: str, layer: Layer | None) -> dict[str, Any]:
+    """What a task of ``step`` does when a try of it fails, as arguments of the task."""
+    record = partial(record_failure, step=step, layer=layer)
+    return {"on_failure_callback": [record, Webhook(step=step, layer=layer)], "on_retry_callback": record}
+
+
+def record_failure(context: Mapping[str, Any], *, step: str, layer: Layer | None) -> None:
+    """See to it that a failed try has its row in the event log; one that was killed could not write it."""
+    from medallion.ops.event_log import close_lost_step
+
+    ti = context["ti"]
+    try:
+        close_lost_step(
+            Settings.from_environment(),
+            run_id=context["run_id"],
+            attempt=ti.try_number,
+            step=step,
+            layer=layer,
+            hour=requested_hour(context["params"], context["dag_run"]) or ti.xcom_pull(task_ids=LAND),
+            error=str(context.get("exception") or "the process was killed"),
+        )
+    except Exception:
+        logging.getLogger(__name__).exception("this failure is not in the event log")
+
+
+def requested_hour(params: Mapping[str, Any], dag_run: Any) -> str | None:
+    """The hour of the form; else the hour of the schedule; None, for the next in line, when a person left it open.
+
+    In a backfill the form is one for all its runs, and each has an hour of its own.
+    """
+    if params["hour"] and dag_run.run_type != "backfill":
+        return str(params["hour"])
+    if dag_run.run_type == "manual" or dag_run.data_interval_start is None:
+        return None
+    return format_hour(dag_run.data_interval_start)
+
+
+def spark_master(conn_id: str) -> str:
+    """The master that connection ``conn_id`` names. Raises UsageError when there is no such connection."""
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise UsageError(
+            f"no connection is called {conn_id}: add one of type spark whose host is local[*] or spark://host:7077"
+        ) from None
+    host, port = str(connection.host), connection.port
+    if "://" not in host and (port or connection.conn_type != "spark"):  # given as an address: its scheme is the type
+        host = f"{connection.conn_type}://{host}"
+    return f"{host}:{port}" if port else host
+
+
+def assets(*layers: Layer) -> list[Asset]:
+    """The tables of ``layers`` as assets, by table name, for others to schedule on."""
+    lake = Settings.from_environment().lake
+    root = lake if "://" in lake else Path(lake).absolute().as_uri()
+    tables = [table for layer in layers for table in registry().layer(layer)]
+    return [Asset(name=t.name, uri=f"{root}/{t.layer}/{t.name.removeprefix(t.layer + '_')}") for t in tables]
+
+
+def lineage() -> str:
+    """The graph of tables in Markdown: what each holds, and what it is made from."""
+    lines = []
+    for layer in registry().layers:
+        lines += ["", f"### {layer.capitalize()}", ""]
+        for table in registry().layer(layer):
+            lines.append(
+                f"- **{table.name}**: {table.doc.splitlines()[0]} *From {', '.join(table.inputs) or 'change files'}.*"
+            )
+    return "\n".join(lines)
+
+
+@contextmanager
+def as_airflow_errors() -> Iterator[None]:
+    """What an error of ours means to the scheduler: skip the rest, give up, or try again."""
+    try:
+        yield
+    except HourNotAvailable as error:
+        raise AirflowSkipException(str(error)) from None
+    except (CheckFailed, UsageError) as error:  # another try would find the same
+        raise AirflowFailException(str(error)) from None
+    except MedallionError as error:
+        raise AirflowException(str(error)) from None

@@ -1,0 +1,1 @@
+"""Great Expectations between the layers: checkpoint, results, report pages, report store."""

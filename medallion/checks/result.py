@@ -1,0 +1,183 @@
+"""What a check found, as plain values: the page, its JSON and the event log are all made from these."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from expectations.vocabulary import Severity
+
+EXAMPLES = 5  # offending rows that are kept of each broken expectation
+
+Status = Literal["succeeded", "warned", "failed"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What Great Expectations says of one expectation.
+
+    found: offending rows, percent: their share of the rows with a value, rows: some of them; for a broken
+    expectation that counts rows. error: why there is no verdict.
+    """
+
+    success: bool
+    found: int | None = None
+    percent: float | None = None
+    rows: Sequence[Mapping[str, Any]] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Validation:
+    """The verdicts of each table, in the order of its suite, and the seconds each table took.
+
+    docs_error: why the Data Docs could not be built, which changes no verdict.
+    """
+
+    verdicts: Mapping[str, Sequence[Verdict]]
+    seconds: Mapping[str, float]
+    docs_error: str | None
+
+
+@dataclass(frozen=True)
+class ExpectationResult:
+    """The verdict on one promise.
+
+    observed: what was found, in words, such as ``3 of 650,000 rows``. unexpected_count: offending rows;
+    unexpected_percent: their share of the rows with a value, 0 to 100; both None where a promise does not
+    count rows. examples: a few offending rows, column to value as text, null as None. query: the SQL of a
+    promise that is written as one. error: why there is no verdict; the promise then counts as broken.
+    """
+
+    meaning: str
+    kind: str
+    severity: Severity
+    success: bool
+    observed: str
+    unexpected_count: int | None = None
+    unexpected_percent: float | None = None
+    examples: tuple[Mapping[str, str | None], ...] = ()
+    query: str | None = None
+    error: str | None = None
+
+    @property
+    def status(self) -> Status:
+        """A promise without a verdict has failed, whatever its severity: nobody knows."""
+        if self.success:
+            return "succeeded"
+        return "warned" if self.severity == "warning" and self.error is None else "failed"
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """The verdicts on one table: its Delta version and rows (None when it could not be read), seconds on the wall."""
+
+    table: str
+    version: int | None
+    rows: int | None
+    seconds: float
+    expectations: tuple[ExpectationResult, ...]
+
+    @property
+    def status(self) -> Status:
+        """The worst of its promises."""
+        return worst(expectation.status for expectation in self.expectations)
+
+    def counts(self) -> dict[str, dict[str, int | str | None]]:
+        """By promise: how it fared, and how many rows keep it and break it, None where that is not known."""
+        return {
+            one.meaning: {
+                "status": one.status,
+                "severity": one.severity,
+                "passed": None if self.rows is None or one.error else max(0, self.rows - (one.unexpected_count or 0)),
+                "failed": None if one.error else one.unexpected_count or 0,
+            }
+            for one in self.expectations
+        }
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The verdict on one layer.
+
+    versions: the Delta version of every table that was looked at, those compared with included. started_at: UTC.
+    seconds: wall, up to the verdict and its Data Docs; startup_seconds: the part that loading Great Expectations
+    took. docs_error: why there are no Data Docs of it, which changes no verdict.
+    """
+
+    layer: str
+    hour: str
+    run_id: str
+    attempt: int
+    started_at: datetime
+    seconds: float
+    startup_seconds: float
+    versions: Mapping[str, int]
+    tables: tuple[TableResult, ...]
+    docs_error: str | None = None
+
+    @property
+    def page(self) -> str:
+        """Where its report page is, below the folder of all reports; its JSON has the same name with .json."""
+        return f"{self.hour}/{self.layer}-{slug(self.run_id)}-{self.attempt}.html"
+
+    @property
+    def status(self) -> Status:
+        """failed: a critical promise is broken or a promise could not be judged. warned: only warnings are broken."""
+        return worst(table.status for table in self.tables)
+
+    @property
+    def broken(self) -> list[tuple[str, ExpectationResult]]:
+        """Each promise that does not hold and its table, the worst first."""
+        return [
+            (table.table, expectation)
+            for status in ("failed", "warned")
+            for table in self.tables
+            for expectation in table.expectations
+            if expectation.status == status
+        ]
+
+    def summary(self) -> str:
+        """One line: what is broken first and how much else; for a green check, what was looked at."""
+        broken = self.broken
+        if not broken:
+            promises = sum(len(table.expectations) for table in self.tables)
+            return f"{self.layer} check: all {promises} expectations on {len(self.tables)} tables hold"
+        table, first = broken[0]
+        more = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
+        return f"{self.layer} check {self.status}: {table}: {first.meaning}: {first.error or first.observed}{more}"
+
+    def details(self) -> list[str]:
+        """For a log: a line for each promise that does not hold, and one for each of a few rows that break it."""
+        lines = []
+        for table, one in self.broken:
+            lines.append(f"{one.status}  {table}: {one.meaning}: {one.error or one.observed}")
+            for example in one.examples[:3]:
+                lines.append("  such as " + ", ".join(f"{name} {value}" for name, value in example.items()))
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole result with its statuses, ready for JSON: the only thing a report page is made from."""
+        result = asdict(self) | {"status": self.status, "page": self.page, "started_at": self.started_at.isoformat()}
+        for told, table in zip(result["tables"], self.tables, strict=True):
+            told["status"] = table.status
+            for line, expectation in zip(told["expectations"], table.expectations, strict=True):
+                line["status"] = expectation.status
+        return result
+
+
+def worst(statuses: Iterator[Status]) -> Status:
+    """The worst of ``statuses``; of none, succeeded."""
+    found = set(statuses)
+    return "failed" if "failed" in found else "warned" if "warned" in found else "succeeded"
+
+
+def slug(run_id: str) -> str:
+    """``run_id`` as part of a file name, different for different run ids: what had to change gets a hash."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "-", run_id)[:80]
+    # A run id that ends like such a hash gets one too, or it could be taken for another one.
+    if plain == run_id and not re.search(r"-[0-9a-f]{10}$", plain):
+        return plain
+    return f"{plain}-{hashlib.sha256(run_id.encode()).hexdigest()[:10]}"

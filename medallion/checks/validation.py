@@ -1,0 +1,204 @@
+"""Great Expectations at work: suites in, verdicts out, and its Data Docs.
+
+With data_docs.py the only module that imports Great Expectations, which takes seconds: import it where a check runs.
+"""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import time
+from typing import Any, ClassVar, Literal
+
+import great_expectations as gx
+from great_expectations.core import ExpectationSuiteValidationResult
+from great_expectations.core.batch_definition import BatchDefinition
+from great_expectations.core.run_identifier import RunIdentifier
+from great_expectations.data_context.types.resource_identifiers import ValidationResultIdentifier
+from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
+from great_expectations.expectations.expectation import Expectation as GxExpectation
+from great_expectations.expectations.metadata_types import FailureSeverity
+
+from expectations.vocabulary import Expectation
+from medallion.checks import data_docs, dialect
+from medallion.checks.result import EXAMPLES, Validation, Verdict
+from medallion.errors import one_line
+
+_NUMBER = "number"  # in an expectation's meta: its place in our suite, as results come in an order of their own
+
+_Numbered = Mapping[str, Sequence[tuple[int, Expectation]]]  # suites by table, each expectation with its place
+_Judged = dict[tuple[str, int], Verdict]  # verdicts by table and place
+_Format = Literal["BOOLEAN_ONLY"] | dict[str, Any]
+_VERDICTS: _Format = "BOOLEAN_ONLY"
+_DETAILS: _Format = {"result_format": "SUMMARY", "partial_unexpected_count": EXAMPLES, "include_unexpected_rows": True}
+
+
+class QueryFindsNoRows(UnexpectedRowsExpectation):
+    """UnexpectedRowsExpectation at half the price: that one runs its query twice, to count and to fetch rows."""
+
+    metric_dependencies: ClassVar[tuple[str, ...]] = ("unexpected_rows_query.row_count",)
+
+    def _validate(self, metrics: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
+        found = metrics["unexpected_rows_query.row_count"]
+        return {"success": found == 0, "result": {"observed_value": found}}
+
+
+def validate(
+    database: str, suites: Mapping[str, Sequence[Expectation]], *, run_name: str, at: datetime, docs: Path
+) -> Validation:
+    """Judge ``suites``, table name to expectations, over the views of ``database``, and publish to the Data Docs.
+
+    One checkpoint asks for bare verdicts, which costs one scan per table and one per query. Only what is broken is
+    asked about again, for counts and rows. An expectation that could not be judged is broken and says why.
+    """
+    numbered = {table: list(enumerate(suite)) for table, suite in suites.items()}
+    with _quiet(), closing(_Run(database, RunIdentifier(run_name=run_name, run_time=at), docs)) as run:
+        verdicts = run.checkpoint("verdicts", numbered, _VERDICTS)
+        broken = {
+            table: [(number, expectation) for number, expectation in suite if _told_no(verdicts[table, number])]
+            for table, suite in numbered.items()
+        }
+        details = run.checkpoint("details", broken, _DETAILS)
+        verdicts |= {place: replace(verdict, success=False) for place, verdict in details.items() if not verdict.error}
+        docs_error = data_docs.publish(run.context, run.results, docs)
+    return Validation(
+        {table: [verdicts[table, number] for number, _ in suite] for table, suite in numbered.items()},
+        {table: run.seconds.get(table, 0.0) for table in suites},
+        docs_error,
+    )
+
+
+def build(expectation: Expectation, number: int = 0) -> GxExpectation:
+    """The Great Expectations object for ``expectation``, whose query names views.
+
+    Raises what Great Expectations raises for a kind it does not know, or arguments that the kind does not take.
+    """
+    arguments = dict(expectation.arguments)
+    kind: type[GxExpectation] = getattr(gx.expectations, expectation.kind)
+    if kind is UnexpectedRowsExpectation:
+        kind = QueryFindsNoRows
+        arguments["unexpected_rows_query"] = _template(arguments["unexpected_rows_query"])
+    severity = FailureSeverity(expectation.severity)
+    return kind(**arguments, severity=severity, description=expectation.meaning, meta={_NUMBER: number})
+
+
+def _template(query: str) -> str:
+    """The query as Great Expectations wants it.
+
+    It fills in braces once more, SQLAlchemy takes :word for a parameter, and a missing {batch} is warned about on the
+    console. What stands there then brings an alias of its own, which no query that names its table can use: hence
+    the comment.
+    """
+    literal = query.replace("{", "{{").replace("}", "}}")
+    return re.sub(r"(?<![:\w\\]):(?=\w)", r"\\:", literal) + "\n/* {batch} */"
+
+
+class _Run:
+    """The checkpoints of one check: the context they share, and what they leave behind."""
+
+    def __init__(self, database: str, run_id: RunIdentifier, docs: Path) -> None:
+        self.run_id = run_id
+        self.context = data_docs.context(docs)
+        self.source = self.context.data_sources.add_sql("lake", connection_string=dialect.URL + database)
+        self.batches: dict[str, BatchDefinition[Any]] = {}
+        self.seconds: dict[str, float] = {}
+        self.results: set[ValidationResultIdentifier] = set()
+
+    def close(self) -> None:
+        """Let go of the database, which goes with its last connection."""
+        self.source.get_execution_engine().close()
+        self.source.get_engine().dispose()
+
+    def checkpoint(self, name: str, suites: _Numbered, result_format: _Format) -> _Judged:
+        """Run one checkpoint with one suite per table; every expectation of ``suites`` gets its verdict."""
+        verdicts: _Judged = {}
+        definitions: dict[str, gx.ValidationDefinition] = {}
+        for table, expectations in suites.items():
+            suite = gx.ExpectationSuite(f"{table} {name}")
+            for number, expectation in expectations:
+                verdicts[table, number] = _add(expectation, number, suite)
+            if suite.expectations:
+                definitions[table] = self._define(table, self.context.suites.add(suite))
+        if not definitions:
+            return verdicts
+        checkpoint = self.context.checkpoints.add(
+            gx.Checkpoint(name=name, validation_definitions=list(definitions.values()), result_format=result_format)
+        )
+        run = checkpoint.run(run_id=self.run_id)
+        results = dict(zip(definitions, run.run_results.values(), strict=True))
+        self._count_seconds(results, time())
+        self.results.update(run.run_results)
+        for table, result in results.items():
+            verdicts |= {(table, number): verdict for number, verdict in _verdicts(result)}
+        return verdicts
+
+    def _define(self, table: str, suite: gx.ExpectationSuite) -> gx.ValidationDefinition:
+        if table not in self.batches:
+            asset = self.source.add_table_asset(table, table_name=table)
+            self.batches[table] = asset.add_batch_definition_whole_table("whole")
+        definition = gx.ValidationDefinition(name=suite.name, data=self.batches[table], suite=suite)
+        return self.context.validation_definitions.add(definition)
+
+    def _count_seconds(self, results: Mapping[str, ExpectationSuiteValidationResult], finished: float) -> None:
+        """Add what each table took: tables run one after the other, and each notes when its batch was loaded."""
+        loaded = [result.meta["batch_markers"]["ge_load_time"] for result in results.values()]
+        begun = [datetime.strptime(text, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC).timestamp() for text in loaded]
+        for table, start, end in zip(results, begun, [*begun[1:], finished], strict=True):
+            self.seconds[table] = self.seconds.get(table, 0.0) + end - start
+
+
+def _add(expectation: Expectation, number: int, suite: gx.ExpectationSuite) -> Verdict:
+    """Put ``expectation`` into ``suite``; its verdict, should Great Expectations give none."""
+    try:
+        suite.add_expectation(build(expectation, number))
+    except Exception as error:
+        return Verdict(False, error=one_line(f"it cannot be built: {' '.join(str(error).split())}"))
+    return Verdict(False, error="Great Expectations gave no verdict")
+
+
+def _told_no(verdict: Verdict) -> bool:
+    return not verdict.success and not verdict.error
+
+
+def _verdicts(result: ExpectationSuiteValidationResult) -> Iterator[tuple[int, Verdict]]:
+    """The verdicts of one suite, each with its place there."""
+    for judged in result.results:
+        config = judged.expectation_config
+        if config is None or not config.meta:
+            continue  # not ours: whatever is, then misses its verdict
+        # A query's observed value is the number of rows it found; that of others is a fact about the table.
+        found = "observed_value" if config.type == QueryFindsNoRows.expectation_type else "unexpected_count"
+        error = _error(judged.exception_info)
+        yield (
+            config.meta[_NUMBER],
+            Verdict(
+                bool(judged.success) and not error,
+                judged.result.get(found),
+                judged.result.get("unexpected_percent"),
+                judged.result.get("unexpected_rows", ()),
+                error,
+            ),
+        )
+
+
+def _error(info: Mapping[str, Any] | None) -> str | None:
+    """The message in Great Expectations' exception info: flat, or one such entry for each failed metric."""
+    for entry in (info, *(info or {}).values()):
+        if isinstance(entry, Mapping) and entry.get("raised_exception"):
+            return one_line(entry.get("exception_message") or "no message")
+    return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Great Expectations without its log lines: what matters is in the result."""
+    logger = logging.getLogger("great_expectations")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

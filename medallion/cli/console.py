@@ -1,0 +1,55 @@
+"""Progress of long work: a bar on a terminal, plain lines elsewhere."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from medallion.ingest.source import Advance
+
+if TYPE_CHECKING:
+    from medallion.pipeline.steps import Driver
+
+
+@contextmanager
+def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
+    """A progress bar; what ``report_to`` has to say is printed above it.
+
+    Where the output is not a terminal, each new piece of work is one line instead.
+    """
+    if not sys.stderr.isatty():
+        yield _tenths()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None)
+
+        def advance(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        if report_to is not None:
+            report_to.report = lambda line: bar.console.print(line, highlight=False, markup=False)
+        yield advance
+
+
+def _tenths() -> Advance:
+    """Plain lines, ten at most for long work: a log is not a terminal."""
+    told = -1
+
+    def advance(what: str, done: int, total: int) -> None:
+        nonlocal told
+        tenth = 10 * done // max(total, 1)
+        if 1 < total > done and (tenth > told or total <= 48):
+            told = tenth
+            print(f"{what} ({done + 1} of {total})", file=sys.stderr, flush=True)
+
+    return advance

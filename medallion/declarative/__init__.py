@@ -1,0 +1,1 @@
+"""The same tables as a Spark Declarative Pipeline."""

@@ -1,0 +1,46 @@
+"""Our tables as a Spark Declarative Pipeline: what spark-pipelines reads, for the lake in MEDALLION_LAKE.
+
+Bronze is as the release MEDALLION_RELEASE has it; as it is now where there is none.
+Bronze is read as the Parquet files that its Delta log names, and views are written as Parquet: the pipelines of Spark
+4.2 do not read the Delta tables that they write.
+"""
+
+import os
+from urllib.parse import unquote
+
+from pyspark import pipelines
+from pyspark.sql import DataFrame, SparkSession
+
+from medallion.model.registry import registry
+from medallion.model.table import Feed, Log, Table
+from medallion.ops import releases
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
+
+LAKE = Lake(Settings.from_environment().lake)
+RELEASE = os.environ.get("MEDALLION_RELEASE")
+VERSIONS = releases.find(LAKE, int(RELEASE)).versions if RELEASE else {}
+
+
+def _declare_source(source: Feed | Log) -> None:
+    @pipelines.temporary_view(name=source.name)
+    def rows() -> DataFrame:
+        delta = LAKE.open(LAKE.path(source.name), VERSIONS.get(source.name))
+        files = [unquote(uri) for uri in delta.file_uris()] if delta is not None else []
+        schema = ", ".join(f"{column.name} {column.type}" for column in source.columns)
+        return SparkSession.active().read.schema(schema).parquet(*files)
+
+
+def _declare_view(table: Table) -> None:
+    query = table.query.format_map({name: name for name in table.inputs})
+
+    @pipelines.materialized_view(name=table.name, comment=table.doc, format="parquet")
+    def rows() -> DataFrame:
+        return SparkSession.active().sql(query)
+
+
+for node in registry():
+    if isinstance(node, Table):
+        _declare_view(node)
+    else:
+        _declare_source(node)

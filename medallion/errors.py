@@ -1,0 +1,28 @@
+"""The errors a person is meant to read: one line, naming what failed, where, and what to do."""
+
+
+class MedallionError(Exception):
+    """Work failed. The message names the table, hour and file. Exit code 1."""
+
+    exit_code = 1
+
+
+class UsageError(MedallionError):
+    """The request itself was wrong. The message says what is allowed. Exit code 2."""
+
+    exit_code = 2
+
+
+class HourNotAvailable(MedallionError):
+    """The source does not have the hour (yet): nothing to do now, perhaps later."""
+
+
+class CheckFailed(MedallionError):
+    """A critical expectation does not hold: the next layer must not start."""
+
+
+def one_line(error: BaseException | str, width: int = 300) -> str:
+    """The first line of ``error`` that says something, at most ``width`` characters."""
+    lines = (line.strip() for line in str(error).splitlines())
+    text = next((line for line in lines if line), type(error).__name__)
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,120 @@
+"""The lines that could not be applied: kept as they came, shown, mended, and replayed in their old place."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import UsageError
+from medallion.ingest.decode import Decoded, why_unfit
+from medallion.ingest.ledger import known_manifest
+from medallion.model.table import Feed
+from medallion.storage import files
+from medallion.storage.files import Place, write_json
+from medallion.storage.lake import Lake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """One line of a change file that was not applied, as it came."""
+
+    hour: str
+    file: str
+    line_number: int
+    reason: str
+    raw: str
+    run_id: str
+
+
+def keep(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> None:
+    """Keep the rejected lines of one hour, replacing what an earlier attempt kept of it."""
+    path = lake.quarantine(feed.topic)
+    if not decoded.rejected and lake.open(path) is None:
+        return
+    from deltalake import write_deltalake
+
+    file = f"{feed.topic}/{hour}.json"
+    table = _arrow(Rejected(hour, file, line, reason, raw, run_id) for line, reason, raw in decoded.rejected)
+    options = files.storage_options(path)
+    if lake.open(path) is None:
+        write_deltalake(path, table, name=feed.topic, storage_options=options)
+    else:
+        write_deltalake(path, table, mode="overwrite", predicate=f"hour = '{hour}'", storage_options=options)
+
+
+def rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejected]:
+    """The lines of a feed in quarantine, by hour and line; of one hour, if that is given."""
+    delta = lake.open(lake.quarantine(feed.topic))
+    if delta is None:
+        return []
+    rows = delta.to_pyarrow_table().sort_by([("hour", "ascending"), ("line_number", "ascending")]).to_pylist()
+    return [Rejected(**row) for row in rows if hour in (None, row["hour"])]
+
+
+def mended(lake: Lake, feed: Feed, hour: str, sha256: str) -> Mapping[int, str]:
+    """Line number -> what stands there instead, of a landed file with that checksum."""
+    content: dict[str, Any] = files.read_json(_mended(lake, feed, hour)) or {"sha256": None}
+    return {int(number): raw for number, raw in content["lines"].items()} if content["sha256"] == sha256 else {}
+
+
+def mend(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str] | None) -> int:
+    """Note what is to stand in the place of rejected lines when the hour is applied anew; how many now fit.
+
+    lines: line number -> the mended line; None where the schema was mended, not the lines. Raises UsageError, and
+    notes nothing, when a mended line still does not fit, is of no line in quarantine, or when none fits.
+    """
+    kept = {row.line_number: row for row in rejected(lake, feed, hour)}
+    if not kept:
+        raise UsageError(f"quarantine has no line of {feed.topic} in {hour}: see medallion quarantine list")
+    if unknown := sorted(set(lines or ()) - set(kept)):
+        raise UsageError(f"line {unknown[0]} of {feed.topic}/{hour}.json is not in quarantine")
+    if lines is None:
+        fitting = [number for number, row in kept.items() if why_unfit(feed, row.raw) is None]
+        if not fitting:
+            row = next(iter(kept.values()))
+            raise UsageError(f"none of {len(kept)} lines fits: line {row.line_number}: {why_unfit(feed, row.raw)}")
+        return len(fitting)
+    for number, raw in lines.items():
+        if reason := why_unfit(feed, raw):
+            raise UsageError(f"line {number} of {feed.topic}/{hour}.json still does not fit: {reason}")
+    landed = known_manifest(lake, hour).files[feed.topic].sha256
+    every = {**mended(lake, feed, hour, landed), **lines}
+    write_json(_mended(lake, feed, hour), {"sha256": landed, "lines": every})
+    return len(lines)
+
+
+def read_mended(path: Path) -> dict[int, str]:
+    """The lines of a file like ``medallion quarantine show --format json`` prints. Raises UsageError if it is not."""
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return {int(row["line_number"]): str(row["raw"]) for row in rows}
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(
+            f"{path} is not what medallion quarantine show --format json prints: a list of line_number and raw"
+        ) from None
+
+
+def feed_of(feeds: Collection[Feed], topic: str) -> Feed:
+    """The feed of that name. Raises UsageError when there is none."""
+    for feed in feeds:
+        if feed.topic == topic:
+            return feed
+    raise UsageError(f"no feed is called {topic[:80]!r}: there are {', '.join(feed.topic for feed in feeds)}")
+
+
+def _mended(lake: Lake, feed: Feed, hour: str) -> Place:
+    return lake.landing / "_mended" / feed.topic / f"{hour}.json"
+
+
+def _arrow(rows: Iterable[Rejected]) -> "pa.Table":
+    import pyarrow as pa
+
+    types = {"line_number": pa.int64()}
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in Rejected.__dataclass_fields__])
+    return pa.Table.from_pylist([asdict(row) for row in rows], schema=schema)

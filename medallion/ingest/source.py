@@ -1,0 +1,216 @@
+"""The source: one root, a folder or an S3 prefix, with a snapshot and a change file per feed and hour."""
+
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from time import sleep
+from typing import IO, Any, Protocol
+
+from medallion.errors import MedallionError, UsageError
+from medallion.hours import PATTERN
+from medallion.settings import Settings
+from medallion.storage import files, s3
+from medallion.storage.files import Place
+
+_CHANGE_FILE = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json")
+_CHUNK = 1 << 20
+_TRIES = 5  # of a request, and of a file that does not arrive whole
+_BACK_OFF = 0.5  # seconds before the second try of a file, doubled for each later one
+
+
+Advance = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
+
+
+def silent(_what: str, _done: int, _total: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A file as it was copied: its size in bytes and the SHA-256 of what was written."""
+
+    bytes: int
+    sha256: str
+
+
+class Source(Protocol):
+    """Where change files and the snapshot come from. Names are relative to the root, with forward slashes."""
+
+    @property
+    def root(self) -> str:
+        """The folder or prefix that names are relative to."""
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Every file under ``prefix`` with its size in bytes, none where there is no such place."""
+
+    def open(self, name: str) -> tuple[IO[bytes], int]:
+        """The file's bytes and its size as the source states it. Raises MedallionError when it cannot be read."""
+
+
+@dataclass(frozen=True)
+class FolderSource:
+    """A source in a folder."""
+
+    root: str
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Every file under ``prefix`` with its size in bytes, none where there is no such place."""
+        base, found = Path(self.root), {}
+        for folder, _, names in os.walk(base / prefix):
+            for file in (Path(folder, name) for name in names):
+                with suppress(FileNotFoundError):  # it went while we looked
+                    found[file.relative_to(base).as_posix()] = file.lstat().st_size
+        return found
+
+    def open(self, name: str) -> tuple[IO[bytes], int]:
+        """The file's bytes and its size when it was opened."""
+        path = Path(self.root, name)
+        if not path.resolve().is_relative_to(Path(self.root).resolve()):
+            raise MedallionError(f"{path} is a link that leads out of the source: it is not read")
+        try:
+            stream = path.open("rb")
+        except OSError as error:
+            raise MedallionError(f"{self.root}/{name} cannot be read: {error.strerror}") from None
+        return stream, os.fstat(stream.fileno()).st_size
+
+
+@dataclass(frozen=True)
+class S3Source:
+    """A source in a bucket, read with the usual AWS credential chain unless ``anonymous``."""
+
+    root: str
+    client: Any
+
+    @property
+    def _place(self) -> tuple[str, str]:
+        bucket, _, prefix = self.root.removeprefix("s3://").partition("/")
+        return bucket, f"{prefix}/" if prefix else ""
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Every object under ``prefix`` with its size in bytes, without those that stand for folders."""
+        bucket, base = self._place
+        with self._explained(prefix):
+            pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=base + prefix)
+            objects = (entry for page in pages for entry in page.get("Contents", ()))
+            return {
+                entry["Key"].removeprefix(base): entry["Size"] for entry in objects if not entry["Key"].endswith("/")
+            }
+
+    def open(self, name: str) -> tuple[IO[bytes], int]:
+        """The object's bytes as a stream, and its Content-Length."""
+        bucket, base = self._place
+        with self._explained(name):
+            answer = self.client.get_object(Bucket=bucket, Key=base + name)
+        return answer["Body"], answer["ContentLength"]
+
+    def _explained(self, name: str) -> AbstractContextManager[None]:
+        return s3.explained(f"{self.root}/{name} cannot be read", s3.SOURCE)
+
+
+def open_source(settings: Settings) -> Source:
+    """The source that ``settings`` names. Raises UsageError when a folder does not exist."""
+    if not settings.source.startswith("s3://"):
+        if not Path(settings.source).is_dir():
+            raise UsageError(
+                f"source {settings.source} does not exist: set MEDALLION_SOURCE,"
+                f" or make a demo source there with medallion source generate {settings.source}"
+            )
+        return FolderSource(settings.source)
+    return S3Source(settings.source, s3.client(settings, anonymous=settings.s3_anonymous, tries=_TRIES))
+
+
+def change_files(source: Source, topics: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Every hour that the source lists, in order: hour -> topic -> name of its change file."""
+    hours: dict[str, dict[str, str]] = {}
+    for name in source.sizes("cdc/"):
+        if (match := _CHANGE_FILE.fullmatch(name)) and match[1] in topics:
+            hours.setdefault(match[2], {})[match[1]] = name
+    return dict(sorted(hours.items()))
+
+
+def copy_file(source: Source, name: str, target: Place) -> Landed:
+    """Copy one file of the source to ``target``, whole or not at all.
+
+    Raises MedallionError when fewer or more bytes arrive than the source said there are.
+    """
+    with files.whole(target) as partial:
+        for tried in range(1, _TRIES + 1):
+            try:
+                return _copy_once(source, name, partial)
+            except _Cut as cut:
+                if tried == _TRIES:
+                    raise MedallionError(f"{source.root}/{name}: {cut}; run again") from None
+                sleep(_BACK_OFF * 2 ** (tried - 1))
+    raise AssertionError("the last try returns or raises")
+
+
+class _Cut(Exception):
+    """A file did not arrive whole."""
+
+
+def _copy_once(source: Source, name: str, target: Path) -> Landed:
+    digest, copied = hashlib.sha256(), 0
+    stream, size = source.open(name)
+    with stream, target.open("wb") as out:
+        try:
+            while chunk := stream.read(_CHUNK):
+                out.write(chunk)
+                digest.update(chunk)
+                copied += len(chunk)
+        except OSError as error:
+            if error.errno is not None:  # of the disk
+                raise
+            raise _Cut(f"{copied} of {size} bytes arrived ({error})") from None
+        except Exception as error:  # a connection ends in many ways, and a checksum can be wrong
+            if not type(error).__module__.startswith(("botocore", "urllib3")):
+                raise
+            raise _Cut(f"{copied} of {size} bytes arrived ({' '.join(str(error).split())[:200]})") from None
+        out.flush()
+        os.fsync(out.fileno())
+    if copied != size:
+        raise _Cut(f"{copied} of {size} bytes arrived")
+    return Landed(copied, digest.hexdigest())
+
+
+def fingerprint(source: Source, name: str) -> Landed:
+    """What ``copy_file`` would return for a file as the source has it now."""
+    digest, read = hashlib.sha256(), 0
+    with source.open(name)[0] as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+            read += len(chunk)
+    return Landed(read, digest.hexdigest())
+
+
+def copy_snapshot(source: Source, topic: str, target: Place, advance: Advance = silent) -> None:
+    """Copy the snapshot of one table to the folder ``target``, several files at a time; it is whole or not there.
+
+    What an interrupted copy has brought is kept, and the next one brings the rest. advance: told what is copied, and
+    how many of how many files are.
+    """
+    prefix = f"snapshot/bronze_{topic}/"
+    partial = target.with_name(f".{target.name}.part")
+    sizes = source.sizes(prefix)
+    if not sizes:
+        raise MedallionError(f"{source.root} has no {prefix}: the snapshot needs all tables")
+    if outside := [name for name in sizes if ".." in PurePosixPath(name).parts]:
+        raise MedallionError(f"{source.root}/{outside[0]} leads out of the snapshot: it is not read")
+    here = {str(place): place.stat().st_size for place in partial.rglob("*") if place.is_file()}
+    places = {name: partial / name.removeprefix(prefix) for name in sizes}
+    missing = sorted(name for name, place in places.items() if here.get(str(place)) != sizes[name])
+    with ThreadPoolExecutor(s3.AT_ONCE) as pool:
+        copies = [pool.submit(copy_file, source, name, places[name]) for name in missing]
+        try:
+            for number, copy in enumerate(as_completed(copies)):
+                copy.result()
+                advance(f"snapshot of {topic}", len(sizes) - len(missing) + number + 1, len(sizes))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    files.remove_tree(target)
+    files.move(partial, target)

@@ -1,0 +1,69 @@
+"""How each expectation has fared, check by check: rows that kept it and rows that broke it, from the event log."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medallion.ops import event_log
+from medallion.storage.lake import Lake
+
+COLUMNS = ("hour", "layer", "table_name", "details", "attempt", "run_id")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One expectation in one check. passed, failed: rows; None where they are not known, as without a verdict."""
+
+    hour: str
+    run_id: str
+    status: str
+    passed: int | None
+    failed: int | None
+
+
+@dataclass(frozen=True)
+class Trend:
+    """One expectation of one table; checks: the last ones, oldest first."""
+
+    layer: str
+    table: str
+    expectation: str
+    severity: str
+    checks: Sequence[Judged]
+
+    @property
+    def last(self) -> Judged:
+        """The newest check."""
+        return self.checks[-1]
+
+    @property
+    def counts(self) -> str:
+        """Rows that broke it, check by check, in a line."""
+        return " ".join("?" if one.failed is None else str(one.failed) for one in self.checks)
+
+
+def trends(lake: Lake, table: str | None = None, last: int = 24) -> list[Trend]:
+    """Every expectation that the newest check of its table knows, what is broken now first, then by table.
+
+    table: of this table alone. last: so many checks.
+    """
+    found: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    newest: dict[str, str] = {}
+    for row in event_log.read(lake, columns=COLUMNS, event_type="check", table_name=table):
+        if row["table_name"] and (judged := row["details"].get("expectations")):
+            newest[row["table_name"]] = row["event_id"]
+            for meaning, told in judged.items():
+                found.setdefault((row["table_name"], meaning), []).append((row, told))
+    made = [
+        Trend(
+            *(checks[-1][0]["layer"], name, meaning, checks[-1][1]["severity"]),
+            [
+                Judged(row["hour"] or "snapshot", row["run_id"], told["status"], told["passed"], told["failed"])
+                for row, told in checks[-last:]
+            ],
+        )
+        for (name, meaning), checks in found.items()
+        if checks[-1][0]["event_id"] == newest[name]
+    ]
+    order = {"failed": 0, "warned": 1}
+    return sorted(made, key=lambda one: (order.get(one.last.status, 2), not any(c.failed for c in one.checks)))

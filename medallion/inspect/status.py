@@ -1,0 +1,265 @@
+"""What the lake holds now, read from its logs alone: no Spark session, about a second."""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from statistics import mean
+from typing import TYPE_CHECKING, Any
+
+from medallion.hours import ONE_HOUR, hour_or_snapshot, parse_hour
+from medallion.ingest import ledger
+from medallion.model.registry import Node, Registry, registry
+from medallion.ops import event_log, releases
+from medallion.ops.writer_lock import current_writer
+from medallion.settings import Settings
+from medallion.storage import files
+from medallion.storage.lake import Lake, hour_in, origin_of
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+    from rich.tree import Tree
+
+MEAN_OF = 24  # refreshes of a table, for its mean seconds
+STALE_HOURS = 2.0  # hourly, and an hour of grace: a table whose last hour ended longer ago is stale
+
+_COLOURS = {"succeeded": "green", "warned": "yellow", "failed": "red", "skipped": "dim", "not checked": "dim"}
+
+
+def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failures: int = 0) -> dict[str, Any]:
+    """The lake as one object: ``release`` (None before the first), ``writer`` and ``restatement`` (None when there is
+    none right now), ``tables``, one entry each, and ``problems``, a line for each thing that is stale or red.
+
+    A table's rows and version are those of its newest commit; hour is the last one in it, None for the snapshot
+    alone; age_hours is how long ago that hour ended, and stale whether that is more than ``stale_hours``; check is how
+    its last check ended; failures are those since anything last went well with it, a problem beyond ``most_failures``;
+    mode is how it is refreshed incrementally, last_seconds and mean_seconds how long that took, of the last
+    MEAN_OF times.
+    """
+    lake = Lake(settings.lake)
+    release = releases.latest(lake)
+    rows = event_log.read(lake)
+    checks = {row["table_name"]: row for row in rows if row["event_type"] == "check" and row["table_name"]}
+    failures, seconds = _failures(rows), _seconds(rows)
+
+    def told(table: Node) -> dict[str, Any]:
+        state = lake.state(table.name)
+        if table.layer == "bronze":
+            hour = hour_in(state.delta) if state else None
+        elif release and state and release.versions.get(table.name) == state.version:
+            hour = release.hour  # it may be unchanged since an earlier one
+        else:
+            hour = origin_of(state.delta).get("hour") if state else None
+        check, age = checks.get(table.name), _age(hour)
+        return {
+            "table": table.name,
+            "rows": state.rows if state else None,
+            "files": state.files if state else None,
+            "bytes": state.bytes if state else None,
+            "version": state.version if state else None,
+            "published": release.versions.get(table.name) if release else None,
+            "hour": hour,
+            "age_hours": age,
+            "stale": age is not None and age > stale_hours,
+            "check": check["status"] if check else "not checked",
+            "failures": failures.get(table.name, 0),
+            "mode": table.mode,
+            "inputs": table.inputs,
+            "schedule": "hourly",
+            "last_seconds": seconds[table.name][-1] if table.name in seconds else None,
+            "mean_seconds": mean(seconds[table.name]) if table.name in seconds else None,
+        }
+
+    tables = files.side_by_side(told, registry())
+    writer, restatement = current_writer(lake), ledger.read_restatement(lake)
+    return {
+        "lake": lake.root,
+        "release": vars(release) if release else None,
+        "writer": str(writer) if writer else None,
+        "restatement": vars(restatement) if restatement else None,
+        "tables": tables,
+        "problems": _problems(release, tables, stale_hours, most_failures),
+    }
+
+
+def _failures(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """By table, how many of its steps have failed since one went well."""
+    found: dict[str, int] = {}
+    for row in rows:
+        if name := row["table_name"]:
+            found[name] = found.get(name, 0) + 1 if row["status"] == "failed" else 0
+    return found
+
+
+def _seconds(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """By table, how long each of its last refreshes took that wrote it."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        if row["table_name"] and row["event_type"] in {"apply", "refresh"} and row["status"] in {"succeeded", "warned"}:
+            found.setdefault(row["table_name"], []).append(row["seconds"])
+    return {name: seconds[-MEAN_OF:] for name, seconds in found.items()}
+
+
+def _problems(
+    release: releases.Release | None, tables: Sequence[Mapping[str, Any]], stale_hours: float, most_failures: int
+) -> list[str]:
+    problems = [] if release else ["nothing is published: run medallion load"]
+    stale: dict[str, list[Mapping[str, Any]]] = {}
+    for row in tables:
+        if row["stale"]:
+            stale.setdefault(row["hour"], []).append(row)
+    for hour, rows in stale.items():  # as a rule all tables, for one reason
+        who = f"{rows[0]['table']} is" if len(rows) == 1 else f"{len(rows)} tables are"
+        age = f"{rows[0]['age_hours']:,.1f} hours ago, more than {stale_hours:g}"
+        problems.append(f"{who} stale: the last hour, {hour}, ended {age}")
+    for row in tables:
+        if row["check"] == "failed":
+            problems.append(f"{row['table']} failed its last check")
+        elif row["failures"] > most_failures:
+            problems.append(f"{row['table']} has failed {row['failures']} times in a row")
+    return problems
+
+
+def status_table(status: Mapping[str, Any]) -> "RichTable":
+    """``lake_status`` for a person to read."""
+    release = status["release"]
+    title = f"lake {status['lake']}\n"
+    if not release:
+        title += "nothing published, run medallion load"
+    else:
+        when = f"{release['published_at']:%Y-%m-%d %H:%M:%S} UTC"
+        what = f"release {release['release_id']} of {hour_or_snapshot(release['hour'])}"
+        title += f"{what}, published {when}"
+    if status["writer"]:
+        title += f"\nbeing written by {status['writer']}"
+    if restatement := status["restatement"]:
+        title += f"\nhours are restated from {restatement['hour']} to {restatement['until']}: publishing waits"
+    grid = _grid(
+        title, ("table", "rows", "MB", "files", "version", "published", "last hour", "age", "check"), range(1, 6)
+    )
+    for row in status["tables"]:
+        grid.add_row(
+            row["table"],
+            _number(row["rows"]),
+            "-" if row["bytes"] is None else f"{row['bytes'] / 1e6:,.1f}",
+            _number(row["files"]),
+            _number(row["version"]),
+            _number(row["published"]),
+            row["hour"] or "-",
+            "-" if row["age_hours"] is None else f"{row['age_hours']:,.0f} h",
+            _coloured(row["check"]),
+        )
+    return grid
+
+
+def tables_table(status: Mapping[str, Any]) -> "RichTable":
+    """How each table of ``lake_status`` is kept, for a person to read."""
+    names = ("table", "reads", "kept by", "schedule", "age", "stale", "failures", "last s", "mean s")
+    grid = _grid(f"lake {status['lake']}", names, (4, 6, 7, 8), wrap=True)
+    for row in status["tables"]:
+        grid.add_row(
+            row["table"],
+            ", ".join(row["inputs"]) or "its files",
+            row["mode"],
+            row["schedule"],
+            "-" if row["age_hours"] is None else f"{row['age_hours']:,.0f} h",
+            "yes" if row["stale"] else "no",
+            _number(row["failures"]),
+            *("-" if row[name] is None else f"{row[name]:.2f}" for name in ("last_seconds", "mean_seconds")),
+        )
+    return grid
+
+
+def tree(tables: Registry, root: str) -> "Tree":
+    """What a table is made from, down to Bronze; what stands there once already is not told again."""
+    from rich.tree import Tree
+
+    seen: set[str] = set()
+
+    def grow(branch: Tree, name: str) -> None:
+        told = branch.add(f"{name} [dim]{tables[name].mode}[/]{' [dim](see above)[/]' if name in seen else ''}")
+        if name not in seen:
+            seen.add(name)
+            for one in tables[name].inputs:
+                grow(told, one)
+
+    whole = Tree("", hide_root=True)
+    grow(whole, root)
+    return whole
+
+
+def events_table(rows: Sequence[Mapping[str, Any]]) -> "RichTable":
+    """Event rows for a person to read."""
+    from rich.markup import escape
+
+    names = ("ended (UTC)", "hour", "step", "table", "seconds", "CPU s", "rows in", "rows out", "MB out")
+    grid = _grid(None, (*names, "status", "note"), range(4, 9))
+    for row in rows:
+        details = row["details"]
+        grid.add_row(
+            f"{row['event_timestamp']:%m-%d %H:%M:%S}",
+            row["hour"] or "-",
+            row["event_type"],
+            row["table_name"] or row["layer"] or "",
+            f"{row['seconds']:.2f}",
+            "" if row["cpu_seconds"] is None else f"{row['cpu_seconds']:.2f}",
+            _number(row["rows_in"]),
+            _number(row["rows_out"]),
+            "" if row["bytes_out"] is None else f"{row['bytes_out'] / 1e6:,.2f}",
+            _coloured(row["status"]),
+            escape((details.get("error") or details.get("note") or "")[:60]),
+        )
+    return grid
+
+
+def rows_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> "RichTable":
+    """Rows of any query for a person to read: numbers to the right, a null as a dash."""
+    from rich.markup import escape
+
+    kept = [*rows]
+    numbers = {
+        position
+        for position in range(len(names))
+        if any(isinstance(row[position], int | float | Decimal) for row in kept)
+    }
+    grid = _grid(None, [escape(name) for name in names], numbers, wrap=True)
+    grid.caption = "1 row" if len(kept) == 1 else f"{len(kept):,} rows"
+    for row in kept:
+        grid.add_row(*("-" if value is None else escape(_text(value)) for value in row))
+    return grid
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _grid(title: str | None, names: Sequence[str], numbers: Container[int], *, wrap: bool = False) -> "RichTable":
+    """An empty table; numbers: the positions of the columns whose values are set to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+
+    grid = RichTable(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for position, name in enumerate(names):
+        grid.add_column(name, justify="right" if position in numbers else "left", no_wrap=not wrap)
+    return grid
+
+
+def _age(hour: str | None) -> float | None:
+    """Hours since ``hour`` ended."""
+    return None if hour is None else (datetime.now(UTC) - parse_hour(hour)) / ONE_HOUR - 1
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _coloured(status: str) -> str:
+    return f"[{_COLOURS.get(status, 'default')}]{status}[/]"

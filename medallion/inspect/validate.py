@@ -1,0 +1,46 @@
+"""After publishing: whether readers find every table, whole, filled where it must be, and as of the hour asked for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from medallion.errors import MedallionError
+from medallion.hours import hour_or_snapshot
+from medallion.model.registry import Node, Registry
+from medallion.ops.releases import Release
+from medallion.storage.lake import Lake, hour_in, is_complete, state_of
+
+_NOT_EMPTY = "ExpectTableRowCountToBeBetween"  # what a table that must not be empty declares
+
+
+def validate(lake: Lake, tables: Registry, release: Release, hour: str | None) -> dict[str, dict[str, Any]]:
+    """Each table as ``release`` has it: version, rows, hour, and in ``problem`` what is wrong with it, None if nothing.
+
+    A table is as fresh as the schedule asks when it is as of ``hour``: Bronze by its own ledger, the others by the
+    release, which names none that was computed from anything else.
+    """
+    return {table.name: _told(lake, table, release, hour) for table in tables}
+
+
+def _told(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[str, Any]:
+    version = release.versions.get(table.name)
+    told: dict[str, Any] = {"version": version, "rows": None, "hour": release.hour, "problem": None}
+    try:
+        delta = None if version is None else lake.open(lake.path(table.name), version)
+    except MedallionError as error:
+        return told | {"problem": str(error)}
+    if delta is None:
+        return told | {"problem": "it is in no release" if version is None else "it is not there"}
+    told["rows"] = rows = state_of(delta).rows
+    told["hour"] = found = hour_in(delta) if table.layer == "bronze" else release.hour
+    if not is_complete(delta):
+        told["problem"] = f"files of version {version} are gone"
+    elif not rows and any(promise.kind == _NOT_EMPTY for promise in table.expectations):
+        told["problem"] = "it is empty"
+    elif found != hour:
+        told["problem"] = f"it is as of {hour_or_snapshot(found)}"
+    return told
+
+
+def problems(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each table that is not as it should be."""
+    return [f"{name}: {told['problem']}" for name, told in found.items() if told["problem"]]

@@ -1,0 +1,188 @@
+"""Slowly changing dimensions of type 0, 1, 2 and 3, declared as a value: their queries over a log of changes.
+
+Every change of a key counts at its moment: a row that came at its ``sequence_by``, wherever in the files it stands, so
+a late one takes its place in the past; a deletion, whose line has no time of its own, at the end of its hour. A row
+taken away and brought back in the same file is an update. Of changes of a key at the same moment the last to come
+counts.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+from expectations.vocabulary import Expectation
+from medallion.errors import MedallionError
+from medallion.model.table import ByKey, Table
+
+START, END = "__START_AT", "__END_AT"
+
+
+def dimension(
+    log: str,
+    *,
+    key: str,
+    sequence_by: str,
+    scd_type: Literal[0, 1, 2, 3],
+    columns: tuple[str, ...],
+    track: tuple[str, ...] = (),
+    expect: tuple[Expectation, ...] = (),
+    extra: bool = False,
+) -> Table:
+    """A table of what a log tells of each ``key``: its ``columns``, in one of four ways.
+
+    scd_type 0: as they first were. 1: as they are. 2: a row for each time that ``track`` (all columns, if not given)
+    stayed the same, valid from __START_AT up to, not including, __END_AT, null where it still is; of other columns the
+    last values of that time. 3: as they are, and for each column in ``track`` the value before, previous_<column>, and
+    when it changed, <column>_changed_at. A key that is deleted has a row in type 2 alone, which has ended.
+
+    Raises MedallionError for a type 3 that tracks nothing, and for a tracked column that is not among ``columns``.
+    """
+    if strange := set(track) - set(columns):
+        raise MedallionError(f"{strange.pop()} is to be tracked, but not among the columns of this dimension")
+    if scd_type == 3 and not track:
+        raise MedallionError("a dimension of type 3 keeps what was before: name the columns in track")
+    query = _states(log, key, sequence_by, columns) + _SELECT[scd_type](key, columns, track or columns)
+    keys = (key, START) if scd_type == 2 else (key,)
+    return Table(keys=keys, query=query, expect=expect, incremental=ByKey(key), extra=extra)
+
+
+def _states(log: str, key: str, sequence_by: str, columns: tuple[str, ...]) -> str:
+    """What held from which moment on, one row per key and moment; at some, the row was gone. is_gone: it is, by now."""
+    listed = ", ".join(columns)
+    return f"""
+        WITH lines AS (
+            SELECT
+                {key}, {listed}, _deleted, _hour, _line,
+                CASE WHEN _deleted THEN _hour + INTERVAL '1' HOUR ELSE {sequence_by} END AS moment,
+                LEAD(_line) OVER (PARTITION BY {key}, _hour ORDER BY _line) AS next_line
+            FROM {{{log}}}
+        ),
+        changes AS (
+            SELECT
+                {key}, {listed}, _deleted, moment,
+                ROW_NUMBER() OVER (
+                    PARTITION BY {key}, moment ORDER BY _hour DESC NULLS LAST, _line DESC
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                ) AS newest
+            FROM lines
+            -- a deletion with a line of its key after it, in the same file, is the first half of an update
+            WHERE NOT (_deleted AND next_line IS NOT NULL)
+        ),
+        states AS (
+            SELECT
+                {key}, {listed}, _deleted, moment,
+                FIRST_VALUE(_deleted) OVER {_whole(key, "moment DESC")} AS is_gone
+            FROM changes
+            WHERE newest = 1
+        )"""  # noqa: S608 (of declared column names)
+
+
+def _whole(key: str, order: str = "") -> str:
+    ordered = f" ORDER BY {order}" if order else ""
+    return f"(PARTITION BY {key}{ordered} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"
+
+
+def _ranked(key: str, order: str) -> str:
+    frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    return f"ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY {order} {frame})"
+
+
+def _one_state(order: str, key: str, columns: tuple[str, ...], _: tuple[str, ...]) -> str:
+    listed = ", ".join(columns)
+    return f""",
+        ranked AS (
+            SELECT {key}, {listed}, is_gone, {_ranked(key, order)} AS place
+            FROM states
+        )
+        SELECT {key}, {listed}
+        FROM ranked
+        WHERE place = 1 AND NOT is_gone
+    """  # noqa: S608
+
+
+def _as_always(key: str, columns: tuple[str, ...], track: tuple[str, ...]) -> str:
+    listed = ", ".join(columns)
+    before = f"OVER (PARTITION BY {key} ORDER BY moment)"
+    same = " AND ".join(f"{column} <=> LAG({column}) {before}" for column in track)
+    return f""",
+        marked AS (
+            SELECT
+                {key}, {listed}, _deleted, moment,
+                CASE
+                    WHEN _deleted AND LAG(_deleted) {before} THEN 0
+                    WHEN NOT _deleted AND NOT LAG(_deleted) {before} AND {same} THEN 0
+                    ELSE 1
+                END AS begins
+            FROM states
+        ),
+        numbered AS (
+            SELECT
+                {key}, {listed}, _deleted, moment,
+                SUM(begins) OVER (
+                    PARTITION BY {key} ORDER BY moment ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                ) AS version
+            FROM marked
+        ),
+        versions AS (
+            SELECT
+                {key}, {listed}, _deleted,
+                MIN(moment) OVER {_whole(f"{key}, version")} AS started_at,
+                {_ranked(f"{key}, version", "moment DESC")} AS place
+            FROM numbered
+        ),
+        spans AS (
+            SELECT
+                {key}, {listed}, _deleted, started_at,
+                LEAD(started_at) OVER (PARTITION BY {key} ORDER BY started_at) AS ended_at
+            FROM versions
+            WHERE place = 1
+        )
+        SELECT {key}, {listed}, started_at AS {START}, ended_at AS {END}
+        FROM spans
+        WHERE NOT _deleted
+    """  # noqa: S608
+
+
+def _as_now_and_before(key: str, columns: tuple[str, ...], track: tuple[str, ...]) -> str:
+    listed = ", ".join(columns)
+    now = (f"FIRST_VALUE({c}) OVER {_whole(key, 'moment DESC')} AS now_{c}" for c in track)
+    other = (f"MAX(CASE WHEN NOT ({c} <=> now_{c}) THEN moment END) OVER {_whole(key)} AS other_{c}" for c in track)
+    before = (
+        f"""MAX(CASE WHEN moment = other_{c} THEN {c} END) OVER {_whole(key)} AS previous_{c},
+                MIN(CASE WHEN moment > other_{c} THEN moment END) OVER {_whole(key)} AS {c}_changed_at"""
+        for c in track
+    )
+    comma = ",\n                "
+    return f""",
+        compared AS (
+            SELECT
+                {key}, {listed}, moment, is_gone,
+                {comma.join(now)}
+            FROM states
+            WHERE NOT _deleted
+        ),
+        dated AS (
+            SELECT
+                {key}, {listed}, moment, is_gone,
+                {comma.join(other)}
+            FROM compared
+        ),
+        ranked AS (
+            SELECT
+                {key}, {listed}, is_gone,
+                {comma.join(before)},
+                {_ranked(key, "moment DESC")} AS place
+            FROM dated
+        )
+        SELECT {key}, {listed}, {", ".join(f"previous_{c}, {c}_changed_at" for c in track)}
+        FROM ranked
+        WHERE place = 1 AND NOT is_gone
+    """  # noqa: S608
+
+
+_SELECT: dict[int, Callable[[str, tuple[str, ...], tuple[str, ...]], str]] = {
+    0: partial(_one_state, "_deleted, moment"),
+    1: partial(_one_state, "moment DESC"),
+    2: _as_always,
+    3: _as_now_and_before,
+}

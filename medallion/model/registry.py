@@ -1,0 +1,122 @@
+"""The graph of tables, found by looking: one module in the folder of a layer is one table.
+
+Imports neither pyspark nor great_expectations, so the DAG file can read the graph in milliseconds.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+
+from medallion.errors import MedallionError, UsageError
+from medallion.model.table import LAYERS, Feed, Layer, Log, Table
+from medallion.settings import Settings
+
+Node = Feed | Log | Table
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Every table by name, each after its inputs."""
+
+    tables: Mapping[str, Node]
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.tables.values())
+
+    def __getitem__(self, name: str) -> Node:
+        try:
+            return self.tables[name]
+        except KeyError:
+            raise UsageError(f"no table is called {name[:80]!r}: there are {', '.join(self.tables)}") from None
+
+    def layer(self, layer: Layer) -> tuple[Node, ...]:
+        """The tables of one layer, each after its inputs."""
+        return tuple(table for table in self if table.layer == layer)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers that have tables, from the bottom up."""
+        return tuple(layer for layer in LAYERS if self.layer(layer))
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """The Bronze tables that hold what is, kept current by a change feed."""
+        return tuple(table for table in self if isinstance(table, Feed))
+
+    @property
+    def logs(self) -> tuple[Log, ...]:
+        """The Bronze tables that hold what came."""
+        return tuple(table for table in self if isinstance(table, Log))
+
+    def queries(self, layer: Layer) -> tuple[Table, ...]:
+        """The computed tables of one layer, each after its inputs."""
+        return tuple(table for table in self.layer(layer) if isinstance(table, Table))
+
+
+@cache
+def registry(*, extras: bool | None = None) -> Registry:
+    """The tables of this project. Errors as for build.
+
+    extras: with those that not everybody needs; as MEDALLION_EXTRAS says where it is left open.
+    """
+    wanted = Settings.from_environment().extras if extras is None else extras
+    return build(table for table in _discover() if wanted or not table.extra)
+
+
+def build(tables: Iterable[Node]) -> Registry:
+    """A registry of ``tables`` in dependency order.
+
+    Raises MedallionError, naming the module, for a missing docstring, a column that cannot be read, an unknown
+    input, an input from a layer it may not read, and a cycle.
+    """
+    by_name = {table.name: table for table in tables}
+    by_name |= {table.name: _fed(table, by_name) for table in by_name.values() if isinstance(table, Log)}
+    for table in by_name.values():
+        where = _module(table)
+        if not table.doc:
+            raise MedallionError(f"{where} has no docstring: say what the table holds and what one row is")
+        if isinstance(table, Feed) and (bad := [k for k in table.keys if k not in {c.name for c in table.columns}]):
+            raise MedallionError(f"{where} declares no column for its key {', '.join(bad)}")
+        for name in table.inputs:
+            if name not in by_name:
+                raise MedallionError(f"{where} reads {name}, which is no table: there are {', '.join(sorted(by_name))}")
+            if not _may_read(table.layer, by_name[name].layer):
+                raise MedallionError(f"{where} reads {name}: a {table.layer} table may not read {by_name[name].layer}")
+    try:
+        order = list(TopologicalSorter({name: by_name[name].inputs for name in sorted(by_name)}).static_order())
+    except CycleError as error:
+        raise MedallionError(f"the tables {' -> '.join(error.args[1])} read each other in a circle") from None
+    return Registry({name: by_name[name] for layer in LAYERS for name in order if by_name[name].layer == layer})
+
+
+def _fed(log: Log, by_name: Mapping[str, Node]) -> Log:
+    feed = by_name.get(log.of)
+    if not isinstance(feed, Feed):
+        raise MedallionError(f"{_module(log)} is the log of {log.of}, which is no change feed")
+    return replace(log, feed=feed)
+
+
+def _may_read(reader: Layer, read: Layer) -> bool:
+    """Bronze reads none; Silver itself and Bronze; those above themselves and what is below, but never Bronze."""
+    lowest = "bronze" if reader == "silver" else "silver"
+    return reader != "bronze" and LAYERS.index(lowest) <= LAYERS.index(read) <= LAYERS.index(reader)
+
+
+def _module(table: Node) -> str:
+    return f"spark_jobs/{table.layer}/{table.name.removeprefix(table.layer + '_')}.py"
+
+
+def _discover() -> Iterator[Node]:
+    for layer in LAYERS:
+        package = importlib.import_module(f"spark_jobs.{layer}")
+        for info in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{info.name}")
+            declared = getattr(module, "TABLE", None)
+            if not isinstance(declared, Feed | Log if layer == "bronze" else Table):
+                raise MedallionError(f"spark_jobs/{layer}/{info.name}.py declares no TABLE for layer {layer}")
+            doc = (module.__doc__ or "").strip()
+            found = replace(declared, name=f"{layer}_{info.name}", layer=layer, doc=doc)
+            yield from found.apart() if isinstance(found, Table) else (found,)

@@ -1,0 +1,245 @@
+"""What a table is: a change feed or a log of one in Bronze, a query in every layer above. Values only, no Spark."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import cached_property
+from hashlib import sha256
+from string import Formatter
+from typing import Literal
+
+from expectations.vocabulary import Expectation, not_null, rows_with, spark_text, unique
+from medallion.errors import MedallionError
+
+Layer = Literal["bronze", "silver", "gold", "platinum"]
+LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold", "platinum")  # one folder each; one without tables is no step
+STRATEGIES = ("full", "incremental")
+
+_COLUMN = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)\s+(?P<type>[A-Z]+(?:\(\d+,\s*\d+\))?)(?P<required>\s+NOT NULL)?")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A declared column: its SQL type, and whether a row must have a value in it."""
+
+    name: str
+    type: str
+    required: bool
+
+
+@dataclass(frozen=True)
+class ByKey:
+    """Incremental: the rows with those values of ``column`` that a change touches are computed anew and replaced.
+
+    Right for a table whose rows with one value of ``column`` follow from the input rows with that value. via: how a
+    row of an input without such a column leads to one: ``{"silver_customers": ("customer_id", "bronze_orders",
+    "user_id")}`` says that a customer_id is found as user_id in bronze_orders.
+    """
+
+    column: str
+    via: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Additive:
+    """Incremental: sums and counts are kept up to date by adding what came and taking away what went.
+
+    parts: common table expressions of the query, each over one input or over an earlier part, of keys, SUM and COUNT
+    alone; the rest of the query is computed from them in full. COUNT(DISTINCT x) adds up where the input is refreshed
+    by key x: a change then brings all rows of an x, as they were and as they are.
+    """
+
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Recent:
+    """Incremental: only the newest part of an input matters, the rows less than ``span`` before its largest value."""
+
+    input: str
+    column: str
+    span: timedelta
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Silver or Gold table: a pure function of the tables its query names.
+
+    keys: the grain, one row per combination. query: Spark SQL with inputs as ``{silver_customers}``; a literal
+    brace is doubled. expect: promises beyond the keys, which are always unique. nullable_keys: the keys that
+    may be null and then form a group of their own. incremental: how it is refreshed by touching what changed; None
+    for a table that stays small and is always recomputed. pruned_by: columns besides the keys by which readers look for
+    few rows: files tell their ranges. extra: only there where MEDALLION_EXTRAS is set. name, layer and doc are filled
+    in by the registry from the module's path and docstring.
+    """
+
+    keys: tuple[str, ...]
+    query: str
+    expect: tuple[Expectation, ...] = ()
+    nullable_keys: tuple[str, ...] = ()
+    incremental: ByKey | Additive | Recent | None = None
+    pruned_by: tuple[str, ...] = ()
+    extra: bool = False
+    name: str = ""
+    layer: Layer = "silver"
+    doc: str = ""
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """The tables the query reads, in the order it first names them."""
+        return tuple(dict.fromkeys(name for _, name, _, _ in Formatter().parse(self.query) if name))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes with the query: what was computed by another one is not built upon."""
+        return sha256(" ".join(self.query.split()).encode()).hexdigest()[:16]
+
+    @property
+    def mode(self) -> str:
+        """How it is refreshed incrementally, in words."""
+        match self.incremental:
+            case ByKey(column):
+                return f"replaced by {column}"
+            case Additive(parts):
+                return f"sums of {', '.join(parts)}"
+            case Recent(column=column):
+                return f"newest by {column}"
+        return "recomputed"
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """Everything promised about this table: its grain first, then what it declares."""
+        return (*_grain(self.keys, self.nullable_keys), *self.expect)
+
+    def apart(self) -> "tuple[Table, ...]":
+        """The table, and beside it the one of the rows that it drops, where it declares any such expectation.
+
+        That one is ``quarantine_<name>``: the same columns, and in ``_broken`` what a row breaks. It is refreshed like
+        any table; its check counts the rows, as a warning.
+        """
+        drops = [expectation for expectation in self.expect if expectation.severity == "drop"]
+        if not drops:
+            return (self,)
+        if isinstance(self.incremental, Additive):
+            raise MedallionError(f"{self.name} keeps sums, so it cannot drop rows: drop them in a table that reads it")
+        breaks = [f"NOT COALESCE({drop.holds}, TRUE)" for drop in drops]  # as everywhere, null keeps a promise
+        told = ", ".join(
+            f"CASE WHEN {b} THEN {spark_text(drop.meaning)} END" for b, drop in zip(breaks, drops, strict=True)
+        )
+        found, either = f"FROM ({self.query}) AS found", " OR ".join(breaks)
+        counted = tuple(rows_with("_broken", drop.meaning, f"{drop.meaning}: rows are dropped") for drop in drops)
+        kept = replace(self, query=f"SELECT * {found} WHERE NOT ({either})")
+        kept = replace(kept, expect=tuple(one for one in self.expect if one not in drops))
+        return kept, replace(
+            self,
+            query=f"SELECT *, CONCAT_WS('; ', {told}) AS _broken {found} WHERE {either}",
+            expect=counted,
+            name=f"quarantine_{self.name}",
+            doc=f"The rows that {self.name} drops. One row per {' and '.join(self.keys)}.",
+        )
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A Bronze table: the rows of a source system, kept current by its change feed.
+
+    keys: what identifies a row; the last change of a key wins, in the order of the lines. schema: the
+    declared columns as SQL, ``NOT NULL`` where a row without a value is rejected. The rest as for Table.
+    """
+
+    keys: tuple[str, ...]
+    schema: str
+    expect: tuple[Expectation, ...] = ()
+    pruned_by: tuple[str, ...] = ()
+    extra: bool = False
+    name: str = ""
+    layer: Layer = "bronze"
+    doc: str = ""
+    inputs: tuple[str, ...] = ()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The declared columns, in order."""
+        return tuple(_column(part.strip()) for part in re.split(r",(?![^(]*\))", self.schema))
+
+    @property
+    def mode(self) -> str:
+        """How it is kept, in words."""
+        return f"merged by {', '.join(self.keys)}"
+
+    @property
+    def topic(self) -> str:
+        """The feed's name at the source: bronze_orders is fed from the folder ``orders``."""
+        return self.name.removeprefix("bronze_")
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """Everything promised about this table: grain, required columns, then what it declares."""
+        required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
+        return (*_grain(self.keys, ()), *required, *self.expect)
+
+
+# What a log tells of each change beside its row. A row that was there when the log began has no hour.
+ORIGIN = (
+    Column("_deleted", "BOOLEAN", True),
+    Column("_hour", "TIMESTAMP", False),
+    Column("_line", "BIGINT", True),
+    Column("_source_file", "STRING", True),
+    Column("_source_system", "STRING", True),
+    Column("_loaded_at", "TIMESTAMP", True),
+)
+
+
+@dataclass(frozen=True)
+class Log:
+    """A Bronze table of every change that another one took in, as it came: what a table of the present forgets.
+
+    of: that table. It begins with the rows that are there, loaded once; from then on the lines of each hour's file are
+    appended. source_system: where they come from, in each row. One row per _source_file and _line, with the columns of
+    ORIGIN. feed, name and doc are filled in by the registry.
+    """
+
+    of: str
+    source_system: str
+    extra: bool = False
+    feed: Feed | None = None
+    name: str = ""
+    layer: Layer = "bronze"
+    doc: str = ""
+    keys: tuple[str, ...] = ("_source_file", "_line")
+    inputs: tuple[str, ...] = ()
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """Those of the feed, of which a line that deletes may have the keys alone, and ORIGIN."""
+        feed = self.fed_by
+        return (*(replace(c, required=c.name in feed.keys) for c in feed.columns), *ORIGIN)
+
+    @property
+    def mode(self) -> str:
+        """How it is kept, in words."""
+        return "appended"
+
+    @property
+    def fed_by(self) -> Feed:
+        """The declaration of the table whose changes these are."""
+        assert self.feed is not None, f"the registry knows what {self.of} is"
+        return self.feed
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """Everything promised about this table: its grain, and values where there is always one."""
+        required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
+        return (*_grain(self.keys, ()), *required)
+
+
+def _column(declaration: str) -> Column:
+    match = _COLUMN.fullmatch(declaration)
+    if match is None:
+        raise MedallionError(f"column {declaration!r} cannot be read: write name TYPE, or name TYPE NOT NULL")
+    return Column(match["name"], match["type"], bool(match["required"]))
+
+
+def _grain(keys: tuple[str, ...], nullable: tuple[str, ...]) -> tuple[Expectation, ...]:
+    return (unique(*keys), *(not_null(key) for key in keys if key not in nullable))

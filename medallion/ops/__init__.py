@@ -1,0 +1,1 @@
+"""What lies under <lake>/ops: event log, releases, writer lock."""

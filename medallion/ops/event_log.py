@@ -1,0 +1,301 @@
+"""The event log: one row per step and table, failed ones too, written and read without a JVM."""
+
+import json
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import HourNotAvailable
+from medallion.settings import Settings
+from medallion.storage import files
+from medallion.storage.change_feed import located
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+
+@dataclass
+class Event:
+    """One timed step. Grain: run, attempt, event_type, layer, table_name.
+
+    seconds is wall time; cpu_seconds is the driver's and its JVM's, None where work overlapped; rows and bytes
+    come from commit metrics. details becomes JSON: error, versions, settings, notes.
+    """
+
+    run_id: str
+    hour: str | None
+    event_type: str
+    strategy: str
+    attempt: int
+    layer: str | None = None
+    table_name: str | None = None
+    engine: str = "spark"
+    status: str = "succeeded"
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    seconds: float = 0.0
+    cpu_seconds: float | None = None
+    rows_in: int | None = None
+    rows_out: int | None = None
+    bytes_out: int | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    event_timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
+    event_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+
+# The columns of the table, in order, with their SQL types.
+COLUMNS = {
+    "event_id": "STRING",
+    "event_timestamp": "TIMESTAMP",
+    "run_id": "STRING",
+    "hour": "STRING",
+    "event_type": "STRING",
+    "layer": "STRING",
+    "table_name": "STRING",
+    "engine": "STRING",
+    "strategy": "STRING",
+    "status": "STRING",
+    "started_at": "TIMESTAMP",
+    "seconds": "DOUBLE",
+    "cpu_seconds": "DOUBLE",
+    "rows_in": "BIGINT",
+    "rows_out": "BIGINT",
+    "bytes_out": "BIGINT",
+    "attempt": "INT",
+    "details": "STRING",
+}
+
+
+class EventLog:
+    """Collects the events of one step in one process. Kept, they can be read; flushed, they are in the table."""
+
+    def __init__(self, lake: Lake, *, run_id: str, hour: str | None, strategy: str, attempt: int) -> None:
+        self._path = lake.ops("event_log")
+        self._run_id, self._strategy, self._attempt = run_id, strategy, attempt
+        self._pending: list[Event] = []
+        self.hour = hour
+
+    @contextmanager
+    def timed(
+        self,
+        event_type: str,
+        layer: str | None = None,
+        table: str | None = None,
+        *,
+        cpu: Callable[[], float] | None = None,
+    ) -> Iterator[Event]:
+        """Time a step: yields its event to be filled in, records it as failed when the body raises.
+
+        An hour that is not available is no failure but a step skipped.
+
+        cpu: a clock of CPU seconds, for steps that have the process to themselves.
+        """
+        event = Event(self._run_id, self.hour, event_type, self._strategy, self._attempt, layer, table)
+        start, cpu_start = time.perf_counter(), cpu() if cpu else 0.0
+        try:
+            yield event
+        except HourNotAvailable as reason:
+            event.status, event.details["note"] = "skipped", str(reason)
+            raise
+        except BaseException as error:
+            event.status = "failed"
+            event.details["error"] = " ".join(str(error).split())[:2000] or type(error).__name__
+            raise
+        finally:
+            event.hour = event.hour or self.hour
+            event.seconds = event.seconds or time.perf_counter() - start
+            event.cpu_seconds = cpu() - cpu_start if cpu else event.cpu_seconds
+            event.event_timestamp = datetime.now(UTC)
+            self._pending.append(event)
+
+    def add(self, event_type: str, layer: str | None, table: str | None, **values: Any) -> None:
+        """Record a step that was timed elsewhere; ``values`` are fields of Event."""
+        event = Event(self._run_id, self.hour, event_type, self._strategy, self._attempt, layer, table)
+        for name, value in values.items():
+            setattr(event, name, value)
+        self._pending.append(event)
+
+    def keep(self) -> None:
+        """Leave what was recorded in a file beside the table, for the next flush: that costs no commit."""
+        if self._pending:
+            rows = "".join(f"{json.dumps(asdict(event), default=_moment)}\n" for event in self._pending)
+            files.write_text(files.at(self._path).parent / f"event_log.{time.time_ns()}.waiting", rows)
+            self._pending = []
+
+    def flush(self) -> None:
+        """Append what was recorded, and what was kept by whomever: one commit, none when there is nothing.
+
+        An event log that cannot be written loses no refresh: the rows are kept.
+        """
+        try:
+            kept = _kept(self._path)
+            if rows := [event for events in kept.values() for event in events] + self._pending:
+                append(self._path, rows)
+        except Exception as error:
+            told = f"the event log {self._path} cannot be written, its rows wait beside it for the next step"
+            print(f"medallion: {told}: {error}", file=sys.stderr)
+            self.keep()
+        else:
+            self._pending = []
+            for file in kept:
+                file.unlink(missing_ok=True)
+
+
+def _kept(path: str) -> dict[Place, list[Event]]:
+    """The events that wait beside the event log at ``path``, by file, as they were recorded."""
+    found: dict[Place, list[Event]] = {}
+    for file in files.glob(files.at(path).parent, "event_log.*.waiting"):
+        with suppress(FileNotFoundError):  # another's flush has just taken them in
+            lines = file.read_text(encoding="utf-8").splitlines()
+            found[file] = [Event(**json.loads(line, object_hook=_moments)) for line in lines]
+    return found
+
+
+def _moment(value: Any) -> Any:
+    return {"moment": value.isoformat()} if isinstance(value, datetime) else str(value)
+
+
+def _moments(value: dict[str, Any]) -> Any:
+    return datetime.fromisoformat(value["moment"]) if set(value) == {"moment"} else value
+
+
+def append(path: str, events: Sequence[Event]) -> None:
+    """Append ``events`` to the event log at ``path``, making the table when it is not there."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    rows = [asdict(event) | {"details": json.dumps(event.details, default=str)} for event in events]
+    table = pa.Table.from_pylist([{name: row[name] for name in COLUMNS} for row in rows], schema=_schema())
+    write_deltalake(path, table, mode="append", name="event_log", storage_options=files.storage_options(path))
+
+
+def read(
+    lake: Lake, since: datetime | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
+) -> list[dict[str, Any]]:
+    """The event rows in order of time, with details as an object.
+
+    since: those that ended before are left out. columns: those that are wanted; event_id and event_timestamp come with
+    them. equal: column = value filters, None for no filter. An empty list when nothing has been written. A row that a
+    crash let in twice is given once.
+    """
+    path = lake.ops("event_log")
+    wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
+    known = {name: value for name, value in equal.items() if value is not None}
+    kept = [asdict(event) for events in _kept(path).values() for event in events]
+    found = _in_table(lake, path, since, known, wanted)  # after what is kept, which goes into it
+    for row in kept:
+        if all(row[name] == value for name, value in known.items()) and (not since or row["event_timestamp"] >= since):
+            found.append({name: row[name] for name in wanted})
+    found.sort(key=lambda row: row["event_timestamp"])
+    return [*{row["event_id"]: row for row in found}.values()]
+
+
+def _in_table(
+    lake: Lake, path: str, since: datetime | None, known: Mapping[str, Any], wanted: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The columns ``wanted`` of the rows in the table that ended no sooner than ``since`` and have the values known."""
+    delta = lake.open(path)
+    if delta is None:
+        return []
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow.dataset import dataset
+
+    conditions = [pc.field(name) == value for name, value in known.items()]
+    least = dict(known)
+    if since is not None:
+        conditions.append(pc.field("event_timestamp") >= since)
+        least["event_timestamp"] = since - timedelta(milliseconds=1)  # statistics are cut to milliseconds
+    places = [files.in_arrow(located(path, name)) for name in _holding(delta, least, known)]
+    if not places:
+        return []
+    # Not the dataset that delta-rs makes: each step adds a small file, and that takes longer to tell of them all.
+    data = dataset([str(name) for name, _ in places], pa.schema(delta.schema().to_arrow()), "parquet", places[0][1])
+    condition = reduce(and_, conditions) if conditions else None
+    rows: list[dict[str, Any]] = data.to_table(wanted, filter=condition).to_pylist()
+    if "details" in wanted:
+        for row in rows:
+            row["details"] = json.loads(row["details"] or "{}")
+    return rows
+
+
+def _holding(delta: "DeltaTable", least: Mapping[str, Any], most: Mapping[str, Any]) -> list[str]:
+    """The files that may have rows with such values or larger ones, and with such values or smaller ones, by column."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    told = pa.table(delta.get_add_actions(flatten=True))
+    for end, reaches, values in (("max", pc.greater_equal, least), ("min", pc.less_equal, most)):
+        for name, value in values.items():
+            if f"{end}.{name}" in told.column_names:
+                there = told[f"{end}.{name}"]
+                told = told.filter(pc.or_kleene(reaches(there, pa.scalar(value, there.type)), pc.is_null(there)))
+    return [str(name) for name in told["path"].to_pylist()]
+
+
+def read_if_whole(
+    lake: Lake, since: datetime | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
+) -> list[dict[str, Any]] | None:
+    """As read; None where the event log is damaged, which must not stop a refresh."""
+    try:
+        return read(lake, since, columns, **equal)
+    except Exception as error:  # whatever is wrong with it
+        print(f"medallion: the event log cannot be read: {error}", file=sys.stderr)
+        return None
+
+
+def phase_of(row: Mapping[str, Any]) -> str:
+    """What the seconds of a step count as: a refresh as its layer, which is what takes long; the rest as themselves."""
+    phase = str(row["layer"] if row["event_type"] == "refresh" else row["event_type"])
+    return "publish" if phase == "validate" else phase
+
+
+def steps_by_phase(lake: Lake, run_id: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a run's whole steps, by what their seconds count as."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in read(lake, run_id=run_id):
+        if row["table_name"] is None:
+            found.setdefault(phase_of(row), []).append(row)
+    return found
+
+
+def close_lost_step(
+    settings: Settings, *, run_id: str, attempt: int, step: str, layer: str | None, hour: str | None, error: str
+) -> bool:
+    """Record a step as failed that ended without a word, as when its process was killed.
+
+    True when a row was written; False when the step had already reported a failure of its own.
+    """
+    lake = Lake(settings.lake)
+    known = read(lake, run_id=run_id, event_type=step, layer=layer)
+    if any(row["attempt"] == attempt and row["status"] == "failed" for row in known):
+        return False
+    log = EventLog(lake, run_id=run_id, hour=hour, strategy="", attempt=attempt)
+    log.add(step, layer, None, status="failed", details={"error": error[:2000]})
+    log.flush()
+    return True
+
+
+def _schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    types = {
+        "STRING": pa.string(),
+        "TIMESTAMP": pa.timestamp("us", tz="UTC"),
+        "DOUBLE": pa.float64(),
+        "BIGINT": pa.int64(),
+        "INT": pa.int32(),
+    }
+    return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+
+
+assert set(COLUMNS) == {f.name for f in fields(Event)}, "an event column has no field"

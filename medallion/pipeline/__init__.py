@@ -1,0 +1,1 @@
+"""The steps of an hour and what drives them: run, follow, maintain."""

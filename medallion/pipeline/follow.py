@@ -1,0 +1,104 @@
+"""Following the source: one process with a warm session, which refreshes each hour as soon as its files have settled.
+
+Nothing is refreshed another way than by ``refresh``: the same steps, the same lock, the same event log.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from medallion.ingest import ledger
+from medallion.ingest.arrivals import Arrivals
+from medallion.ops import event_log, releases
+from medallion.pipeline.steps import Driver, Outcome, Run, refresh_hour
+
+# The steps after which the rows of an hour are further than before, in their order.
+HOPS: Mapping[tuple[str, str | None], str] = {
+    ("land", "bronze"): "landed",
+    ("apply", "bronze"): "bronze",
+    ("refresh", "silver"): "silver",
+    ("refresh", "gold"): "gold",
+    ("publish", None): "published",
+}
+
+
+@dataclass(frozen=True)
+class Pace:
+    """settle: seconds for which the files of an hour must have stayed as they are, so that none is half written.
+    every: least seconds from the start of one refresh to that of the next. poll: seconds between two looks."""
+
+    settle: float = 10.0
+    every: float = 0.0
+    poll: float = 1.0
+
+
+@dataclass(frozen=True)
+class Followed:
+    """An hour as it was refreshed. latency: seconds from when its files were last seen to change, to each of HOPS."""
+
+    hour: str
+    outcome: Outcome
+    latency: Mapping[str, float]
+
+
+def follow(
+    driver: Driver,
+    strategy: str,
+    pace: Pace,
+    run_id: Callable[[], str],
+    until: str | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Followed]:
+    """Refresh the next hour in line whenever there is one that has settled; after ``until``, end.
+
+    What fails stays in line, and the failure is raised: an hour that cannot be applied bars all later ones.
+    """
+    # The session starts now and not with the first hour, which has to wait for it otherwise.
+    warm = Run(driver.settings, None, run_id(), strategy=strategy)
+    with driver.recording(warm, "follow") as log:
+        driver.spark(log)
+    began = float("-inf")
+    hour, arrived = _left_behind(driver), time.time()
+    while True:
+        if hour is None:
+            hour, arrived = _settled(driver, pace, until, sleep)
+        if hour is None:
+            return
+        sleep(max(0.0, began + pace.every - time.monotonic()))
+        began = time.monotonic()
+        run = Run(driver.settings, hour, run_id(), strategy=strategy)
+        outcome = refresh_hour(run, driver)
+        latency = _latency(driver, run, arrived)
+        with driver.recording(run, "follow") as log:
+            log.add("follow", None, None, seconds=latency.get("published", 0.0), details={"latency": latency})
+        yield Followed(hour, outcome, latency)
+        hour = None
+
+
+def _left_behind(driver: Driver) -> str | None:
+    """The hour that is in Bronze and not published, where a run ended between the two."""
+    applied, release = ledger.applied_hour(driver.lake, driver.tables), releases.latest(driver.lake)
+    return applied if release is not None and release.hour != applied else None
+
+
+def _settled(driver: Driver, pace: Pace, until: str | None, sleep: Callable[[float], None]) -> tuple[str | None, float]:
+    """The next hour in line once its files have settled, and when they last changed; None after ``until``."""
+    arrivals = Arrivals(driver.settings, pace.settle)
+    while True:
+        applied = ledger.applied_hour(driver.lake, driver.tables)
+        if until is not None and applied is not None and applied >= until:
+            return None, 0.0
+        if (found := arrivals.look()) is not None:
+            return found
+        sleep(pace.poll)
+
+
+def _latency(driver: Driver, run: Run, arrived: float) -> dict[str, float]:
+    latency = {}
+    for row in event_log.read(driver.lake, run_id=run.run_id):
+        hop = HOPS.get((row["event_type"], row["layer"])) if row["table_name"] is None else None
+        if hop is not None:
+            ended: datetime = row["event_timestamp"]
+            latency[hop] = round(ended.timestamp() - arrived, 3)
+    return dict(sorted(latency.items(), key=lambda item: item[1]))

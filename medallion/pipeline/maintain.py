@@ -1,0 +1,160 @@
+"""Upkeep of a lake that runs for years: small files merged, old versions, logs, reports and leftovers removed.
+
+Whatever a kept release names stays, and so does everything younger than the time that versions are kept.
+"""
+
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from medallion.checks import report_store
+from medallion.model.table import ByKey, Table
+from medallion.ops import releases
+from medallion.pipeline.steps import Driver, Outcome, Run
+from medallion.refresh.full import files_by_key
+from medallion.storage import files
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake, state_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_FILE_BYTES = 8 << 20  # about a Bronze file as it is loaded: those are left alone
+_SPARE_FILES = 8  # so many more than needed are not worth a rewrite
+_LOG_DAYS = 30  # Delta's own default: entries of its log that are younger are never removed
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long things are kept. hours: old versions of tables, and the releases that name them; the newest two
+    releases stay whatever their age. days: events, validation reports and landed change files."""
+
+    hours: int = 24
+    days: int = 90
+
+
+def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
+    """Do all of it, as the lake's one writer: one row per table in the event log."""
+    lake = driver.lake
+    with driver.recording(run, "maintain") as log:
+        with log.timed("maintain", cpu=driver.cpu) as whole:
+            whole.engine = "delta-rs"
+            kept = _keep_releases(lake, keep)
+            merged = removed = 0
+            for name, path in _tables(driver):
+                with log.timed("maintain", None, name) as event:
+                    event.engine = "delta-rs"
+                    named = {release.versions[name] for release in kept if name in release.versions}
+                    done = _keep_table(lake, path, named, keep, _key_of(driver, name))
+                    event.details = done
+                    merged, removed = merged + done["merged"], removed + done["removed"]
+            _forget_events(lake, keep)
+            stale = _forget_files(lake, keep)
+            whole.details = {"releases": [release.release_id for release in kept], "reports_and_landed_files": stale}
+        message = (
+            f"{merged:,} small files merged, {removed:,} old data files, {stale:,} reports and landed files removed"
+        )
+        driver.report(message)
+    return Outcome("succeeded", message, run.hour)
+
+
+def _keep_releases(lake: Lake, keep: Retention) -> list[releases.Release]:
+    """Drop the releases that are too old; those that stay."""
+    published = releases.published(lake)
+    since = datetime.now(UTC) - timedelta(hours=keep.hours)
+    kept = [r for place, r in enumerate(published) if r.published_at >= since or place >= len(published) - 2]
+    if len(kept) < len(published):
+        delta = lake.open(lake.ops("releases"))
+        assert delta is not None, "there are releases"
+        delta.delete(f"release_id < {kept[0].release_id}")
+    return kept
+
+
+def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
+    """Name and path of every Delta table of the lake, the project's own first."""
+    lake = driver.lake
+    yield from ((table.name, lake.path(table.name)) for table in driver.tables)
+    yield from ((f"quarantine_{feed.topic}", lake.quarantine(feed.topic)) for feed in driver.tables.feeds)
+    yield from ((name, lake.ops(name)) for name in ("event_log", "releases"))
+    yield from ((path.name, str(path)) for path in files.glob(files.at(lake.ops("kept")), "*.*"))
+
+
+def _key_of(driver: Driver, name: str) -> str | None:
+    """The column that a table is laid out by, if it is."""
+    table = driver.tables.tables.get(name)
+    return table.incremental.column if isinstance(table, Table) and isinstance(table.incremental, ByKey) else None
+
+
+def _keep_table(
+    lake: Lake, path: str, named: Collection[int], keep: Retention, column: str | None = None
+) -> dict[str, int]:
+    """Merge small files, checkpoint the log, remove what no kept version needs; how many files each.
+
+    column: the one that the table is laid out by; it stays so.
+    """
+    delta = lake.open(path)
+    if delta is None:
+        return {"merged": 0, "removed": 0}
+    merged, state = 0, state_of(delta)
+    if column is None:
+        if state.files > _SPARE_FILES + state.bytes // _FILE_BYTES:
+            merged = delta.optimize.compact(target_size=_FILE_BYTES)["numFilesRemoved"]
+    elif state.files > _SPARE_FILES + (wanted := files_by_key(state.rows)):
+        size = max(1, state.bytes // wanted)
+        merged = delta.optimize.z_order([column], target_size=size)["numFilesRemoved"]
+    removed = _vacuum(delta, path, named, keep)
+    delta.update_incremental()
+    delta.create_checkpoint()
+    if keep.hours <= _LOG_DAYS * 24:
+        delta.cleanup_metadata()
+    return {"merged": merged, "removed": removed}
+
+
+def _vacuum(delta: "DeltaTable", path: str, named: Collection[int], keep: Retention) -> int:
+    # Full, as what a crash left behind is named by no log. The log also names files that went long ago.
+    def vacuum(*, dry_run: bool) -> list[str]:
+        return delta.vacuum(
+            keep.hours, dry_run, enforce_retention_duration=False, full=True, keep_versions=sorted(named) or None
+        )
+
+    listed = [files.at(path, unquote(name)) for name in vacuum(dry_run=True)]
+    gone = [file for file, there in zip(listed, files.each(lambda file: file.exists(), listed), strict=True) if there]
+    if gone:
+        vacuum(dry_run=False)
+    if not files.in_bucket(path):
+        for file in gone:
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum beside it
+    return len(gone)
+
+
+def _forget_events(lake: Lake, keep: Retention) -> None:
+    delta = lake.open(lake.ops("event_log"))
+    if delta is not None:
+        before = datetime.now(UTC) - timedelta(days=keep.days)
+        moment = f"arrow_cast('{before:%Y-%m-%dT%H:%M:%S}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+        delta.delete(f"event_timestamp < {moment}")
+
+
+def _forget_files(lake: Lake, keep: Retention) -> int:
+    """Remove old reports and landed files, and what a crash left of unfinished ones; how many were too old.
+
+    Of a landed hour its manifest stays: it knows whether a file that comes again is another one.
+    """
+    before = time.time() - keep.days * 86_400
+    stale = report_store.prune(lake.reports, before)
+    files.remove_tree(lake.landing / "_decoded")
+    # Of a snapshot that came in part, the next load brings the rest.
+    unfinished = [file for file in lake.landing.rglob("*.part") if "_snapshot" not in file.parts]
+    for file in [*unfinished, *_landed(lake.landing, before)]:
+        stale += not file.name.endswith(".part")
+        file.unlink()
+    return stale
+
+
+def _landed(landing: Place, before: float) -> Iterator[Place]:
+    for file in landing.glob("[a-z]*/*.json"):
+        if file.stat().st_mtime < before:
+            yield file

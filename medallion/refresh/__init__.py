@@ -1,0 +1,1 @@
+"""How Silver and Gold are refreshed: full, or incrementally."""

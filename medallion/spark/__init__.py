@@ -1,0 +1,1 @@
+"""The Spark session: configuration, JVM, reads, the warm server."""

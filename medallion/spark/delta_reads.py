@@ -1,0 +1,114 @@
+"""Reading Delta tables by the files that their log names: Spark then needs no jobs of its own to read the log.
+
+A version of a table is the rows of its files, as tables here have neither deletion vectors nor renamed columns. One
+that somebody gave such features is read through Delta, and so is one of very many files.
+"""
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from medallion.storage.change_feed import Changes, located
+from medallion.storage.files import in_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+    from medallion.storage.lake import TableState
+
+MOST_FILES = 5_000
+SIDE = "_side"  # of a changed row: the place of its commit among those read, from 1; negative where it was taken away
+ONE_TASK = 16 << 20  # bytes that one task reads: rows that are in one place need no exchange to be grouped or joined
+
+
+def read_table(
+    spark: "SparkSession",
+    path: str,
+    state: "TableState",
+    column: str = "",
+    wanted: Callable[[Any, Any], bool] | None = None,
+) -> "DataFrame":
+    """The rows of the table at ``path``, at exactly the version of ``state``.
+
+    column, wanted: leave out files that are not wanted, going by the least and the largest value of ``column`` in them,
+    where their statistics tell.
+    """
+    if state.delta.protocol().min_reader_version > 1 or state.files > MOST_FILES:
+        return spark.read.format("delta").option("versionAsOf", state.version).load(path)
+    unknown = [None] * state.files
+    low, high = (state.told.get(f"{end}.{column}", unknown) for end in ("min", "max"))
+    files = [
+        (file, size)
+        for file, size, least, most in zip(state.told["path"], state.told["size_bytes"], low, high, strict=True)
+        if wanted is None or least is None or most is None or wanted(least, most)
+    ]
+    rows = _parquet(spark, path, [file for file, _ in files], schema_of(state.delta))
+    return _gathered(rows, sum(size for _, size in files))
+
+
+def having(values: Sequence[Any]) -> Callable[[Any, Any], bool]:
+    """Whether a file may have one of ``values``, which are sorted."""
+
+    def wanted(least: Any, most: Any) -> bool:
+        place = bisect_left(values, least)
+        return place < len(values) and bool(values[place] <= most)
+
+    return wanted
+
+
+def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", found: Changes) -> "DataFrame":
+    """The rows that ``found`` took away and brought, an updated one twice: the table's columns, and SIDE."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    columns = schema_of(delta)
+    told = StructType([*columns, StructField("_change_type", StringType())])
+    parts = []
+    for version, kind, files in found.by_kind():
+        # Not the version itself: a number that is another every hour would have code compiled anew.
+        place = F.lit(found.versions.index(version) + 1)
+        if kind == "cdc":
+            came = F.col("_change_type").isin("insert", "update_postimage")
+            feed = _parquet(spark, path, files, told)
+            parts.append(feed.withColumn(SIDE, F.when(came, place).otherwise(-place)).drop("_change_type"))
+        else:
+            rows = _parquet(spark, path, files, columns)
+            parts.append(rows.withColumn(SIDE, place if kind == "add" else -place))
+    return _gathered(reduce(lambda a, b: a.unionAll(b), parts), found.bytes)
+
+
+def changed_values(path: str, column: str, found: Changes) -> "pa.Array":
+    """The values that ``column`` has in the rows that ``found`` took away and brought, each once. Without Spark."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    files = [in_arrow(located(path, file)) for *_, file in found.files]
+    parts = [pq.read_table(name, columns=[column], filesystem=at)[column] for name, at in files]
+    return pc.unique(pa.chunked_array([chunk for part in parts for chunk in part.chunks]))
+
+
+def schema_of(delta: "DeltaTable") -> Any:
+    """A table's columns as Spark has them."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(delta.schema().to_json()))
+
+
+def _gathered(rows: "DataFrame", size: int) -> "DataFrame":
+    """Rows of so many bytes, read in one task where they are few."""
+    return rows.coalesce(1) if size <= ONE_TASK else rows
+
+
+def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any) -> "DataFrame":
+    paths = [str(located(path, file)) for file in files]
+    if not paths:
+        from pyspark.sql import functions as F
+
+        # A list of rows, even of none, would have every executor start a Python.
+        return spark.range(0).select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in schema))
+    return spark.read.schema(schema).parquet(*paths)

@@ -1,0 +1,42 @@
+"""Where Java is. Standard library only: set-up asks before anything is installed."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from medallion.errors import MedallionError
+
+OLDEST = 17
+_INSTALLED = Path("/usr/lib/jvm")
+
+
+def java_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """The first Java that is new enough: JAVA_HOME's, then the one on PATH, then the oldest that does of /usr/lib/jvm.
+
+    Raises MedallionError, saying how to get one, when there is none.
+    """
+    for home in _candidates(environment):
+        if (home / "bin" / "java").exists() and (version(home) or 0) >= OLDEST:
+            return home
+    raise MedallionError(
+        f"Java {OLDEST} or newer is missing: apt-get install openjdk-{OLDEST}-jre-headless, or set JAVA_HOME to one"
+    )
+
+
+def version(home: Path) -> int | None:
+    """The feature release of the Java at ``home``, read from its ``release`` file; None when it has none."""
+    try:
+        match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(match[1]) if match else None
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
+    if home := environment.get("JAVA_HOME"):
+        yield Path(home)
+    if java := shutil.which("java", path=environment.get("PATH")):
+        yield Path(java).resolve().parents[1]
+    yield from sorted(_INSTALLED.glob("*"), key=lambda home: (version(home) or 0, home.name))

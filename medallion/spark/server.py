@@ -1,0 +1,67 @@
+"""A Spark that stays: a Spark Connect server that steps attach to, where each would start a JVM of its own."""
+
+import os
+import secrets
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from medallion.errors import MedallionError, UsageError
+from medallion.settings import Settings
+from medallion.spark.java import java_home
+from medallion.spark.session import SERVER, TOKEN, spark_home, submit_conf
+
+_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_SHORT = 20.0  # seconds: one that ends sooner did not start
+_MOST_SHORT = 3
+
+
+def serve(settings: Settings, report: Callable[[str], None] = print) -> None:
+    """Run the server at ``settings.spark_connect`` until this process is told to end, and anew whenever it dies.
+
+    Raises UsageError when no address or no token is set, MedallionError when it does not start.
+    """
+    if settings.spark_connect is None:
+        raise UsageError("set MEDALLION_SPARK_CONNECT to where it shall listen, such as sc://localhost:15002")
+    if not os.environ.get(TOKEN):
+        raise UsageError(f"set {TOKEN} to a secret, here and where steps run, such as {secrets.token_hex(16)}")
+    command = _command(settings)
+    environment = os.environ | {"JAVA_HOME": str(java_home()), "SPARK_HOME": str(spark_home())}
+    signal.signal(signal.SIGTERM, _leave)
+    short = 0
+    while True:
+        began = time.monotonic()
+        server = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
+        report(f"Spark listens at {settings.spark_connect}, process {server.pid}")
+        try:
+            code = server.wait()
+        finally:  # this process is told to end: so is the server
+            server.terminate()
+            server.wait()
+        short = short + 1 if time.monotonic() - began < _SHORT else 0
+        if short == _MOST_SHORT:
+            raise MedallionError(f"Spark ended {short} times right after its start, with exit code {code}: see above")
+        report(f"Spark has ended with exit code {code}: starting it again")
+        time.sleep(1)
+
+
+def _command(settings: Settings) -> list[str]:
+    address = urlsplit(settings.spark_connect or "")
+    conf = submit_conf(settings, settings.spark_master) | {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(address.port),
+        # Sessions bring no code along, and a class loader each would compile every query anew.
+        "spark.sql.artifact.isolation.enabled": "false",
+    }
+    submit = [str(spark_home() / "bin" / "spark-submit"), "--class", _CLASS, "--master", settings.spark_master]
+    for name, value in conf.items():
+        submit += ["--conf", f"{name}={value}"]
+    # The shell's process id stays when it becomes spark-submit, and that the JVM: so Spark can tell its own.
+    script = f'exec "$@" --conf {SERVER}=$$ --name medallion spark-internal'
+    return ["/bin/sh", "-c", script, "spark-server", *submit]
+
+
+def _leave(*_: object) -> None:
+    raise SystemExit(0)

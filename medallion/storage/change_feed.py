@@ -1,0 +1,69 @@
+"""What changed in a Delta table between two versions: which commits, from its log alone, and which rows."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from medallion.storage import files
+from medallion.storage.files import Place
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Commits of a table after one version and up to another.
+
+    versions: those that changed rows. files: where those rows are, as version, kind (cdc: the change feed, add, remove)
+    and name; a version's feed stands for all of it. bytes: of these files. unknown: why that cannot be told; None if it
+    can.
+    """
+
+    versions: tuple[int, ...] = ()
+    files: tuple[tuple[int, str, str], ...] = ()
+    bytes: int = 0
+    unknown: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.versions or self.unknown)
+
+    def by_kind(self) -> Iterator[tuple[int, str, list[str]]]:
+        """Version, kind and names of the files that are of the same version and kind."""
+        for version, kind in dict.fromkeys((version, kind) for version, kind, _ in self.files):
+            yield version, kind, [name for *its, name in self.files if its == [version, kind]]
+
+
+def changes(path: str, since: int, newest: int) -> Changes:
+    """The commits after ``since`` up to ``newest``; those that only moved rows or removed old files do not count."""
+    if newest < since:
+        return Changes(unknown=f"it is at version {newest}, before {since}")
+    versions: list[int] = []
+    named: list[tuple[int, str, str]] = []
+    read = 0
+    for version in range(since + 1, newest + 1):
+        try:
+            actions = actions_of(path, version)
+        except FileNotFoundError:
+            return Changes(unknown=f"its log no longer tells of version {version}")
+        if any(kind == "metaData" for kind, _ in actions):
+            return Changes(unknown=f"its columns changed with version {version}")
+        moved = [(kind, file) for kind, file in actions if kind in {"add", "remove"} and file.get("dataChange")]
+        feed = [(kind, file) for kind, file in actions if kind == "cdc"] or moved
+        if feed:
+            if not files.all_there(located(path, file["path"]) for _, file in feed):
+                return Changes(unknown=f"upkeep has removed what version {version} changed")
+            versions.append(version)
+            named += [(version, kind, file["path"]) for kind, file in feed]
+            read += sum(file.get("size") or 0 for _, file in feed)
+    return Changes(tuple(versions), tuple(named), read)
+
+
+def actions_of(path: str, version: int) -> list[tuple[str, dict[str, Any]]]:
+    """What one commit of the table at ``path`` did, as pairs of kind and content. Raises FileNotFoundError."""
+    lines = files.at(path, "_delta_log", f"{version:020}.json").read_text(encoding="utf-8").splitlines()
+    return [next(iter(json.loads(line).items())) for line in lines if line]
+
+
+def located(path: str, file: str) -> Place:
+    """Where a file is that the log of the table at ``path`` names."""
+    return files.at(path, unquote(file))

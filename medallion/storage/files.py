@@ -1,0 +1,222 @@
+"""The files of a lake: on a disk through pathlib, in a bucket through S3Path, which is used alike.
+
+Where a bucket is reached and with which credentials follows from the environment, so a path alone is enough.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from medallion.settings import Settings
+from medallion.storage import s3
+from medallion.storage.s3 import S3Path
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+    from pyarrow.fs import S3FileSystem
+
+Place: TypeAlias = Path | S3Path
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def in_bucket(path: str) -> bool:
+    """Whether ``path`` leads into a bucket."""
+    return path.startswith(s3.SCHEME)
+
+
+def at(path: str, *names: str) -> Place:
+    """The place that ``path`` names, and ``names`` under it."""
+    if not in_bucket(path):
+        return Path(path, *names)
+    return S3Path.of("/".join((path, *names)))
+
+
+@contextmanager
+def whole(place: Place) -> Iterator[Path]:
+    """A file on this machine that becomes ``place`` when the block ends well, and is gone when it does not.
+
+    Readers see what was there before, or all of it.
+    """
+    if isinstance(place, S3Path):
+        with NamedTemporaryFile(prefix="medallion-") as local:
+            yield Path(local.name)
+            place.upload(local.name)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = place.with_name(f".{place.name}.{os.getpid()}.{get_ident()}.part")
+    try:
+        yield partial
+        partial.replace(place)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text(place: Place, text: str) -> None:
+    """Write ``text`` to ``place``, whole or not at all."""
+    if isinstance(place, S3Path):
+        place.write_text(text)
+    else:
+        with whole(place) as partial:
+            partial.write_text(text, encoding="utf-8")
+
+
+def write_json(place: Place, content: Mapping[str, object]) -> None:
+    """Write ``content`` to ``place``, whole or not at all."""
+    write_text(place, json.dumps(content, indent=1) + "\n")
+
+
+def read_json(place: Place) -> dict[str, Any] | None:
+    """The object in the file at ``place``; None where there is no file."""
+    try:
+        text = place.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    content: dict[str, Any] = json.loads(text)
+    return content
+
+
+def glob(folder: Place, pattern: str) -> list[Place]:
+    """What lies in ``folder`` under names like ``pattern``, in the order of their names."""
+    return sorted(folder.glob(pattern), key=str)
+
+
+def each(work: Callable[[Place], T], places: Iterable[Place]) -> list[T]:
+    """What ``work`` gives for each place, in order; in a bucket several at a time, as each is a request."""
+    listed = list(places)
+    if listed and isinstance(listed[0], S3Path):
+        return side_by_side(work, listed)
+    return [work(place) for place in listed]
+
+
+def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
+    """What ``work``, which waits for requests, gives for each, in order."""
+    with ThreadPoolExecutor(s3.AT_ONCE) as pool:
+        return list(pool.map(work, items))
+
+
+def all_there(places: Iterable[Place]) -> bool:
+    """Whether every one of these files exists."""
+    return all(each(lambda place: place.exists(), places))
+
+
+def remove_tree(place: Place) -> None:
+    """Remove a folder with all that is in it, if it is there."""
+    if isinstance(place, S3Path):
+        place.remove_tree()
+    else:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def remove_if_empty(folder: Place) -> None:
+    """Remove a folder in which nothing lies any more; a bucket has none."""
+    if isinstance(folder, Path) and folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+@contextmanager
+def mirrored(folder: Place) -> Iterator[Path]:
+    """``folder`` on this machine: itself; for one in a bucket a copy, whose changes are brought there when the block
+    ends well. For what is small and one process's alone."""
+    if not isinstance(folder, S3Path):
+        yield folder
+        return
+    with TemporaryDirectory(prefix="medallion-") as scratch:
+        here = Path(scratch)
+
+        def fetch(name: str) -> None:
+            local = here / name
+            local.parent.mkdir(parents=True, exist_ok=True)
+            local.write_bytes((folder / name).read_bytes())
+
+        side_by_side(fetch, (str(place.relative_to(folder)) for place in folder.rglob("*")))
+        before = _as_they_are(here)
+        yield here
+        after = _as_they_are(here)
+        changed = [name for name, state in after.items() if before.get(name) != state]
+        side_by_side(lambda name: (folder / name).write_bytes((here / name).read_bytes()), changed)
+        side_by_side(lambda name: (folder / name).unlink(), before.keys() - after.keys())
+
+
+def _as_they_are(folder: Path) -> dict[str, tuple[int, int]]:
+    """By name, when each file was written and its size."""
+    found = {file.relative_to(folder).as_posix(): file.stat() for file in folder.rglob("*") if file.is_file()}
+    return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in found.items()}
+
+
+def move(place: Place, target: Place) -> None:
+    """Move a folder. In a bucket each file is copied, then removed."""
+    if isinstance(place, S3Path) and isinstance(target, S3Path):
+        place.copy_tree(target)
+        place.remove_tree()
+    elif isinstance(place, Path) and isinstance(target, Path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place.rename(target)
+    else:
+        raise ValueError(f"{place} and {target} are not on the same storage")
+
+
+def storage_options(path: str) -> dict[str, str] | None:
+    """What delta-rs has to be told to reach a table at ``path``; None for one on a disk.
+
+    It commits by a put that fails where the object is there already, so no commit is written over another.
+    """
+    if not in_bucket(path):
+        return None
+    settings = Settings.from_environment()
+    options = {
+        "aws_region": s3.shared(settings).meta.region_name,
+        "aws_conditional_put": "etag",
+        "timeout": f"{max(1, round(settings.s3_timeout))}s",
+    }
+    if settings.s3_endpoint:
+        options |= {"aws_endpoint_url": settings.s3_endpoint, "aws_allow_http": "true"}
+    return options
+
+
+def in_arrow(place: Place) -> tuple[str | Path, Any]:
+    """How Arrow is told of a file: its name there, and the file system; None for that of this machine."""
+    if isinstance(place, S3Path):
+        return "/".join((place.bucket, place.key)), _arrow_client()
+    return place, None
+
+
+def for_duckdb() -> "AbstractFileSystem":
+    """The buckets that the environment gives access to, as what DuckDB reads from: Arrow's client behind fsspec.
+
+    For the data files of Delta tables, which never change under their name: each is asked about once.
+    """
+    from fsspec.implementations.arrow import ArrowFSWrapper
+
+    class Buckets(ArrowFSWrapper):  # type: ignore[misc]
+        protocol = "s3a"
+        cachable = False
+
+        def info(self, path: str, **_: Any) -> dict[str, Any]:
+            name = self._strip_protocol(path)
+            if name not in known:
+                known[name] = super().info(name)
+            return known[name]
+
+    known: dict[str, dict[str, Any]] = {}
+    return Buckets(_arrow_client())
+
+
+def _arrow_client() -> "S3FileSystem":
+    settings = Settings.from_environment()
+    return _made(settings.s3_endpoint, s3.shared(settings).meta.region_name, settings.s3_timeout)
+
+
+@lru_cache(maxsize=4)
+def _made(endpoint: str | None, region: str, timeout: float) -> "S3FileSystem":
+    from pyarrow.fs import S3FileSystem
+
+    return S3FileSystem(endpoint_override=endpoint, region=region, request_timeout=timeout, connect_timeout=10)

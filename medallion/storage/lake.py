@@ -1,0 +1,225 @@
+"""The lake without a JVM: where tables lie, and what their Delta logs say."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from medallion.errors import MedallionError, UsageError
+from medallion.hours import hour_from_number
+from medallion.storage import files, s3
+from medallion.storage.change_feed import changes
+from medallion.storage.files import Place
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One table at one version: its rows, files and bytes.
+
+    delta: the table as opened, for who reads this version or writes the next. told: what its log tells of the files, by
+    column.
+    """
+
+    version: int
+    rows: int
+    files: int
+    bytes: int
+    delta: "DeltaTable" = field(repr=False, compare=False)
+    told: Mapping[str, list[Any]] = field(repr=False, compare=False)
+
+
+def state_of(delta: "DeltaTable") -> TableState:
+    """A table as it was opened, from the statistics in its log."""
+    import pyarrow as pa
+
+    told = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
+    rows = sum(count or 0 for count in told.get("num_records", ()))
+    return TableState(delta.version(), rows, len(told["path"]), sum(told["size_bytes"]), delta, told)
+
+
+def origin_of(delta: "DeltaTable | None") -> dict[str, Any]:
+    """What the newest commit that says so tells of the rows of a table: hour, run, strategy, query, inputs.
+
+    Empty where there is none. Upkeep commits after it, which say nothing.
+    """
+    for limit in (8, None):  # a long log is read only if it must be
+        for commit in delta.history(limit) if delta is not None else ():
+            if told := json.loads(commit.get("userMetadata") or "{}"):
+                return dict(told)
+    return {}
+
+
+def hour_in(delta: "DeltaTable") -> str | None:
+    """The last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
+    number = delta.transaction_version(LEDGER)
+    return hour_from_number(number) if number else None
+
+
+def is_complete(delta: "DeltaTable") -> bool:
+    """Whether every data file of a table, as it was opened, is there."""
+    return files.all_there(files.at(unquote(uri)) for uri in delta.file_uris())
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The lakehouse under ``root``. Paths follow from names; nothing is registered in a catalog."""
+
+    root: str
+
+    def path(self, table: str) -> str:
+        """The folder of a table: silver_orders_enriched lies in silver/orders_enriched."""
+        layer, _, name = table.partition("_")
+        return f"{self.root}/{layer}/{name}"
+
+    def ops(self, table: str) -> str:
+        """The folder of an operations table: event_log or releases."""
+        return f"{self.root}/ops/{table}"
+
+    def kept(self, table: str, part: str) -> str:
+        """The folder of the sums that an incremental refresh keeps for one part of a table's query."""
+        return f"{self.root}/ops/kept/{table}.{part}"
+
+    def quarantine(self, topic: str) -> str:
+        """The folder of the rows rejected from a feed."""
+        return f"{self.root}/quarantine/{topic}"
+
+    @cached_property
+    def landing(self) -> Place:
+        """Where change files land before they are applied."""
+        return files.at(self.root, "landing")
+
+    @cached_property
+    def reports(self) -> Place:
+        """Where validation reports are left."""
+        return files.at(self.root, "reports", "validation")
+
+    @cached_property
+    def benchmark(self) -> Place:
+        """The report of a benchmark that is to be shown beside them."""
+        return files.at(self.root, "reports", "benchmark", "report.html")
+
+    def require_writable(self) -> None:
+        """Make the root if it is not there. Raises UsageError when nothing can be written to it."""
+        root = files.at(self.root)
+        if isinstance(root, s3.S3Path):
+            root.require_writable()
+            return
+        root = root.absolute()
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with TemporaryFile(dir=root):
+                pass
+        except OSError as error:
+            raise UsageError(f"lake {root} cannot be written: {error.strerror}; set MEDALLION_LAKE elsewhere") from None
+
+    def open(self, path: str, version: int | None = None) -> "DeltaTable | None":
+        """The Delta table at ``path``, or None where there is none (yet).
+
+        Raises MedallionError when its log cannot be read.
+        """
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError, TableNotFoundError
+
+        if not files.in_bucket(path) and not files.at(path, "_delta_log").exists():
+            return None
+        try:
+            return DeltaTable(path, version=version, storage_options=files.storage_options(path))
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError) as error:
+            why = s3.told_by(error) if files.in_bucket(path) else str(error).splitlines()[0]
+            at = "" if version is None else f" at version {version}"
+            raise MedallionError(f"{path} cannot be read{at}: {why}") from error
+
+    def opened(self, path: str, version: int | None = None) -> "DeltaTable":
+        """The Delta table at ``path``, which is there. Raises MedallionError when its log cannot be read."""
+        delta = self.open(path, version)
+        if delta is None:
+            raise MedallionError(f"{path} is no Delta table any more")
+        return delta
+
+    def version(self, table: str) -> int | None:
+        """The current version of ``table``; None when it has not been written."""
+        delta = self.open(self.path(table))
+        return None if delta is None else delta.version()
+
+    def state(self, table: str, version: int | None = None) -> TableState | None:
+        """Rows, files and bytes of ``table`` from the statistics in its log; None when it has not been written."""
+        delta = self.open(self.path(table), version)
+        if delta is None:
+            return None
+        return state_of(delta)
+
+    def is_whole(self, table: str, version: int) -> bool:
+        """Whether ``table`` can still be read at ``version``: the log tells it, and every data file is there."""
+        try:
+            delta = self.open(self.path(table), version)
+        except MedallionError:
+            return False
+        return delta is not None and is_complete(delta)
+
+    def set_aside(self, table: str) -> Place:
+        """Move a table that can be computed anew out of the way, and keep it; where it is now."""
+        aside = files.at(self.ops("damaged"), f"{table}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+        files.move(files.at(self.path(table)), aside)
+        return aside
+
+    def last_commit(self, table: str) -> dict[str, Any]:
+        """What the newest commit of ``table`` says of itself: operation, metrics, user metadata."""
+        delta = self.open(self.path(table))
+        history = delta.history(1) if delta is not None else []
+        return dict(history[0]) if history else {}
+
+    def same_rows(self, table: str, version: int | None, newest: int) -> bool:
+        """Whether every commit after ``version`` up to the ``newest`` only moved rows or removed old files."""
+        return version is not None and not changes(self.path(table), version, newest)
+
+    def applied_hour(self, table: str) -> str | None:
+        """The last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
+        delta = self.open(self.path(table))
+        return None if delta is None else hour_in(delta)
+
+    def version_before(self, table: str, hour: str) -> int:
+        """The newest version of a Bronze table without ``hour`` and later ones.
+
+        Raises MedallionError when it is no longer kept whole: an older one would lack what came in between.
+        """
+        delta = self.open(self.path(table))
+        version = -1 if delta is None else delta.version()
+        try:
+            while delta is not None and version >= 0 and (hour_in(delta) or "") >= hour:
+                version -= 1
+                delta = self.open(self.path(table), version) if version >= 0 else None
+        except MedallionError:
+            version = -1  # its log goes back no further
+        if version < 0 or not self.is_whole(table, version):
+            raise MedallionError(
+                f"{table} is not kept as it was before {hour}: medallion maintain removes old versions"
+            )
+        return version
+
+    def rewind(self, table: str, hour: str) -> int:
+        """Make a Bronze table what it was before ``hour``, its ledger with it, in one commit; the version it went to.
+
+        Raises MedallionError when that version is no longer kept.
+        """
+        from deltalake import CommitProperties, Transaction
+
+        target = self.version_before(table, hour)
+        former = self.open(self.path(table), target)
+        delta = self.open(self.path(table))
+        assert delta is not None, f"{table} has a version {target}"
+        assert former is not None, f"{table} has a version {target}"
+        # A restore leaves the ledger as it is, and a number cannot be taken out of it: 0 stands for the snapshot alone.
+        number = former.transaction_version(LEDGER) or 0
+        delta.restore(target, commit_properties=CommitProperties(app_transactions=[Transaction(LEDGER, number)]))
+        return target

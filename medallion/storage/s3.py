@@ -1,0 +1,297 @@
+"""Buckets: one client, its errors in one line, and a path into one that is used like pathlib's."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import PurePosixPath
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from medallion.errors import MedallionError
+from medallion.settings import Settings
+
+SCHEME = "s3a://"  # Hadoop's name for it, which delta-rs knows too
+AT_ONCE = 8  # requests side by side
+_TRIES = 5  # of a request
+
+LAKE, SOURCE = "MEDALLION_LAKE", "MEDALLION_SOURCE"  # the setting that names the bucket
+_CREDENTIALS = {
+    LAKE: "; it needs credentials that its policy lets in, in the environment or where AWS's own tools look for them",
+    SOURCE: "; a public bucket needs MEDALLION_S3_ANONYMOUS=true, another one credentials that its policy lets in",
+}
+_DENIED = frozenset({"AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
+_BUSY = frozenset({"SlowDown", "ServiceUnavailable", "503"})
+
+
+class Missing(MedallionError, FileNotFoundError):
+    """There is no such object."""
+
+
+def client(settings: Settings, *, anonymous: bool = False, tries: int = _TRIES) -> Any:
+    """A client of the S3 service that ``settings`` name, with the usual AWS credential chain unless ``anonymous``."""
+    import boto3
+    from botocore import UNSIGNED
+    from botocore.config import Config
+
+    session = boto3.Session()
+    config = Config(
+        signature_version=UNSIGNED if anonymous else None,
+        retries={"mode": "standard", "total_max_attempts": tries},
+        connect_timeout=10,
+        read_timeout=settings.s3_timeout,
+        max_pool_connections=2 * AT_ONCE,
+    )
+    region = settings.s3_region or session.region_name or "us-east-1"
+    return session.client("s3", endpoint_url=settings.s3_endpoint, region_name=region, config=config)
+
+
+shared = lru_cache(maxsize=4)(client)  # for the lake, whose files are many
+
+
+@contextmanager
+def explained(what: str, setting: str) -> Iterator[None]:
+    """Errors of the service become one line that begins with ``what`` and ends with what may help.
+
+    setting: the one that names the bucket. Raises Missing for an object that is not there, MedallionError for the rest.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+
+    try:
+        yield
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        kind = Missing if code in {"NoSuchKey", "404"} else MedallionError
+        raise kind(f"{what}: the server answered {code}{_advice(code, setting)}") from None
+    except (NoCredentialsError, PartialCredentialsError):
+        raise MedallionError(f"{what}: no credentials were found{_CREDENTIALS[setting]}") from None
+    except BotoCoreError as error:
+        told = " ".join(str(error).split())[:300]
+        raise MedallionError(f"{what}: {told}; see MEDALLION_S3_ENDPOINT and the network, then run again") from None
+
+
+def told_by(error: Exception) -> str:
+    """What an error of delta-rs says, in one line: the service's own word for it, where it has one."""
+    if code := re.search(r"<Code>(\w+)</Code>", str(error)):
+        return f"the server answered {code[1]}{_advice(code[1], LAKE)}"
+    lines = [re.sub(r"\x1b\[[0-9;]*m|↳", "", line).strip() for line in str(error).splitlines()]
+    return ": ".join(filter(None, lines))[:300]
+
+
+def _advice(code: str, setting: str) -> str:
+    if code in _DENIED:
+        return _CREDENTIALS[setting]
+    if code in _BUSY:
+        return "; it is busy: run again later"
+    if code == "PermanentRedirect":
+        return "; the bucket is in another region: set MEDALLION_S3_REGION"
+    if code == "NoSuchBucket":
+        return f"; see {setting}, and MEDALLION_S3_ENDPOINT for a server of your own"
+    return ""
+
+
+@dataclass(frozen=True)
+class Stat:
+    """Size in bytes, and when it was written, in seconds since the epoch."""
+
+    st_size: int
+    st_mtime: float
+
+
+@dataclass(frozen=True, order=True)
+class S3Path:
+    """A place in a bucket: an object, or all that lies under its name. Of pathlib's interface, what is used here.
+
+    An object is written in one request, so it is whole or not there. There are no folders: one is there as long as
+    something lies in it. Errors as for ``explained``.
+    """
+
+    bucket: str
+    key: str
+    _stat: Stat | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, uri: str) -> "S3Path":
+        """What ``s3a://bucket/key`` names."""
+        bucket, _, key = uri.removeprefix(SCHEME).partition("/")
+        return cls(bucket, key.strip("/"))
+
+    def __str__(self) -> str:
+        return f"{SCHEME}{self.bucket}/{self.key}"
+
+    def __truediv__(self, name: str) -> "S3Path":
+        return S3Path(self.bucket, f"{self.key}/{name}".strip("/"))
+
+    @property
+    def _pure(self) -> PurePosixPath:
+        return PurePosixPath(self.key)
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self._pure.name
+
+    @property
+    def stem(self) -> str:
+        """The last part without its suffix."""
+        return self._pure.stem
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Bucket, then the parts of the key."""
+        return (self.bucket, *self._pure.parts)
+
+    @property
+    def parent(self) -> "S3Path":
+        """What it lies in."""
+        return S3Path(self.bucket, self.key.rpartition("/")[0])
+
+    def with_name(self, name: str) -> "S3Path":
+        """Its neighbour of that name."""
+        return self.parent / name
+
+    def with_suffix(self, suffix: str) -> "S3Path":
+        """Its neighbour with another suffix."""
+        return self.parent / self._pure.with_suffix(suffix).name
+
+    def relative_to(self, other: "S3Path") -> PurePosixPath:
+        """Its name as seen from ``other``."""
+        return self._pure.relative_to(other._pure)
+
+    def absolute(self) -> "S3Path":
+        """Itself: there is no place that it is seen from."""
+        return self
+
+    def exists(self) -> bool:
+        """Whether there is such an object."""
+        try:
+            self.stat()
+        except FileNotFoundError:
+            return False
+        return True
+
+    is_file = exists
+
+    def stat(self) -> Stat:
+        """As it was listed, or is now."""
+        if self._stat is not None:
+            return self._stat
+        with explained(f"{self} cannot be read", LAKE):
+            told = self._client.head_object(Bucket=self.bucket, Key=self.key)
+            return _stat(told["ContentLength"], told["LastModified"])
+
+    def read_bytes(self) -> bytes:
+        """All of it."""
+        with explained(f"{self} cannot be read", LAKE):
+            content: bytes = self._client.get_object(Bucket=self.bucket, Key=self.key)["Body"].read()
+            return content
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """All of it, as text."""
+        return self.read_bytes().decode(encoding)
+
+    def open(self, mode: str = "rb") -> IO[bytes]:
+        """Its bytes, fetched whole beforehand: a connection that breaks is no concern of the reader."""
+        assert mode == "rb", "an object is written by files.whole"
+        local = TemporaryFile()  # noqa: SIM115 (the caller closes it)
+        try:
+            with explained(f"{self} cannot be read", LAKE):
+                self._client.download_fileobj(self.bucket, self.key, local)
+        except BaseException:
+            local.close()
+            raise
+        local.seek(0)
+        return local
+
+    def write_bytes(self, content: bytes) -> None:
+        """Write all of it."""
+        with explained(f"{self} cannot be written", LAKE):
+            self._client.put_object(Bucket=self.bucket, Key=self.key, Body=content)
+
+    def write_text(self, text: str, encoding: str = "utf-8") -> None:
+        """Write all of it."""
+        self.write_bytes(text.encode(encoding))
+
+    def upload(self, file: str | os.PathLike[str]) -> None:
+        """Make it what a local file is."""
+        from boto3.exceptions import S3UploadFailedError
+
+        with explained(f"{self} cannot be written", LAKE):
+            try:
+                self._client.upload_file(os.fspath(file), self.bucket, self.key)
+            except S3UploadFailedError as error:
+                raise error.__context__ or error from None
+
+    def require_writable(self) -> None:
+        """Write an object under it, and remove it again."""
+        probe = self / f".writable-{os.getpid()}"
+        probe.write_bytes(b"")
+        probe.unlink()
+
+    def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
+        """Nothing: there are no folders."""
+
+    def unlink(self, *, missing_ok: bool = False) -> None:
+        """Remove it; the service does not tell whether it was there."""
+        with explained(f"{self} cannot be removed", LAKE):
+            self._client.delete_object(Bucket=self.bucket, Key=self.key)
+
+    def remove_tree(self) -> None:
+        """Remove all that lies under it."""
+        every = [{"Key": place.key} for place in self.rglob("*")]
+        with explained(f"{self} cannot be removed", LAKE):
+            for start in range(0, len(every), 1000):
+                told = self._client.delete_objects(
+                    Bucket=self.bucket, Delete={"Objects": every[start : start + 1000], "Quiet": True}
+                )
+                if errors := told.get("Errors"):
+                    raise MedallionError(f"{self} cannot be removed: {errors[0].get('Message') or errors[0]['Code']}")
+
+    def copy_tree(self, target: "S3Path") -> None:
+        """Copy all that lies under it to under ``target``, within the service."""
+        for place in self.rglob("*"):
+            copy = target / str(place.relative_to(self))
+            with explained(f"{place} cannot be copied to {copy}", LAKE):
+                self._client.copy({"Bucket": place.bucket, "Key": place.key}, copy.bucket, copy.key)
+
+    def iterdir(self) -> Iterator["S3Path"]:
+        """What lies directly in it: objects and names that others lie under."""
+        yield from self._list("/")
+
+    def glob(self, pattern: str) -> Iterator["S3Path"]:
+        """What lies in it under names like ``pattern``, which has no ``**``; deeper than one name, objects alone."""
+        wanted = pattern.split("/")
+        places = self.iterdir() if len(wanted) == 1 else self._list("")
+        for place in places:
+            names = place.relative_to(self).parts
+            if len(names) == len(wanted) and all(map(fnmatchcase, names, wanted)):
+                yield place
+
+    def rglob(self, pattern: str) -> Iterator["S3Path"]:
+        """Every object under it whose last name is like ``pattern``."""
+        return (place for place in self._list("") if fnmatchcase(place.name, pattern))
+
+    def _list(self, delimiter: str) -> Iterator["S3Path"]:
+        prefix = f"{self.key}/" if self.key else ""
+        with explained(f"{self} cannot be listed", LAKE):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=prefix, Delimiter=delimiter
+            )
+            for page in pages:
+                for folder in page.get("CommonPrefixes", ()):
+                    yield S3Path(self.bucket, folder["Prefix"].rstrip("/"))
+                for entry in page.get("Contents", ()):
+                    if not entry["Key"].endswith("/"):  # which other tools put there to stand for a folder
+                        yield S3Path(self.bucket, entry["Key"], _stat(entry["Size"], entry["LastModified"]))
+
+    @property
+    def _client(self) -> Any:
+        return shared(Settings.from_environment())
+
+
+def _stat(size: int, written: datetime) -> Stat:
+    return Stat(size, written.timestamp())

@@ -1,0 +1,1 @@
+"""Pages as functions of the logs; knows no scheduler."""

@@ -1,0 +1,89 @@
+"""The validation reports of every run, layer by layer: what is red first, then the newest."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+from medallion.model.registry import registry
+from medallion.ops import event_log
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+from medallion.storage.s3 import S3Path
+from medallion.ui.shell import empty, page, status, table
+
+SHOWN = 200  # runs on the page
+Row = Mapping[str, Any]
+
+
+def reports_page(lake: Lake, files: str = "reports/file") -> str:
+    """One row per run, one column per layer. files: where the page finds the report folder, relative to itself."""
+    runs = runs_of(event_log.read(lake))
+    title = "Validation reports"
+    if not runs:
+        return page(title, empty("No run has been here yet: trigger hourly_refresh, or run medallion load."))
+    rows = []
+    for run in sorted(runs.values(), key=_red_and_new, reverse=True)[:SHOWN]:
+        first = run[0]
+        cells = [escape(first["hour"] or "snapshot"), escape(first["run_id"]), f"{first['started_at']:%Y-%m-%d %H:%M}"]
+        for layer in registry().layers:
+            word, report = checked(run, layer)
+            cells.append(status(word, None if report is None else f"{files}/{quote(_inside(report))}"))
+        rows.append(cells)
+    made = (lake.reports / "gx" / "site" / "index.html").exists()
+    docs = f'<a href="{files}/gx/site/index.html">Data Docs</a>' if made else ""
+    lead = (
+        '<p class="soft">A check that is red stops its run before the next layer; not checked: the run did not get'
+        f" there. {f'Pages of Great Expectations, which need the network: {docs}.' if docs else ''}</p>"
+    )
+    more = "" if len(runs) <= SHOWN else f'<p class="soft">The last {SHOWN} of {len(runs):,} runs.</p>'
+    return page(title, lead, table(("hour", "run", "started (UTC)", *registry().layers), rows), more)
+
+
+def report_of_task(lake: Lake, run_id: str, task_id: str) -> Place | None:
+    """The newest report of the check task ``task_id`` (``silver.check``) of a run, if there is one."""
+    layer, _, step = task_id.partition(".")
+    if step != "check":
+        return None
+    report = checked(event_log.read(lake, run_id=run_id, event_type="check", layer=layer), layer)[1]
+    return None if report is None else report_file(lake, _inside(report))
+
+
+def runs_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The steps of each run that checks were part of, in order of time."""
+    runs: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["table_name"] is None and row["event_type"] in {"land", "apply", "refresh", "check", "publish"}:
+            runs.setdefault(row["run_id"], []).append(row)
+    return {
+        name: run for name, run in runs.items() if any(r["event_type"] in {"apply", "refresh", "check"} for r in run)
+    }
+
+
+def checked(run: Sequence[Row], layer: str) -> tuple[str, str | None]:
+    """How the last check of a layer ended, and its report; ``not checked`` where there was none."""
+    for row in reversed(run):
+        if row["event_type"] == "check" and row["layer"] == layer and row["table_name"] is None:
+            return row["status"], row["details"].get("report")
+    return "not checked", None
+
+
+def _red_and_new(run: Sequence[Row]) -> tuple[bool, Any]:
+    return any(checked(run, layer)[0] == "failed" for layer in registry().layers), run[0]["started_at"]
+
+
+def _inside(report: str) -> str:
+    """The name of a report in the report folder: its hour's folder, and its own name."""
+    return "/".join(PurePosixPath(report).parts[-2:])
+
+
+def report_file(lake: Lake, name: str) -> Place | None:
+    """A file of the report folder; None for whatever is not one, or lies outside of it."""
+    folder = lake.reports
+    if isinstance(folder, S3Path):
+        plain = name and not {"", ".", ".."} & set(name.split("/"))
+        return found if plain and (found := folder / name).is_file() else None
+    folder = folder.resolve()
+    path = (folder / name).resolve()
+    return path if path.is_relative_to(folder) and path.is_file() else None

@@ -1,1 +1,0 @@
-"""The engine room: tables and their graph, settings, session, store, events, steps, commands."""
