@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import CheckFailed, MedallionError, UsageError
 from medallion.hours import hour_or_snapshot, parse_hour
-from medallion.ingest import bronze, ledger, quarantine
+from medallion.ingest import apply, change_log, landing, ledger, quarantine, snapshot
 from medallion.ingest.source import Advance, change_files, open_source, silent
 from medallion.inspect.validate import problems, validate
 from medallion.model.registry import Registry, registry
@@ -216,7 +216,7 @@ def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
 
 def _load_bronze(driver: Driver, run: Run, log: EventLog, advance: Advance) -> None:
     lake, source = driver.lake, open_source(run.settings)
-    snapshots = {feed.name: bronze.snapshot_folder(source, feed, lake, advance) for feed in driver.tables.feeds}
+    snapshots = {feed.name: snapshot.snapshot_folder(source, feed, lake, advance) for feed in driver.tables.feeds}
     spark = driver.spark(log)
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
 
@@ -230,11 +230,11 @@ def _load_bronze(driver: Driver, run: Run, log: EventLog, advance: Advance) -> N
             return one.rows_out or 0
 
         event.rows_out = sum(
-            loaded(feed.name, partial(bronze.load_feed, spark, lake, feed, snapshots[feed.name]))
+            loaded(feed.name, partial(snapshot.load_feed, spark, lake, feed, snapshots[feed.name]))
             for feed in driver.tables.feeds
         )
         for table in driver.tables.logs:
-            loaded(table.name, partial(bronze.begin_log, lake, table, str(snapshots[table.of])))
+            loaded(table.name, partial(change_log.begin_log, lake, table, str(snapshots[table.of])))
 
 
 def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
@@ -325,7 +325,7 @@ def _land(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
             if hour < applied or (release and release.hour == hour and restated is None):
                 published = release is not None and release.hour is not None and release.hour >= hour
                 note = f"hour {hour} is {'published' if published else 'in Bronze'} already: nothing to do"
-                if changed := bronze.changed_files(source, files.get(hour, {}), ledger.read_manifest(lake, hour)):
+                if changed := landing.changed_files(source, files.get(hour, {}), ledger.read_manifest(lake, hour)):
                     note += f"; its files have changed since ({', '.join(changed)}): medallion refresh --restate {hour}"
                 event.details["note"] = note
                 if release is not None:
@@ -334,7 +334,7 @@ def _land(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
             event.details["note"] = note = f"hour {hour} is in Bronze already, but not published: going on from there"
             return _told(driver, Outcome("succeeded", note, hour))
         if hour in files:
-            manifest = bronze.land_hour(source, lake, hour, files[hour])
+            manifest = landing.land_hour(source, lake, hour, files[hour])
         else:
             manifest = ledger.known_manifest(lake, hour)
             notes.append(f"the source no longer lists {hour}: it is applied as it landed")
@@ -384,13 +384,13 @@ def _rewind_log(lake: Lake, log: Log, hour: str) -> None:
     try:
         lake.rewind(log.name, hour)
     except MedallionError:
-        bronze.begin_log(lake, log)
+        change_log.begin_log(lake, log)
 
 
 def _apply(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     hour, feeds = run.required_hour, driver.tables.feeds
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
-        decoded = bronze.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
+        decoded = landing.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
         for feed in feeds:
             if feed.name in decoded:
                 quarantine.keep(driver.lake, feed, hour, run.run_id, decoded[feed.name])
@@ -399,17 +399,17 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
         reported = {row["table_name"] for row in rows or [] if row["status"] in {"succeeded", "warned"}}
 
         for table in driver.tables.logs:  # before their tables go on
-            bronze.catch_up(partial(driver.spark, log), driver.lake, table, hour, run.settings.max_bad_lines)
+            change_log.catch_up(partial(driver.spark, log), driver.lake, table, hour, run.settings.max_bad_lines)
 
-        def work(table: Feed | Log) -> bronze.Applied | None:
+        def work(table: Feed | Log) -> apply.Applied | None:
             spark, found = partial(driver.spark, log), decoded.get(table.of if isinstance(table, Log) else table.name)
             with log.timed("apply", "bronze", table.name) as one:
                 if isinstance(table, Log):
-                    done = bronze.append_lines(driver.lake, table, hour, found)
+                    done = change_log.append_lines(driver.lake, table, hour, found)
                 else:
-                    done = bronze.apply_feed(spark, driver.lake, table, hour, found)
+                    done = apply.apply_feed(spark, driver.lake, table, hour, found)
                 if done is None and rows is not None and table.name not in reported:
-                    done = bronze.applied_before(driver.lake, table, found)
+                    done = apply.applied_before(driver.lake, table, found)
                     one.details["note"] = _RECOVERED
                 _fill_applied(one, done)
             if done is not None:
@@ -421,7 +421,7 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
             logged = pool.map(work, driver.tables.logs)
             results = [done for done in pool.map(work, feeds) if done is not None]
             list(logged)  # so that a failure is raised
-        bronze.forget_decoded(driver.lake, hour)
+        landing.forget_decoded(driver.lake, hour)
         event.rows_in = sum(done.lines for done in results)
         event.rows_out = sum(done.changed for done in results)
         event.bytes_out = sum(done.bytes for done in results)
@@ -429,7 +429,7 @@ def _apply(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
         event.details["rejected"] = rejected
         if not results:
             event.status = "skipped"
-        drift = bronze.drift(feeds, decoded)
+        drift = landing.drift(feeds, decoded)
         if rejected:
             drift.append(f"{rejected} bad lines are kept back: medallion quarantine list")
         if drift:
@@ -600,7 +600,7 @@ def _told(driver: Driver, outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _fill_applied(event: Event, done: bronze.Applied | None) -> None:
+def _fill_applied(event: Event, done: apply.Applied | None) -> None:
     if done is None:
         event.status, event.details["note"] = "skipped", "the table has this hour already"
         return

@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from medallion.errors import HourNotAvailable, MedallionError
-from medallion.ingest import bronze
+from medallion.ingest import apply, snapshot
 from medallion.ingest.decode import arrow_type
 from medallion.model.registry import Registry, registry
 from medallion.ops import event_log
@@ -61,12 +61,11 @@ class Shop:
         path.write_text("".join(f"{line}\n" for line in lines))
 
     def load(self, spark: Any) -> None:
-        from medallion.ingest import bronze
         from medallion.ingest.source import open_source
 
         for feed in registry().feeds:
-            folder = bronze.snapshot_folder(open_source(self.settings), feed, self.lake)
-            bronze.load_feed(spark, self.lake, feed, folder)
+            folder = snapshot.snapshot_folder(open_source(self.settings), feed, self.lake)
+            snapshot.load_feed(spark, self.lake, feed, folder)
 
     def apply(self, hour: str | None = None) -> steps.Outcome:
         run = steps.Run(self.settings, hour, "test")
@@ -219,7 +218,7 @@ def test_after_a_crash_between_two_tables_the_retry_applies_what_is_missing(shop
     shop.change(H0, insert(supplier(1, 20)))
     for feed in registry().feeds:
         if feed.name != SUPPLIERS:
-            bronze.advance(state_of(shop.lake.opened(shop.lake.path(feed.name))), H0)
+            apply.advance(state_of(shop.lake.opened(shop.lake.path(feed.name))), H0)
     assert shop.apply().hour == H0
     assert shop.lead_times()[1] == 20
 
@@ -305,12 +304,11 @@ def test_a_file_that_was_mended_is_taken_in_by_the_next_try(shop: Shop) -> None:
     ],
 )
 def test_a_snapshot_that_cannot_be_used_is_refused(shop: Shop, spoil: Callable[[Path], Any], message: str) -> None:
-    from medallion.ingest import bronze
     from medallion.ingest.source import open_source
 
     spoil(shop.source)
     with pytest.raises(MedallionError, match=message):
-        bronze.snapshot_folder(open_source(shop.settings), registry().feeds[-1], shop.lake)
+        snapshot.snapshot_folder(open_source(shop.settings), registry().feeds[-1], shop.lake)
 
 
 def declared(shop: Shop, schema: str) -> None:

@@ -19,7 +19,7 @@ import pytest
 from bench.declarative import run_pipeline
 from medallion.declarative.specification import differing_views
 from medallion.errors import MedallionError
-from medallion.ingest import bronze
+from medallion.ingest import apply, change_log
 from medallion.ingest.decode import DELETED, LINE, arrow_type, change_schema
 from medallion.model.registry import registry
 from medallion.model.table import Additive, ByKey, Feed, Log, Table
@@ -188,7 +188,7 @@ class Shop:
                 lines.append((*values.values(), row is None, number))
             nullable = ", ".join(f"{c.name} {c.type}" for c in feed.columns)
             frame = self.spark.createDataFrame(lines, f"{nullable}, {DELETED} BOOLEAN, {LINE} INT")
-            bronze._merge(self.spark, path, feed, bronze._last_per_key(frame, feed))
+            apply._merge(self.spark, path, feed, apply._last_per_key(frame, feed))
         self.changed = {}
 
     def log(self, log: Log, rows: Mapping[int, dict[str, Any] | None]) -> None:
@@ -196,14 +196,14 @@ class Shop:
         if self.lake.version(log.of) is None:
             return
         if self.lake.version(log.name) is None:
-            bronze.begin_log(self.lake, log)
+            change_log.begin_log(self.lake, log)
         (key,) = log.fed_by.keys
         lines: list[dict[str, Any]] = []
         for number, row in rows.items():
             lines.append({key: number, DELETED: True, LINE: len(lines) + 1})
             if row is not None:
                 lines.append(row | {DELETED: False, LINE: len(lines) + 1})
-        told = bronze._told_of(
+        told = change_log._told_of(
             log, pa.Table.from_pylist(lines, change_schema(log.fed_by)), f"{self.hour:%Y-%m-%dT%H}", "a file"
         )
         replace_rows(self.lake.opened(self.lake.path(log.name)), told, key, [], properties(), 1 << 20)

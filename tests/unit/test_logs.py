@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from medallion.ingest import bronze, ledger
+from medallion.ingest import apply, change_log, landing, ledger
 from medallion.ingest.source import Landed
 from medallion.model.registry import build
 from medallion.model.table import Feed, Log
@@ -39,10 +39,10 @@ def land(lake: Lake, hour: str, *changes: dict[str, Any]) -> None:
 
 def keep(lake: Lake, hour: str, log: Log = LOG) -> None:
     """Take an hour in, as apply does."""
-    bronze.catch_up(no_spark, lake, log, hour, 0.01)
-    decoded = bronze.decode_hour(lake, (log.fed_by,), hour, 0.01)
-    bronze.append_lines(lake, log, hour, decoded.get(FEED.name))
-    bronze.apply_feed(no_spark, lake, log.fed_by, hour, decoded.get(FEED.name))
+    change_log.catch_up(no_spark, lake, log, hour, 0.01)
+    decoded = landing.decode_hour(lake, (log.fed_by,), hour, 0.01)
+    change_log.append_lines(lake, log, hour, decoded.get(FEED.name))
+    apply.apply_feed(no_spark, lake, log.fed_by, hour, decoded.get(FEED.name))
 
 
 def no_spark() -> Any:
@@ -67,7 +67,7 @@ DELETED, BACK = {"delete": {"id": 1}}, {"insert": {"id": 1, "name": "b"}}
 
 
 def test_history_is_loaded_once_and_then_only_new_files(lake: Lake) -> None:
-    bronze.begin_log(lake, LOG, "/source/snapshot")
+    change_log.begin_log(lake, LOG, "/source/snapshot")
     land(lake, H0, DELETED, BACK)
     keep(lake, H0)
     came = [
@@ -81,7 +81,7 @@ def test_history_is_loaded_once_and_then_only_new_files(lake: Lake) -> None:
 
 
 def test_an_hour_without_a_file_is_taken_in_too(lake: Lake) -> None:
-    bronze.begin_log(lake, LOG, "/source/snapshot")
+    change_log.begin_log(lake, LOG, "/source/snapshot")
     ledger.write_manifest(lake, ledger.Manifest(H0, "/source", {}))
     keep(lake, H0)
     assert told(lake) == SNAPSHOT
@@ -89,10 +89,10 @@ def test_an_hour_without_a_file_is_taken_in_too(lake: Lake) -> None:
 
 
 def test_one_that_was_not_kept_for_a_while_takes_in_what_it_missed(lake: Lake) -> None:
-    bronze.begin_log(lake, LOG, "/source/snapshot")
+    change_log.begin_log(lake, LOG, "/source/snapshot")
     for hour, change in ((H0, DELETED), (H1, BACK)):
         land(lake, hour, change)
-        bronze.apply_feed(no_spark, lake, FEED, hour, bronze.decode_hour(lake, (FEED,), hour, 0.01)[FEED.name])
+        apply.apply_feed(no_spark, lake, FEED, hour, landing.decode_hour(lake, (FEED,), hour, 0.01)[FEED.name])
     land(lake, H2, DELETED)
     keep(lake, H2)
     assert [row[2:4] for row in told(lake)[2:]] == [(True, H0), (False, H1), (True, H2)]
@@ -100,7 +100,7 @@ def test_one_that_was_not_kept_for_a_while_takes_in_what_it_missed(lake: Lake) -
 
 def test_one_that_begins_late_begins_with_its_table_as_it_is(lake: Lake) -> None:
     land(lake, H0, DELETED)
-    bronze.apply_feed(no_spark, lake, FEED, H0, bronze.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
+    apply.apply_feed(no_spark, lake, FEED, H0, landing.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
     land(lake, H1, BACK)
     keep(lake, H1)
     version = f"{lake.path(FEED.name)}, version 1"
@@ -108,9 +108,9 @@ def test_one_that_begins_late_begins_with_its_table_as_it_is(lake: Lake) -> None
 
 
 def test_one_whose_missed_files_are_gone_begins_anew(lake: Lake) -> None:
-    bronze.begin_log(lake, LOG, "/source/snapshot")
+    change_log.begin_log(lake, LOG, "/source/snapshot")
     land(lake, H0, DELETED)
-    bronze.apply_feed(no_spark, lake, FEED, H0, bronze.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
+    apply.apply_feed(no_spark, lake, FEED, H0, landing.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
     (lake.landing / "things" / f"{H0}.json").unlink()
     land(lake, H1, BACK)
     keep(lake, H1)
@@ -118,7 +118,7 @@ def test_one_whose_missed_files_are_gone_begins_anew(lake: Lake) -> None:
 
 
 def test_a_restatement_takes_it_back_and_forward(lake: Lake) -> None:
-    bronze.begin_log(lake, LOG, "/source/snapshot")
+    change_log.begin_log(lake, LOG, "/source/snapshot")
     for hour, change in ((H0, DELETED), (H1, BACK)):
         land(lake, hour, change)
         keep(lake, hour)
@@ -132,8 +132,8 @@ def test_a_restatement_takes_it_back_and_forward(lake: Lake) -> None:
 
 def test_one_younger_than_the_restated_hour_begins_anew(lake: Lake) -> None:
     land(lake, H0, DELETED)
-    bronze.apply_feed(no_spark, lake, FEED, H0, bronze.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
-    bronze.begin_log(lake, LOG)
+    apply.apply_feed(no_spark, lake, FEED, H0, landing.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
+    change_log.begin_log(lake, LOG)
     lake.rewind(FEED.name, H0)
     _rewind_log(lake, LOG, H0)
     assert [(row[0], row[3]) for row in told(lake)] == [(1, None), (2, None)]
@@ -150,16 +150,16 @@ def sizes(lake: Lake) -> list[tuple[int, int]]:
 
 
 def test_a_column_that_is_new_to_the_table_is_new_to_its_log(lake: Lake) -> None:
-    bronze.begin_log(lake, LOG, "/source/snapshot")
+    change_log.begin_log(lake, LOG, "/source/snapshot")
     land(lake, H0, {"insert": {"id": 3, "name": "c", "size": 9}})
     keep(lake, H0, WIDER_LOG)
     assert sizes(lake) == [(3, 9)]
 
 
 def test_a_column_that_is_new_is_there_in_the_hours_that_were_missed(lake: Lake) -> None:
-    bronze.begin_log(lake, LOG, "/source/snapshot")
+    change_log.begin_log(lake, LOG, "/source/snapshot")
     land(lake, H0, {"insert": {"id": 3, "name": "c", "size": 9}})
-    bronze.apply_feed(no_spark, lake, WIDER, H0, bronze.decode_hour(lake, (WIDER,), H0, 0.01)[FEED.name])
+    apply.apply_feed(no_spark, lake, WIDER, H0, landing.decode_hour(lake, (WIDER,), H0, 0.01)[FEED.name])
     land(lake, H1, {"insert": {"id": 4, "name": "d", "size": 8}})
     keep(lake, H1, WIDER_LOG)
     assert sizes(lake) == [(3, 9), (4, 8)]

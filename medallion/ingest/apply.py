@@ -1,0 +1,156 @@
+"""Apply: one hour's decoded changes merged into a Bronze table, in one commit that records the hour."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from medallion.hours import hour_number
+from medallion.ingest.decode import DELETED, LINE, Decoded
+from medallion.ingest.landing import decoded_file
+from medallion.ingest.schema_evolution import evolve
+from medallion.model.table import Feed, Log
+from medallion.spark.session import another, explained
+from medallion.storage import delta_writes, files
+from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What one hour did to one Bronze table, in rows; bytes are those of new data files."""
+
+    lines: int
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    rejected: int = 0
+    bytes: int = 0
+
+    @property
+    def changed(self) -> int:
+        """Rows that are not as they were before."""
+        return self.inserted + self.updated + self.deleted
+
+
+def apply_feed(
+    spark: "Callable[[], SparkSession]", lake: Lake, feed: Feed, hour: str, decoded: Decoded | None
+) -> Applied | None:
+    """Merge one hour's changes into one Bronze table and record the hour in its log, in one commit.
+
+    The last change of a key wins, in the order of lines. spark: asked for a session where this process is not enough:
+    for a table beyond its means, or one to be written anew. decoded: None when the hour has no file for this feed.
+    None is returned, and nothing written, when the table has the hour already.
+    """
+    delta = lake.opened(lake.path(feed.name))
+    applied = hour_in(delta)
+    if applied is not None and applied >= hour:
+        return None
+    evolve(spark, lake, feed, delta)
+    state = state_of(delta)
+    if decoded is None or not decoded.changes:
+        advance(state, hour)
+        return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
+    if state.bytes <= delta_writes.MOST_BYTES:
+        _apply_in_process(lake, feed, hour, state)
+        return applied_before(lake, feed, decoded)
+    # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
+    session = another(spark())
+    session.conf.set("spark.databricks.delta.write.txnAppId", LEDGER)
+    session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
+    lines = session.read.parquet(str(decoded_file(lake, feed, hour)))
+    with explained(f"hour {hour} could not be applied to {feed.name}"):
+        _merge(session, lake.path(feed.name), feed, _last_per_key(lines, feed))
+    return applied_before(lake, feed, decoded)
+
+
+def applied_before(lake: Lake, table: Feed | Log, decoded: Decoded | None) -> Applied:
+    """What the newest commit of a table did, by its own metrics."""
+    commit = lake.last_commit(table.name)
+    metrics = commit.get("operationMetrics", {})
+    counts = json.loads(commit.get("userMetadata") or "{}")
+    decoded = decoded or Decoded()
+    return Applied(
+        lines=decoded.lines,
+        inserted=counts.get("inserted", _count(metrics, "numTargetRowsInserted")),
+        updated=counts.get("updated", _count(metrics, "numTargetRowsUpdated")),
+        deleted=counts.get("deleted", _count(metrics, "numTargetRowsDeleted")),
+        rejected=len(decoded.rejected),
+        bytes=delta_writes.bytes_written(lake.path(table.name), int(commit["version"])),
+    )
+
+
+def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> None:
+    """Bring the table to what an hour's last changes of each key say, in one commit by this process."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (key,) = feed.keys
+    name, at = files.in_arrow(decoded_file(lake, feed, hour))
+    lines = pq.read_table(name, filesystem=at).sort_by(LINE)
+    newest = {line[key]: line for line in lines.drop_columns([LINE]).to_pylist()}
+    known = {row[key]: row for row in delta_writes.rows_having(table.delta, key, sorted(newest)).to_pylist()}
+    gone = {value for value, row in newest.items() if row.pop(DELETED)}
+    deleted = [value for value in gone if value in known]
+    updated = [value for value, row in newest.items() if value not in gone and value in known and row != known[value]]
+    inserted = [value for value in newest if value not in gone and value not in known]
+    counts = {"hour": hour, "inserted": len(inserted), "updated": len(updated), "deleted": len(deleted)}
+    columns = lines.drop_columns([LINE, DELETED]).schema
+    rows = pa.Table.from_pylist([newest[value] for value in (*inserted, *updated)], schema=columns)
+    touched = [*updated, *deleted]
+    named = [*touched, *inserted] if touched else []  # what comes must be among what may go
+    advance(table, hour, rows, key, named, json.dumps(counts))
+
+
+def advance(
+    table: TableState,
+    hour: str,
+    rows: "pa.Table | None" = None,
+    column: str = "",
+    values: Sequence[Any] = (),
+    told: str | None = None,
+) -> None:
+    """Record ``hour`` as applied to a Bronze table, in one commit with what it brings and takes away, if it does.
+
+    rows: those that come; column, values: those that go are the ones with such a value. told: what the commit tells of
+    itself.
+    """
+    size = max(1 << 20, table.bytes // max(1, table.files))  # files stay about as large as they are
+    commit = delta_writes.properties(told, (LEDGER, hour_number(hour)))
+    delta_writes.replace_rows(table.delta, rows, column, sorted(values), commit, size)
+
+
+def _last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    columns = [c.name for c in feed.columns]
+    newest = F.max_by(F.struct(DELETED, *columns), F.col(LINE)).alias("newest")
+    return changes.groupBy(*feed.keys).agg(newest).select("newest.*")
+
+
+def _merge(spark: "SparkSession", path: str, feed: Feed, changes: "DataFrame") -> None:
+    names = [c.name for c in feed.columns]
+    on = " AND ".join(f"t.{key} = s.{key}" for key in feed.keys)
+    differs = " OR ".join(f"NOT t.{name} <=> s.{name}" for name in names)
+    merge = f"""
+        MERGE INTO {_identifier(path)} AS t USING {{changes}} AS s ON {on}
+        WHEN MATCHED AND s.{DELETED} THEN DELETE
+        WHEN MATCHED AND ({differs}) THEN UPDATE SET {", ".join(f"t.{name} = s.{name}" for name in names)}
+        WHEN NOT MATCHED AND NOT s.{DELETED}
+            THEN INSERT ({", ".join(names)}) VALUES ({", ".join(f"s.{name}" for name in names)})
+    """  # noqa: S608 (of declared column names)
+    spark.sql(merge, changes=changes)
+
+
+def _identifier(path: str) -> str:
+    """The table at ``path`` in SQL whose other names are in braces."""
+    escaped = path.replace("`", "``").replace("{", "{{").replace("}", "}}")
+    return f"delta.`{escaped}`"
+
+
+def _count(metrics: Mapping[str, Any] | str, name: str) -> int:
+    values = json.loads(metrics) if isinstance(metrics, str) else metrics
+    return int(values.get(name, 0))

@@ -1,0 +1,80 @@
+"""Landing: an hour's change files copied from the source, and decoded into typed changes."""
+
+from collections.abc import Iterable, Mapping
+
+from medallion.errors import MedallionError
+from medallion.ingest import quarantine
+from medallion.ingest.decode import Decoded, decode_file
+from medallion.ingest.ledger import Manifest, known_manifest, write_manifest
+from medallion.ingest.source import Source, copy_file, fingerprint
+from medallion.model.table import Feed
+from medallion.storage import files
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+
+
+def land_hour(source: Source, lake: Lake, hour: str, names: Mapping[str, str]) -> Manifest:
+    """Copy an hour's change files (topic -> name at the source) to the landing place, each whole or not at all."""
+    landed = {topic: copy_file(source, name, landed_file(lake, topic, hour)) for topic, name in names.items()}
+    manifest = Manifest(hour, source.root, landed)
+    write_manifest(lake, manifest)
+    return manifest
+
+
+def changed_files(source: Source, names: Mapping[str, str], landed: Manifest | None) -> list[str]:
+    """The topics whose file at the source (topic -> name) is not what landed."""
+    known = landed.files if landed else {}
+    return [topic for topic, name in names.items() if topic in known and fingerprint(source, name) != known[topic]]
+
+
+def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: float) -> dict[str, Decoded]:
+    """Decode the landed files of ``hour`` into typed changes; by table, those that have a file.
+
+    Raises MedallionError when a file is missing, cut off, or has more bad lines than the limit allows: before
+    anything is written to the lake's tables.
+    """
+    manifest = known_manifest(lake, hour)
+    decoded: dict[str, Decoded] = {}
+    for feed in feeds:
+        if feed.topic not in manifest.files:
+            continue
+        path = landed_file(lake, feed.topic, hour)
+        if not path.exists() or path.stat().st_size != manifest.files[feed.topic].bytes:
+            raise MedallionError(f"{path} is not as it landed: run medallion step land --hour {hour} again")
+        lines = quarantine.mended(lake, feed, hour, manifest.files[feed.topic].sha256)
+        result = decode_file(path, feed, decoded_file(lake, feed, hour), lines)
+        if len(result.rejected) > max_bad_lines * result.lines:
+            line, reason, _ = result.rejected[0]
+            raise MedallionError(
+                f"{path}: {len(result.rejected)} of {result.lines} lines are bad, more than the {max_bad_lines:.1%}"
+                f" of MEDALLION_MAX_BAD_LINES; nothing of hour {hour} was applied; the first is line {line}: {reason}"
+            )
+        decoded[feed.name] = result
+    return decoded
+
+
+def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
+    """What the files of an hour have in other columns than declared, a line per column."""
+    told = []
+    for feed in feeds:
+        found = decoded.get(feed.name, Decoded())
+        told += [
+            f"{feed.topic} has a column {name} (in lines: {count:,}), which is kept out: declare it in"
+            f" spark_jobs/bronze/{feed.topic}.py and restate the hour to take it in"
+            for name, count in sorted(found.unknown.items())
+        ]
+        told += [f"{feed.topic} has no column {name} any more: it is null in these rows" for name in found.absent]
+    return told
+
+
+def forget_decoded(lake: Lake, hour: str) -> None:
+    """Remove the decoded files of an hour; the landed ones stay."""
+    files.remove_tree(lake.landing / "_decoded" / hour)
+
+
+def landed_file(lake: Lake, topic: str, hour: str) -> Place:
+    return lake.landing / topic / f"{hour}.json"
+
+
+def decoded_file(lake: Lake, feed: Feed, hour: str) -> Place:
+    return lake.landing / "_decoded" / hour / f"{feed.topic}.parquet"
