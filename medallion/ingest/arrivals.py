@@ -11,6 +11,22 @@ from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
 
+def pending_at_source(settings: Settings, until: str | None = None) -> list[str]:
+    """List the hours that a refresh has to take next, oldest first: one listing of the source, no file content.
+
+    Args:
+        settings: Name the lake and the source.
+        until: The last hour of interest, included; None for all.
+
+    Raises:
+        UsageError: The source does not exist, or the lake has not been loaded.
+    """
+    lake, tables = Lake(settings.lake), registry()
+    listed = change_files(open_source(settings), tuple(feed.topic for feed in tables.feeds))
+    applied = ledger.applied_hour(lake, tables)
+    return ledger.pending_hours(applied, listed, ledger.landed_hours(lake), until)
+
+
 class Arrivals:
     """Looks at the source, as often as it is asked to, and remembers what it saw."""
 

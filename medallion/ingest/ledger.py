@@ -97,6 +97,27 @@ def same_content(lake: Lake, manifest: Manifest, applied: str | None) -> str | N
     return None
 
 
+def pending_hours(
+    applied: str | None, source: Collection[str], landed: Collection[str] = (), until: str | None = None
+) -> list[str]:
+    """List the hours that are still to be applied, oldest first.
+
+    Args:
+        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        source: The hours that the source lists.
+        landed: The hours whose files are in the lake's landing folder, which the source may no longer list.
+        until: The last hour of interest, included; None for all.
+
+    Returns:
+        Every hour after ``applied`` up to ``until``; an hour that nobody has files for leaves no gap.
+    """
+    return sorted(
+        hour
+        for hour in {*source, *landed}
+        if (applied is None or hour > applied) and (until is None or hour <= until)
+    )
+
+
 def in_line(wanted: str | None, applied: str | None, source: Collection[str], landed: Collection[str] = ()) -> str:
     """The hour to refresh: ``wanted`` when its turn has come, the next in line when None.
 
@@ -106,7 +127,7 @@ def in_line(wanted: str | None, applied: str | None, source: Collection[str], la
     MedallionError for a gap and for an hour that turned up after a later one had been applied.
     """
     listed = {*source, *landed}
-    pending = sorted(hour for hour in listed if applied is None or hour > applied)
+    pending = pending_hours(applied, source, landed)
     if wanted is None:
         if not pending:
             raise HourNotAvailable(f"the source has no hour after {applied}: nothing to do until one arrives")

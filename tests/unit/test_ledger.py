@@ -3,7 +3,7 @@
 import pytest
 
 from medallion.errors import HourNotAvailable, MedallionError
-from medallion.ingest.ledger import in_line
+from medallion.ingest.ledger import in_line, pending_hours
 
 LISTED = ["2025-11-30T00", "2025-11-30T01", "2025-11-30T03", "2025-11-30T04"]
 
@@ -45,3 +45,17 @@ def test_an_hour_in_the_future_says_so() -> None:
 def test_an_exhausted_source_says_so() -> None:
     with pytest.raises(HourNotAvailable, match="no hour after 2025-11-30T04"):
         in_line(None, "2025-11-30T04", LISTED)
+
+
+def test_pending_hours_are_all_hours_after_the_applied_one_up_to_a_given_hour() -> None:
+    assert pending_hours("2025-11-30T00", LISTED) == LISTED[1:]
+    assert pending_hours("2025-11-30T00", LISTED, until="2025-11-30T03") == ["2025-11-30T01", "2025-11-30T03"]
+    assert pending_hours("2025-11-30T04", LISTED) == []
+
+
+def test_pending_hours_include_landed_hours_that_the_source_no_longer_lists() -> None:
+    assert pending_hours("2025-11-30T01", LISTED, landed=["2025-11-30T00", "2025-11-30T02"])[0] == "2025-11-30T02"
+
+
+def test_pending_hours_begin_with_the_first_hour_when_bronze_holds_the_snapshot_alone() -> None:
+    assert pending_hours(None, LISTED, until="2025-11-30T00") == ["2025-11-30T00"]
