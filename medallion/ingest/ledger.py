@@ -112,9 +112,7 @@ def pending_hours(
         Every hour after ``applied`` up to ``until``; an hour that nobody has files for leaves no gap.
     """
     return sorted(
-        hour
-        for hour in {*source, *landed}
-        if (applied is None or hour > applied) and (until is None or hour <= until)
+        hour for hour in {*source, *landed} if (applied is None or hour > applied) and (until is None or hour <= until)
     )
 
 
