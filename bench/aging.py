@@ -25,8 +25,10 @@ from medallion.model.registry import Registry, registry
 from medallion.model.table import Feed
 from medallion.ops import releases
 from medallion.ops.event_log import EventLog
-from medallion.pipeline import steps
+from medallion.pipeline import operations
+from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
+from medallion.pipeline.run import Run
 from medallion.settings import Settings
 from medallion.spark.session import spark_session
 from medallion.storage.lake import LEDGER, Lake
@@ -38,7 +40,7 @@ FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 def age(settings: Settings, hours: int) -> None:
     """Let ``hours`` pass over a loaded lake, up to the first hour of changes."""
     lake, tables = Lake(settings.lake), registry()
-    driver = steps.Driver(settings, report=lambda _: None)
+    driver = Driver(settings, report=lambda _: None)
     first = parse_hour(FIRST_HOUR) - timedelta(hours=hours)
     rows = {table.name: DeltaTable(lake.path(table.name)).to_pyarrow_table() for table in tables}
     with progress_bar() as advance:
@@ -46,7 +48,7 @@ def age(settings: Settings, hours: int) -> None:
             hour = format_hour(first + timedelta(hours=number))
             _hour_of_commits(lake, tables, rows, hour)
             if (number + 1) % UPKEEP == 0:
-                maintain(steps.Run(settings, None, f"upkeep-{number}"), driver, Retention(hours=0))
+                maintain(Run(settings, None, f"upkeep-{number}"), driver, Retention(hours=0))
                 advance(f"{hours} hours", number + 1, hours)
 
 
@@ -93,12 +95,12 @@ def main(hours: int, rounds: int) -> None:
 
         spark = spark_session(plain)
 
-        def driver(settings: Settings) -> steps.Driver:
-            made = steps.Driver(settings, report=lambda _: None)
+        def driver(settings: Settings) -> Driver:
+            made = Driver(settings, report=lambda _: None)
             made.use(spark)
             return made
 
-        steps.load(steps.Run(at("young"), None, "load"), driver(at("young")))
+        operations.load(Run(at("young"), None, "load"), driver(at("young")))
         shutil.copytree(root / "young", root / "old")
         for name, passed in (("young", YOUNG), ("old", hours)):
             start = time.perf_counter()
@@ -111,7 +113,7 @@ def main(hours: int, rounds: int) -> None:
                 shutil.copytree(root / name, root / f"{name}-{number}")
                 settings = at(f"{name}-{number}")
                 start = time.perf_counter()
-                steps.refresh_hour(steps.Run(settings, None, "timed"), driver(settings))
+                operations.refresh_hour(Run(settings, None, "timed"), driver(settings))
                 seconds[name] = time.perf_counter() - start
             ratio = seconds["old"] / seconds["young"]
             ratios += [ratio] if number else []

@@ -31,14 +31,17 @@ from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_from_number, hour_number, next_hour
 from medallion.model.registry import registry
 from medallion.ops import event_log
-from medallion.pipeline import steps
+from medallion.pipeline import operations
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Run
+from medallion.refresh import strategies
 from medallion.settings import PROJECT, Settings
 from medallion.spark.session import needed_conf, spark_session
 from medallion.storage.files import read_json, write_json, write_text
 from medallion.storage.lake import Lake
 
 FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
-REFRESH: Mapping[str, steps.Refresh] = {"naive": refresh_naive, **steps.REFRESH, "duckdb": refresh_duckdb}
+REFRESH: Mapping[str, strategies.Refresh] = {"naive": refresh_naive, **strategies.REFRESH, "duckdb": refresh_duckdb}
 STRATEGIES = (*REFRESH, "declarative", "feldera")
 CATALOGUE = ("customers", "products", "suppliers")
 _WRITTEN = 0.6  # of the bytes of a lake, by an hour that recomputes all
@@ -300,8 +303,8 @@ def _load(settings: Settings) -> None:
 
 
 def _load_here(settings: Settings) -> None:
-    driver = steps.Driver(settings, report=lambda _: None)
-    steps.load(steps.Run(settings, None, "bench-load"), driver)
+    driver = Driver(settings, report=lambda _: None)
+    operations.load(Run(settings, None, "bench-load"), driver)
     driver.stop()
 
 
@@ -383,22 +386,22 @@ class _drivers:
 
 def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
     """Refresh an hour each time one is named, and answer with what it took, and an error if there is."""
-    steps.REFRESH[strategy] = REFRESH.get(strategy, steps.REFRESH["full"])
+    strategies.REFRESH[strategy] = REFRESH.get(strategy, strategies.REFRESH["full"])
     conf = {**needed_conf(settings, settings.spark_master), **SETTINGS} if strategy == "naive" else None
-    driver = steps.Driver(settings, report=lambda _: None)
+    driver = Driver(settings, report=lambda _: None)
     start = time.perf_counter()
     spark = spark_session(settings, conf=conf)
     driver.use(spark)
     orders.send(time.perf_counter() - start)
     while hour := orders.recv():
-        run = steps.Run(settings, hour, f"bench-{hour}", strategy=strategy)
+        run = Run(settings, hour, f"bench-{hour}", strategy=strategy)
         error, taken, after, begun = None, None, None, _jobs_begun(spark)
         start, used = time.perf_counter(), _cpu(driver)
         try:
             if strategy == "declarative":
                 after = hour_declarative(run, driver)
             else:
-                steps.refresh_hour(run, driver)
+                operations.refresh_hour(run, driver)
             taken = _Taken(time.perf_counter() - start, _cpu(driver) - used)
             if strategy != "declarative":  # whose Spark is another process
                 taken = taken._replace(jobs=_submitted(spark, begun))
@@ -410,7 +413,7 @@ def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
     driver.stop()
 
 
-def _cpu(driver: steps.Driver) -> float:
+def _cpu(driver: Driver) -> float:
     """CPU seconds of this process, its JVM, and the processes it started that have ended."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return driver.cpu() + ended.ru_utime + ended.ru_stime

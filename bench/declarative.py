@@ -13,7 +13,9 @@ from pathlib import Path
 from bench.proof import publish_copies
 from medallion.declarative.specification import environment, view, write_specification
 from medallion.errors import MedallionError
-from medallion.pipeline import steps
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Run
+from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
 from medallion.spark.java import java_home
 from medallion.spark.session import spark_home
@@ -21,11 +23,11 @@ from medallion.spark.session import spark_home
 LONGEST = 3600  # seconds
 
 
-def hour_declarative(run: steps.Run, driver: steps.Driver) -> Callable[[], None]:
+def hour_declarative(run: Run, driver: Driver) -> Callable[[], None]:
     """One hour; returns what is left to do when the clock has stopped: copies of the views, for the proof."""
-    landed = steps.run_step("land", run, driver=driver)
+    landed = run_step("land", run, driver=driver)
     run = replace(run, hour=landed.hour)
-    steps.run_step("apply", run, driver=driver)
+    run_step("apply", run, driver=driver)
     work = Path(f"{driver.lake.root}-pipeline")
     with driver.recording(run, "refresh") as log, log.timed("refresh", "silver", cpu=_cpu) as event:
         event.details["note"] = "Silver and Gold in one run of spark-pipelines, session included"

@@ -21,7 +21,9 @@ import psutil
 from medallion.demo.generate import generate
 from medallion.model.registry import registry
 from medallion.ops import event_log, releases
-from medallion.pipeline import steps
+from medallion.pipeline import operations
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Run
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -74,12 +76,12 @@ def _peak(pid: int) -> int:
 def measure(scale: float, days: int, work: Path) -> None:
     """One size: print a line of JSON for each hour and layer, then one of what it held."""
     settings = replace(Settings.from_environment(), lake=str(work / "lake"), source=str(work / "source"))
-    lake, driver = Lake(settings.lake), steps.Driver(settings, report=lambda _: None)
+    lake, driver = Lake(settings.lake), Driver(settings, report=lambda _: None)
     stages: Stages | None = None
 
     def told(run_id: str, hour: str, strategy: str, began: float) -> None:
         nonlocal stages
-        with driver.recording(steps.Run(settings, None, "scale"), "scale") as log:
+        with driver.recording(Run(settings, None, "scale"), "scale") as log:
             stages = stages or Stages(driver.spark(log))
         rows = [
             row for row in event_log.read(lake, run_id=run_id) if row["event_type"] in ("apply", "refresh", "check")
@@ -97,13 +99,13 @@ def measure(scale: float, days: int, work: Path) -> None:
     generate(work / "source", days=days, hours=FULL + INCREMENTAL, scale=scale, seed=0)
     print(json.dumps({"scale": scale, "step": "generate", "seconds": round(time.perf_counter() - began, 1)}))
     began = time.perf_counter()
-    steps.load(steps.Run(settings, None, "load"), driver)
+    operations.load(Run(settings, None, "load"), driver)
     told("load", "snapshot", "full", began)
     for number in range(FULL + INCREMENTAL):
         strategy, began = "full" if number < FULL else "incremental", time.perf_counter()
-        outcome = steps.refresh_hour(steps.Run(settings, None, f"hour-{number}", strategy=strategy), driver)
+        outcome = operations.refresh_hour(Run(settings, None, f"hour-{number}", strategy=strategy), driver)
         told(f"hour-{number}", str(outcome.hour), strategy, began)
-    with driver.recording(steps.Run(settings, None, "scale"), "scale") as log:
+    with driver.recording(Run(settings, None, "scale"), "scale") as log:
         held = memory(driver.spark(log))
     release = releases.find(lake, None)
     states = [lake.state(table.name, release.versions[table.name]) for table in registry()]

@@ -29,7 +29,7 @@ from medallion.model.table import Layer
 from medallion.settings import PROJECT, Settings
 
 if TYPE_CHECKING:
-    from medallion.pipeline.steps import Outcome
+    from medallion.pipeline.run import Outcome
 
 LAND = "land_changes"
 HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
@@ -66,7 +66,8 @@ def run_here(
 
 
 def _run(step: str, layer: Layer | None, hour: str | None, params: Any, dag_run: Any, ti: Any) -> "Outcome":
-    from medallion.pipeline.steps import Run, run_step
+    from medallion.pipeline.run import Run
+    from medallion.pipeline.steps import run_step
 
     # It tells of some two hundred of its own methods each time it is imported.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
@@ -80,8 +81,9 @@ def _run(step: str, layer: Layer | None, hour: str | None, params: Any, dag_run:
 @task(task_id="maintain")
 def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
     """Do the lake's upkeep in this process; a lake that has not been loaded has none."""
+    from medallion.pipeline.driver import Driver
     from medallion.pipeline.maintain import Retention, maintain
-    from medallion.pipeline.steps import Driver, Run
+    from medallion.pipeline.run import Run
 
     with as_airflow_errors():
         settings = Settings.from_environment()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from medallion.ingest.source import Advance
 
 if TYPE_CHECKING:
-    from medallion.pipeline.steps import Driver
+    from medallion.pipeline.driver import Driver
 
 
 @contextmanager

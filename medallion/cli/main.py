@@ -21,7 +21,7 @@ from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     from medallion.model.table import Layer
-    from medallion.pipeline import steps
+    from medallion.pipeline.driver import Driver
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -110,10 +110,11 @@ def generate_source(target: Path, days: int, hours: int, scale: float, seed: int
 def load() -> None:
     """Load the snapshot into Bronze, compute Silver and Gold for the first time, and publish them."""
     from medallion.cli.console import progress_bar
-    from medallion.pipeline import steps
+    from medallion.pipeline import operations
+    from medallion.pipeline.run import Run
 
     with _driver() as driver, progress_bar(driver) as advance:
-        steps.load(steps.Run(driver.settings, None, _run_id("load")), driver, advance)
+        operations.load(Run(driver.settings, None, _run_id("load")), driver, advance)
 
 
 @cli.command()
@@ -145,7 +146,8 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restat
       medallion refresh --restate 2025-11-30T05
     """
     from medallion.cli.console import progress_bar
-    from medallion.pipeline import steps
+    from medallion.pipeline import operations
+    from medallion.pipeline.run import Run
 
     if restate and (hour or from_hour or to_hour):
         raise UsageError("give --restate alone: it goes on to the last hour that was applied")
@@ -154,13 +156,13 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restat
     hours: list[str | None] = list(hour_range(from_hour, to_hour)) if from_hour and to_hour else [hour]
     with _driver() as driver:
         if restate:
-            steps.restate(steps.Run(driver.settings, restate, _run_id("restate"), strategy=strategy), driver)
+            operations.restate(Run(driver.settings, restate, _run_id("restate"), strategy=strategy), driver)
             return
-        runs = [steps.Run(driver.settings, one, _run_id("refresh"), strategy=strategy) for one in hours]
+        runs = [Run(driver.settings, one, _run_id("refresh"), strategy=strategy) for one in hours]
         with progress_bar(report_to=driver) as advance:
             for number, run in enumerate(runs):
                 advance(run.hour or "next hour", number, len(runs))
-                outcome = steps.refresh_hour(run, driver)
+                outcome = operations.refresh_hour(run, driver)
                 advance(outcome.hour or "", number + 1, len(runs))
 
 
@@ -204,11 +206,12 @@ def step(name: str, hour: str | None, layer: "Layer | None", strategy: str, run_
     In order: land; apply; check --layer bronze; refresh and check --layer silver; refresh and
     check --layer gold; publish; validate. Every step can be run again.
     """
-    from medallion.pipeline import steps
+    from medallion.pipeline.run import Run
+    from medallion.pipeline.steps import run_step
 
     with _driver() as driver:
-        run = steps.Run(driver.settings, hour, run_id or _run_id(name), attempt, strategy)
-        steps.run_step(name, run, layer, driver)
+        run = Run(driver.settings, hour, run_id or _run_id(name), attempt, strategy)
+        run_step(name, run, layer, driver)
 
 
 @cli.command()
@@ -222,12 +225,12 @@ def maintain(keep_hours: int, keep_days: int) -> None:
     Whatever a kept release names stays readable, and the newest two releases are always kept. An hour
     can be restated, and a release rolled back to, as far back as releases are kept.
     """
-    from medallion.pipeline import steps
     from medallion.pipeline.maintain import Retention
     from medallion.pipeline.maintain import maintain as work
+    from medallion.pipeline.run import Run
 
     with _driver() as driver:
-        work(steps.Run(driver.settings, None, _run_id("maintain")), driver, Retention(keep_hours, keep_days))
+        work(Run(driver.settings, None, _run_id("maintain")), driver, Retention(keep_hours, keep_days))
 
 
 @cli.command()
@@ -407,10 +410,11 @@ def rollback_release(number: int | None) -> None:
     Nothing is recomputed and Bronze keeps its hours: this publishes the old versions once more, as a
     release of its own. The next refresh publishes what is new again.
     """
-    from medallion.pipeline import steps
+    from medallion.pipeline import operations
+    from medallion.pipeline.run import Run
 
     with _driver() as driver:
-        steps.rollback(steps.Run(driver.settings, None, _run_id("rollback")), driver, number)
+        operations.rollback(Run(driver.settings, None, _run_id("rollback")), driver, number)
 
 
 @cli.group()
@@ -460,11 +464,12 @@ def replay_quarantine(feed: str, hour: str, file: Path | None) -> None:
       medallion quarantine replay orders --hour 2025-11-30T05 --file lines.json
     """
     from medallion.ingest.quarantine import read_mended
-    from medallion.pipeline import steps
+    from medallion.pipeline import operations
+    from medallion.pipeline.run import Run
 
     lines = read_mended(file) if file else None
     with _driver() as driver:
-        steps.replay(steps.Run(driver.settings, hour, _run_id("replay")), driver, feed, lines)
+        operations.replay(Run(driver.settings, hour, _run_id("replay")), driver, feed, lines)
 
 
 def _numbers(kind: type) -> Callable[..., Any]:
@@ -594,11 +599,11 @@ def _lake() -> Lake:
 
 
 @contextmanager
-def _driver() -> Iterator["steps.Driver"]:
+def _driver() -> Iterator["Driver"]:
     """What one command works with; its Spark session, if it started one, ends with it."""
-    from medallion.pipeline import steps
+    from medallion.pipeline.driver import Driver
 
-    driver = steps.Driver(Settings.from_environment(), report=click.echo)
+    driver = Driver(Settings.from_environment(), report=click.echo)
     try:
         yield driver
     finally:

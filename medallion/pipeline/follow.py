@@ -11,7 +11,9 @@ from datetime import datetime
 from medallion.ingest import ledger
 from medallion.ingest.arrivals import Arrivals
 from medallion.ops import event_log, releases
-from medallion.pipeline.steps import Driver, Outcome, Run, refresh_hour
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.operations import refresh_hour
+from medallion.pipeline.run import Outcome, Run
 
 # The steps after which the rows of an hour are further than before, in their order.
 HOPS: Mapping[tuple[str, str | None], str] = {

@@ -13,7 +13,8 @@ from urllib.parse import unquote
 from medallion.checks import report_store
 from medallion.model.table import ByKey, Table
 from medallion.ops import releases
-from medallion.pipeline.steps import Driver, Outcome, Run
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.full import files_by_key
 from medallion.storage import files
 from medallion.storage.files import Place

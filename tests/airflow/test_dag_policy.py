@@ -14,7 +14,7 @@ from dags.hourly_refresh import dag
 from dags.hourly_self_check import dag as self_check
 from dags.refresh_on_arrival import dag as on_arrival
 from medallion.model.registry import registry
-from medallion.pipeline.steps import STRATEGIES
+from medallion.model.table import STRATEGIES
 
 ALL_TASKS = pytest.mark.parametrize("task", [*dag.tasks, *upkeep.tasks], ids=lambda task: task.task_id)
 HOURLY_TASKS = pytest.mark.parametrize("task", dag.tasks, ids=lambda task: task.task_id)

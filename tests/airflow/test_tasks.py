@@ -12,8 +12,7 @@ from medallion.errors import CheckFailed, HourNotAvailable, MedallionError, Usag
 from medallion.hours import parse_hour
 from medallion.inspect import status
 from medallion.ops import event_log
-from medallion.pipeline import steps
-from medallion.pipeline.steps import Outcome
+from medallion.pipeline.run import Outcome, Run
 
 PARAMS = {"hour": None, "strategy": "full"}
 
@@ -35,21 +34,21 @@ def step_raises(monkeypatch: pytest.MonkeyPatch):
         def run_step(*_: object) -> Outcome:
             raise error
 
-        monkeypatch.setattr(steps, "run_step", run_step)
+        monkeypatch.setattr("medallion.pipeline.steps.run_step", run_step)
 
     return arrange
 
 
 @pytest.fixture
 def step_ends(monkeypatch: pytest.MonkeyPatch):
-    def arrange(status: str) -> list[steps.Run]:
+    def arrange(status: str) -> list[Run]:
         asked = []
 
-        def run_step(name: str, run: steps.Run, layer: str | None) -> Outcome:
+        def run_step(name: str, run: Run, layer: str | None) -> Outcome:
             asked.append(run)
             return Outcome(status, "a note", run.hour or "2025-11-30T07")
 
-        monkeypatch.setattr(steps, "run_step", run_step)
+        monkeypatch.setattr("medallion.pipeline.steps.run_step", run_step)
         return asked
 
     return arrange

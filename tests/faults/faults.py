@@ -18,7 +18,7 @@ import psutil
 
 from medallion.errors import MedallionError
 from medallion.ops import event_log, releases
-from medallion.pipeline import steps
+from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
 from tests.faults.world import HOURS, Effects, Reader, World, dies, differing
 
@@ -88,7 +88,7 @@ def refresh(hour: str) -> Callable[[World], object]:
 
 def restate(hour: str) -> Callable[[World], object]:
     """Restate from one hour on."""
-    return lambda world: steps.restate(world.run(hour, "struck"), world.driver())
+    return lambda world: operations.restate(world.run(hour, "struck"), world.driver())
 
 
 def tidy(world: World) -> None:
@@ -98,7 +98,7 @@ def tidy(world: World) -> None:
 
 def back(world: World) -> None:
     """Roll back to the release before."""
-    steps.rollback(world.run(None, "struck"), world.driver(), None)
+    operations.rollback(world.run(None, "struck"), world.driver(), None)
 
 
 def deaths(
@@ -241,7 +241,7 @@ def delivered(name: str, ids: str, spoil: Callable[[bytes], bytes]) -> Fault:
         path.write_bytes(right)
         if not outcome.startswith("refused"):  # what fits was applied: a restatement takes in the rest
             world.in_part.append(world.published()[1])
-            steps.restate(world.run(H1, "restate"), world.driver())
+            operations.restate(world.run(H1, "restate"), world.driver())
         return outcome[:100]
 
     return Fault(name, ids, H0, H1, strike)

@@ -8,12 +8,11 @@ def main() -> None:
     """Run it."""
     from medallion.cli import main
     from medallion.model import registry
-    from medallion.pipeline import steps
 
     split = sys.argv.index("--")
     names = set(sys.argv[1:split])
     every = registry.registry()
     some = registry.Registry({table.name: table for table in every if table.name in names})
     sys.argv[1:] = sys.argv[split + 1 :]
-    with patch.object(steps, "registry", lambda: some):
+    with patch("medallion.pipeline.driver.registry", lambda: some):
         main.main()

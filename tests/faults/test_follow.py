@@ -6,8 +6,9 @@ import pytest
 
 from medallion.errors import CheckFailed
 from medallion.ops import event_log
-from medallion.pipeline import follow, steps
+from medallion.pipeline import follow
 from medallion.pipeline.follow import HOPS, Followed, Pace
+from medallion.pipeline.steps import _STEPS, run_step
 from tests.faults.world import HOURS, World, differing
 
 H0, H1, H2 = HOURS
@@ -50,8 +51,8 @@ def test_each_hop_of_an_hour_is_told_and_kept(world: World) -> None:
 
 def test_what_a_crash_left_is_finished_first(world: World) -> None:
     driver, run = world.driver(), world.run(H0, "cut short")
-    steps.run_step("land", run, driver=driver)
-    steps.run_step("apply", run, driver=driver)
+    run_step("land", run, driver=driver)
+    run_step("apply", run, driver=driver)
     assert [one.hour for one in followed(world, H0)] == [H0]
     assert differing(world, H0) == []
     assert followed(world, H0) == [], "nothing is left to do"
@@ -62,7 +63,7 @@ def test_a_red_check_ends_it_and_the_hour_stays_in_line(world: World, monkeypatc
         raise CheckFailed("red")
 
     with monkeypatch.context() as broken:
-        broken.setitem(steps._STEPS, "check", (red, steps._STEPS["check"][1]))
+        broken.setitem(_STEPS, "check", (red, _STEPS["check"][1]))
         with pytest.raises(CheckFailed):
             followed(world, H1)
     assert world.published()[0] is None

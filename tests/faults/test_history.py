@@ -13,20 +13,22 @@ from medallion.errors import MedallionError, UsageError
 from medallion.ingest import ledger, quarantine
 from medallion.inspect.query import diff, diff_rows, open_release, select
 from medallion.ops import event_log, releases
-from medallion.pipeline import steps
+from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
+from medallion.pipeline.run import Outcome, Run
+from medallion.pipeline.steps import run_step
 from tests.faults.world import HOURS, Reader, World, dies, differing
 
 H0, H1, H2 = HOURS
 After = Callable[[str], World]
 
 
-def restate(world: World, hour: str) -> steps.Outcome:
-    return steps.restate(steps.Run(world.settings, hour, "restate"), world.driver())
+def restate(world: World, hour: str) -> Outcome:
+    return operations.restate(Run(world.settings, hour, "restate"), world.driver())
 
 
 def tidy(world: World, hours: int = 0) -> None:
-    maintain(steps.Run(world.settings, None, "tidy"), world.driver(), Retention(hours=hours))
+    maintain(Run(world.settings, None, "tidy"), world.driver(), Retention(hours=hours))
 
 
 def statuses(world: World, number: int | None = None) -> dict[str, int]:
@@ -100,7 +102,7 @@ def test_an_hour_after_the_last_one_cannot_be_restated(at: After) -> None:
 
 def test_a_release_rolls_back_and_the_next_refresh_goes_forward(at: After) -> None:
     world = at(H1)
-    steps.rollback(steps.Run(world.settings, None, "back"), world.driver(), None)
+    operations.rollback(Run(world.settings, None, "back"), world.driver(), None)
     assert world.published() == (H0, world.expected[H0])
     assert [r.hour for r in releases.published(world.lake)] == [None, H0, H1, H0]
     world.refresh(H2)
@@ -109,7 +111,7 @@ def test_a_release_rolls_back_and_the_next_refresh_goes_forward(at: After) -> No
 
 def test_after_a_roll_back_the_same_hour_can_be_published_again(at: After) -> None:
     world = at(H1)
-    steps.rollback(steps.Run(world.settings, None, "back"), world.driver(), 1)
+    operations.rollback(Run(world.settings, None, "back"), world.driver(), 1)
     assert world.published()[0] is None
     world.refresh(H1)
     assert differing(world, H1) == []
@@ -128,7 +130,7 @@ def test_maintenance_keeps_what_a_kept_release_names_and_nothing_else(at: After)
         assert all(world.lake.is_whole(table, version) for table, version in release.versions.items())
     assert not world.lake.is_whole("silver_customers", 0)
     assert not stray.exists()
-    steps.rollback(steps.Run(world.settings, None, "back"), world.driver(), None)
+    operations.rollback(Run(world.settings, None, "back"), world.driver(), None)
     assert world.published() == (H1, world.expected[H1])
 
 
@@ -141,12 +143,12 @@ def test_maintenance_twice_has_nothing_to_do_the_second_time(at: After) -> None:
 
 
 def test_maintenance_between_refresh_and_publish_does_not_stop_the_publish(world: World) -> None:
-    run = steps.Run(world.settings, H0, "by-step")
+    run = Run(world.settings, H0, "by-step")
     driver = world.driver()
     for name, layer in (("land", None), ("apply", "bronze"), ("refresh", "silver"), ("refresh", "gold")):
-        steps.run_step(name, run, layer, driver)
+        run_step(name, run, layer, driver)
     tidy(world)
-    steps.run_step("publish", run, driver=driver)
+    run_step("publish", run, driver=driver)
     assert differing(world, H0) == []
 
 
@@ -180,14 +182,14 @@ def test_a_mended_line_takes_its_old_place(world: World) -> None:
     (kept,) = quarantine.rejected(world.lake, orders)
     assert (kept.hour, kept.line_number) == (H0, number)
     assert differing(world, H2) != []
-    replay = steps.Run(world.settings, H0, "replay")
+    replay = Run(world.settings, H0, "replay")
     with pytest.raises(UsageError, match="none of 1 lines fits"):
-        steps.replay(replay, world.driver(), "orders", None)
+        operations.replay(replay, world.driver(), "orders", None)
     with pytest.raises(UsageError, match="still does not fit: order_total"):
-        steps.replay(replay, world.driver(), "orders", {number: kept.raw})
+        operations.replay(replay, world.driver(), "orders", {number: kept.raw})
     with pytest.raises(UsageError, match="line 999 of orders/.* is not in quarantine"):
-        steps.replay(replay, world.driver(), "orders", {999: right})
-    steps.replay(replay, world.driver(), "orders", {number: right})
+        operations.replay(replay, world.driver(), "orders", {999: right})
+    operations.replay(replay, world.driver(), "orders", {number: right})
     assert differing(world, H2) == []
     assert quarantine.rejected(world.lake, orders) == []
 
@@ -216,7 +218,7 @@ def test_a_release_with_a_missing_file_is_an_error_and_no_roll_back(at: After) -
     )
     Path(delta.file_uris()[0]).unlink()
     with pytest.raises(MedallionError, match="files of gold_order_status_summary are gone"):
-        steps.rollback(steps.Run(world.settings, None, "back"), world.driver(), None)
+        operations.rollback(Run(world.settings, None, "back"), world.driver(), None)
     assert differing(world, H1) == []
 
 

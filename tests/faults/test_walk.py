@@ -15,11 +15,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from medallion.errors import MedallionError
 from medallion.ingest.decode import decode_file
 from medallion.model.table import STRATEGIES
 from medallion.ops import releases
-from medallion.pipeline import steps
+from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
+from medallion.pipeline.run import Run
 from tests.faults.world import HOURS, World, dies
 
 Model = dict[str, dict[Any, dict[str, Any]]]  # feed -> key -> row
@@ -64,7 +66,7 @@ class Walk(RuleBasedStateMachine):
     def following(self) -> list[str]:
         return [hour for hour in HOURS if self.reached is None or hour > self.reached]
 
-    def run(self, name: str, hour: str | None = None) -> steps.Run:
+    def run(self, name: str, hour: str | None = None) -> Run:
         return self.world.run(hour, name)
 
     @precondition(lambda self: self.following)
@@ -96,9 +98,9 @@ class Walk(RuleBasedStateMachine):
         hour = [hour for hour in HOURS if hour <= (self.reached or "")][-back:][0]
         try:
             self.world.lake.version_before("bronze_orders", hour)
-        except steps.MedallionError:
+        except MedallionError:
             return  # no longer kept
-        work: Callable[[], Any] = lambda: steps.restate(self.run("restate", hour), self.world.driver())  # noqa: E731
+        work: Callable[[], Any] = lambda: operations.restate(self.run("restate", hour), self.world.driver())  # noqa: E731
         if effect is None:
             work()
         else:
@@ -116,7 +118,7 @@ class Walk(RuleBasedStateMachine):
     @precondition(lambda self: not self.under_way and len(releases.published(self.world.lake)) > 1)
     @rule()
     def roll_back_and_forward(self) -> None:
-        steps.rollback(self.run("back"), self.world.driver(), None)
+        operations.rollback(self.run("back"), self.world.driver(), None)
         hour, rows = self.world.published()
         assert rows == self.world.expected[hour]
         self.world.catch_up(self.reached or "")

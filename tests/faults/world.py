@@ -17,7 +17,9 @@ from medallion.ingest import ledger
 from medallion.inspect.query import open_release
 from medallion.model.registry import Registry, registry
 from medallion.ops import releases
-from medallion.pipeline import steps
+from medallion.pipeline import operations
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Outcome, Run
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -64,21 +66,21 @@ class World:
         """All change files of an hour at the source."""
         return sorted(self.root.glob(f"source/cdc/*/{hour}.json"))
 
-    def driver(self) -> steps.Driver:
+    def driver(self) -> Driver:
         """A new driver, as a new process would have, but for the session, which is at hand."""
-        made = steps.Driver(self.settings, report=lambda _: None)
+        made = Driver(self.settings, report=lambda _: None)
         made.tables = self.tables
         if self.spark is not None:
             made.use(self.spark)
         return made
 
-    def refresh(self, hour: str | None, run_id: str = "plain", attempt: int = 1) -> steps.Outcome:
+    def refresh(self, hour: str | None, run_id: str = "plain", attempt: int = 1) -> Outcome:
         """Refresh one hour."""
-        return steps.refresh_hour(self.run(hour, run_id, attempt), self.driver())
+        return operations.refresh_hour(self.run(hour, run_id, attempt), self.driver())
 
-    def run(self, hour: str | None, run_id: str, attempt: int = 1) -> steps.Run:
+    def run(self, hour: str | None, run_id: str, attempt: int = 1) -> Run:
         """A run of this world's."""
-        return steps.Run(self.settings, hour, run_id, attempt, self.strategy)
+        return Run(self.settings, hour, run_id, attempt, self.strategy)
 
     def catch_up(self, until: str) -> None:
         """What a plain re-run does: refresh the next hour in line, until there is none before ``until``."""
@@ -110,7 +112,7 @@ def make_world(root: Path, spark: Any, tables: Registry, seed: int = 1, hours: l
     """Generate, load, and run the hours on copies to learn what is expected. The lake itself is just loaded."""
     generate(root / "source", days=2, hours=len(hours), scale=0.02, seed=seed)
     world = World(root, spark, tables)
-    steps.load(steps.Run(world.settings, None, "load"), world.driver())
+    operations.load(Run(world.settings, None, "load"), world.driver())
     world.expected[None], world.ahead[None] = world.published()[1], root
     former: str | None = None
     for hour in hours:

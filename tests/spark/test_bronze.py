@@ -15,7 +15,9 @@ from medallion.ingest import apply, snapshot
 from medallion.ingest.decode import arrow_type
 from medallion.model.registry import Registry, registry
 from medallion.ops import event_log
-from medallion.pipeline import steps
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Outcome, Run
+from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
 from medallion.storage import delta_writes
 from medallion.storage.lake import Lake, state_of
@@ -43,7 +45,7 @@ class Shop:
     def __init__(self, root: Path, spark: Any) -> None:
         self.source, self.settings = root / "source", Settings(lake=str(root / "lake"), source=str(root / "source"))
         self.lake = Lake(self.settings.lake)
-        self.driver = steps.Driver(self.settings, report=lambda _: None)
+        self.driver = Driver(self.settings, report=lambda _: None)
         self.driver.use(spark)
         for feed in registry().feeds:
             schema = pa.schema([(c.name, arrow_type(c)) for c in feed.columns])
@@ -67,10 +69,10 @@ class Shop:
             folder = snapshot.snapshot_folder(open_source(self.settings), feed, self.lake)
             snapshot.load_feed(spark, self.lake, feed, folder)
 
-    def apply(self, hour: str | None = None) -> steps.Outcome:
-        run = steps.Run(self.settings, hour, "test")
-        hour = steps.run_step("land", run, driver=self.driver).hour
-        return steps.run_step("apply", steps.Run(self.settings, hour, "test"), driver=self.driver)
+    def apply(self, hour: str | None = None) -> Outcome:
+        run = Run(self.settings, hour, "test")
+        hour = run_step("land", run, driver=self.driver).hour
+        return run_step("apply", Run(self.settings, hour, "test"), driver=self.driver)
 
     def lead_times(self) -> dict[int, int | None]:
         delta = self.lake.open(self.lake.path(SUPPLIERS))
@@ -95,7 +97,7 @@ def shop(loaded: Path, tmp_path: Path, spark: Any) -> Shop:
     made = Shop.__new__(Shop)
     made.source, made.settings = tmp_path / "source", Settings(str(tmp_path / "lake"), str(tmp_path / "source"))
     made.lake = Lake(made.settings.lake)
-    made.driver = steps.Driver(made.settings, report=lambda _: None)
+    made.driver = Driver(made.settings, report=lambda _: None)
     made.driver.use(spark)
     return made
 
@@ -120,8 +122,8 @@ def test_small_tables_are_brought_up_to_date_without_a_jvm(shop: Shop, monkeypat
     def none(*_: object) -> None:
         raise AssertionError("a session was started")
 
-    monkeypatch.setattr(steps, "spark_session", none)
-    shop.driver = steps.Driver(shop.settings, report=lambda _: None)
+    monkeypatch.setattr("medallion.pipeline.driver.spark_session", none)
+    shop.driver = Driver(shop.settings, report=lambda _: None)
     shop.change(H0, insert(supplier(1, 9)), insert(supplier(4)), delete(supplier(2)))
     shop.apply()
     assert shop.lead_times() == {1: 9, 3: 7, 4: 7}
@@ -208,7 +210,7 @@ def test_an_hour_applied_again_changes_nothing(shop: Shop) -> None:
     shop.apply(H0)
     shop.apply(H1)
     versions = {feed.name: shop.lake.version(feed.name) for feed in registry().feeds}
-    again = steps.run_step("apply", steps.Run(shop.settings, H0, "again"), driver=shop.driver)
+    again = run_step("apply", Run(shop.settings, H0, "again"), driver=shop.driver)
     assert again.status == "skipped"
     assert versions == {feed.name: shop.lake.version(feed.name) for feed in registry().feeds}
     assert shop.lead_times()[1] == 21

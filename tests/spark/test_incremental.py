@@ -24,8 +24,9 @@ from medallion.ingest.decode import DELETED, LINE, arrow_type, change_schema
 from medallion.model.registry import registry
 from medallion.model.table import Additive, ByKey, Feed, Log, Table
 from medallion.ops.releases import Release
+from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
-from medallion.pipeline.steps import Driver, Run
+from medallion.pipeline.run import Run
 from medallion.refresh.additive_split import split_of
 from medallion.refresh.full import Written, input_states, read_inputs, refresh_full
 from medallion.refresh.incremental import refresh_incremental

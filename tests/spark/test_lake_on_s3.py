@@ -21,7 +21,9 @@ from medallion.cli.main import cli
 from medallion.demo.generate import generate
 from medallion.model.registry import registry
 from medallion.ops import event_log, releases
-from medallion.pipeline import steps
+from medallion.pipeline import operations
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Run
 from medallion.settings import Settings
 from medallion.spark.session import needed_conf
 from medallion.storage import files
@@ -35,22 +37,25 @@ BAD = '{"insert": {"order_id": "not a number"}}'
 # Loads the lake and refreshes its first hour; of the next one, this process sees half of Gold.
 KILLED = f"""
 import os, signal
-from medallion.pipeline import steps
+from medallion.pipeline import operations
+from medallion.pipeline.driver import Driver
+from medallion.refresh.strategies import REFRESH
+from medallion.pipeline.run import Run
 from medallion.settings import Settings
 
 settings = Settings.from_environment()
-driver = steps.Driver(settings)
-steps.load(steps.Run(settings, None, "load"), driver)
-steps.refresh_hour(steps.Run(settings, "{H0}", "first"), driver)
-work = steps.REFRESH["incremental"]
+driver = Driver(settings)
+operations.load(Run(settings, None, "load"), driver)
+operations.refresh_hour(Run(settings, "{H0}", "first"), driver)
+work = REFRESH["incremental"]
 
 def killed(spark, lake, table, **run):
     if table.name == "gold_realtime_inventory_alerts":
         os.kill(os.getpid(), signal.SIGKILL)
     return work(spark, lake, table, **run)
 
-steps.REFRESH["incremental"] = killed
-steps.refresh_hour(steps.Run(settings, "{H1}", "second", strategy="incremental"), driver)
+REFRESH["incremental"] = killed
+operations.refresh_hour(Run(settings, "{H1}", "second", strategy="incremental"), driver)
 """
 
 
@@ -119,11 +124,11 @@ def on_disk(spark: Any, environment: dict[str, str], tmp_path_factory: pytest.Te
     settings = Settings(
         lake=str(tmp_path_factory.mktemp("disk") / "lake"), source=environment["MEDALLION_SOURCE"], max_bad_lines=0.5
     )
-    driver = steps.Driver(settings, report=lambda _: None)
+    driver = Driver(settings, report=lambda _: None)
     driver.use(spark)
-    steps.load(steps.Run(settings, None, "load"), driver)
+    operations.load(Run(settings, None, "load"), driver)
     for hour in (H0, H1):
-        steps.refresh_hour(steps.Run(settings, hour, f"refresh-{hour}"), driver)
+        operations.refresh_hour(Run(settings, hour, f"refresh-{hour}"), driver)
     return driver.lake
 
 

@@ -15,7 +15,10 @@ from medallion.ingest.decode import decode_file
 from medallion.model.registry import registry
 from medallion.model.table import Table
 from medallion.ops import event_log, releases
-from medallion.pipeline import steps
+from medallion.pipeline import operations
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Run
+from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -23,13 +26,13 @@ H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 
 
 @pytest.fixture(scope="module")
-def driver(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> steps.Driver:
+def driver(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Driver:
     root = tmp_path_factory.mktemp("whole")
     generate(root / "source", days=2, hours=3, scale=0.05, seed=1)
-    made = steps.Driver(Settings(lake=str(root / "lake"), source=str(root / "source")), report=lambda _: None)
+    made = Driver(Settings(lake=str(root / "lake"), source=str(root / "source")), report=lambda _: None)
     made.use(spark)
-    steps.load(steps.Run(made.settings, None, "load"), made)
-    steps.refresh_hour(steps.Run(made.settings, H0, "first"), made)
+    operations.load(Run(made.settings, None, "load"), made)
+    operations.refresh_hour(Run(made.settings, H0, "first"), made)
     return made
 
 
@@ -40,7 +43,7 @@ def rows(lake: Lake, table: str, version: int | None = None) -> list[dict[str, A
     return found
 
 
-def test_bronze_is_the_snapshot_with_the_hours_lines_applied_in_order(driver: steps.Driver, tmp_path: Path) -> None:
+def test_bronze_is_the_snapshot_with_the_hours_lines_applied_in_order(driver: Driver, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     for feed in registry().feeds:
@@ -60,13 +63,13 @@ def test_bronze_is_the_snapshot_with_the_hours_lines_applied_in_order(driver: st
         assert {row[key]: row for row in rows(driver.lake, feed.name, release.versions[feed.name])} == model
 
 
-def test_every_table_is_released_with_the_hour(driver: steps.Driver) -> None:
+def test_every_table_is_released_with_the_hour(driver: Driver) -> None:
     release = releases.latest(driver.lake)
     assert release is not None and release.hour == H0
     assert set(release.versions) == {table.name for table in registry()}
 
 
-def test_every_step_and_table_is_one_row_of_the_event_log(driver: steps.Driver) -> None:
+def test_every_step_and_table_is_one_row_of_the_event_log(driver: Driver) -> None:
     log = event_log.read(driver.lake, run_id="first")
     found = {(row["event_type"], row["layer"], row["table_name"]) for row in log}
     wanted: set[tuple[str, str | None, str | None]] = {
@@ -83,41 +86,41 @@ def test_every_step_and_table_is_one_row_of_the_event_log(driver: steps.Driver) 
     assert {row["strategy"] for row in log} == {"full"}
 
 
-def test_the_layers_seconds_explain_the_whole(driver: steps.Driver) -> None:
+def test_the_layers_seconds_explain_the_whole(driver: Driver) -> None:
     log = [row for row in event_log.read(driver.lake, run_id="first") if row["table_name"] is None]
     whole = (max(row["event_timestamp"] for row in log) - min(row["started_at"] for row in log)).total_seconds()
     assert 0.9 * whole <= sum(row["seconds"] for row in log) <= whole * 1.01
 
 
-def test_rows_in_the_event_log_are_the_rows_in_the_table(driver: steps.Driver) -> None:
+def test_rows_in_the_event_log_are_the_rows_in_the_table(driver: Driver) -> None:
     for row in event_log.read(driver.lake, run_id="first", event_type="refresh"):
         if row["table_name"]:
             assert row["rows_out"] == len(rows(driver.lake, row["table_name"], row["details"]["version"]))
 
 
-def test_an_hour_that_is_published_is_skipped(driver: steps.Driver) -> None:
+def test_an_hour_that_is_published_is_skipped(driver: Driver) -> None:
     versions = {table.name: driver.lake.version(table.name) for table in registry()}
-    assert steps.refresh_hour(steps.Run(driver.settings, H0, "again"), driver).status == "skipped"
+    assert operations.refresh_hour(Run(driver.settings, H0, "again"), driver).status == "skipped"
     assert versions == {table.name: driver.lake.version(table.name) for table in registry()}
 
 
-def test_computing_an_hour_twice_gives_the_same_rows(driver: steps.Driver) -> None:
+def test_computing_an_hour_twice_gives_the_same_rows(driver: Driver) -> None:
     def everything() -> dict[str, list[str]]:
         return {t.name: sorted(map(str, rows(driver.lake, t.name))) for t in registry() if t.layer != "bronze"}
 
     before = everything()
     for layer in ("silver", "gold"):
-        steps.run_step("refresh", steps.Run(driver.settings, H0, "twice"), layer, driver)
+        run_step("refresh", Run(driver.settings, H0, "twice"), layer, driver)
     assert everything() == before
 
 
-def test_a_lake_that_is_loaded_is_not_loaded_over(driver: steps.Driver) -> None:
+def test_a_lake_that_is_loaded_is_not_loaded_over(driver: Driver) -> None:
     with pytest.raises(UsageError, match="loaded already"):
-        steps.load(steps.Run(driver.settings, None, "load"), driver)
+        operations.load(Run(driver.settings, None, "load"), driver)
 
 
 def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
-    driver: steps.Driver, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from expectations import vocabulary
     from medallion.checks import suites
@@ -126,7 +129,7 @@ def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
     monkeypatch.setattr(suites, "_ACROSS", {**suites._ACROSS, "silver": broken})
     before, gold = releases.latest(driver.lake), driver.lake.version("gold_inventory_risk")
     with pytest.raises(CheckFailed, match=r"customer_id is at least 1000000000000.*nothing after it.*\.html"):
-        steps.refresh_hour(steps.Run(driver.settings, H1, "red"), driver)
+        operations.refresh_hour(Run(driver.settings, H1, "red"), driver)
     assert releases.latest(driver.lake) == before
     assert driver.lake.version("gold_inventory_risk") == gold
     failed = event_log.read(driver.lake, run_id="red", status="failed")
@@ -136,19 +139,19 @@ def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
     assert json.loads(report.with_suffix(".json").read_text())["status"] == "failed"
 
     monkeypatch.undo()
-    assert steps.refresh_hour(steps.Run(driver.settings, H1, "mended"), driver).hour == H1
+    assert operations.refresh_hour(Run(driver.settings, H1, "mended"), driver).hour == H1
     after = releases.latest(driver.lake)
     assert after is not None and after.hour == H1
 
 
 def test_an_incremental_hour_gives_the_rows_of_a_full_one_and_says_how(
-    driver: steps.Driver, spark: Any, tmp_path: Path
+    driver: Driver, spark: Any, tmp_path: Path
 ) -> None:
-    other = steps.Driver(replace(driver.settings, lake=str(tmp_path / "full")), report=lambda _: None)
+    other = Driver(replace(driver.settings, lake=str(tmp_path / "full")), report=lambda _: None)
     shutil.copytree(driver.lake.root, other.lake.root)
     other.use(spark)
-    steps.refresh_hour(steps.Run(other.settings, H2, "in full"), other)
-    steps.refresh_hour(steps.Run(driver.settings, H2, "in part", strategy="incremental"), driver)
+    operations.refresh_hour(Run(other.settings, H2, "in full"), other)
+    operations.refresh_hour(Run(driver.settings, H2, "in part", strategy="incremental"), driver)
     assert differing(other.lake, driver.lake, registry()) == []
     release = releases.latest(driver.lake)
     assert release is not None and (release.hour, release.strategy) == (H2, "incremental")

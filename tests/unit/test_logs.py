@@ -12,7 +12,7 @@ from medallion.ingest import apply, change_log, landing, ledger
 from medallion.ingest.source import Landed
 from medallion.model.registry import build
 from medallion.model.table import Feed, Log
-from medallion.pipeline.steps import _rewind_log
+from medallion.pipeline.land import _rewind_log
 from medallion.storage.lake import Lake
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"

@@ -1,0 +1,75 @@
+"""The step `apply`: the landed files of an hour, decoded and merged into Bronze."""
+
+from functools import partial
+from typing import Any
+
+from medallion.ingest import apply, change_log, landing, quarantine
+from medallion.model.table import Feed, Layer, Log
+from medallion.ops import event_log
+from medallion.ops.event_log import Event, EventLog
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.land import RECOVERED
+from medallion.pipeline.run import Outcome, Run
+from medallion.spark.session import in_parallel
+
+
+def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
+    hour, feeds = run.required_hour, driver.tables.feeds
+    with log.timed("apply", "bronze", cpu=driver.cpu) as event:
+        decoded = landing.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
+        for feed in feeds:
+            if feed.name in decoded:
+                quarantine.keep(driver.lake, feed, hour, run.run_id, decoded[feed.name])
+
+        rows = event_log.read_if_whole(driver.lake, hour=hour, event_type="apply")
+        reported = {row["table_name"] for row in rows or [] if row["status"] in {"succeeded", "warned"}}
+
+        for table in driver.tables.logs:  # before their tables go on
+            change_log.catch_up(partial(driver.spark, log), driver.lake, table, hour, run.settings.max_bad_lines)
+
+        def work(table: Feed | Log) -> apply.Applied | None:
+            spark, found = partial(driver.spark, log), decoded.get(table.of if isinstance(table, Log) else table.name)
+            with log.timed("apply", "bronze", table.name) as one:
+                if isinstance(table, Log):
+                    done = change_log.append_lines(driver.lake, table, hour, found)
+                else:
+                    done = apply.apply_feed(spark, driver.lake, table, hour, found)
+                if done is None and rows is not None and table.name not in reported:
+                    done = apply.applied_before(driver.lake, table, found)
+                    one.details["note"] = RECOVERED
+                _fill_applied(one, done)
+            if done is not None:
+                changed = f"{done.lines:,} lines, {done.changed:,} rows changed"
+                driver.report(f"bronze  {table.name}  {changed}  {one.seconds:.1f} s")
+            return done
+
+        with in_parallel() as pool:
+            logged = pool.map(work, driver.tables.logs)
+            results = [done for done in pool.map(work, feeds) if done is not None]
+            list(logged)  # so that a failure is raised
+        landing.forget_decoded(driver.lake, hour)
+        event.rows_in = sum(done.lines for done in results)
+        event.rows_out = sum(done.changed for done in results)
+        event.bytes_out = sum(done.bytes for done in results)
+        rejected = sum(done.rejected for done in results)
+        event.details["rejected"] = rejected
+        if not results:
+            event.status = "skipped"
+        drift = landing.drift(feeds, decoded)
+        if rejected:
+            drift.append(f"{rejected} bad lines are kept back: medallion quarantine list")
+        if drift:
+            event.status, event.details["note"] = "warned", "; ".join(drift)
+    message = "; ".join([f"applied {event.rows_in:,} lines of {hour}, {event.rows_out:,} rows changed", *drift])
+    return driver.report_outcome(Outcome(event.status, message, hour))
+
+
+def _fill_applied(event: Event, done: apply.Applied | None) -> None:
+    if done is None:
+        event.status, event.details["note"] = "skipped", "the table has this hour already"
+        return
+    event.rows_in, event.rows_out, event.bytes_out = done.lines, done.changed, done.bytes
+    counts: dict[str, Any] = {"inserted": done.inserted, "updated": done.updated, "deleted": done.deleted}
+    event.details |= counts | {"rejected": done.rejected}
+    if done.rejected:
+        event.status = "warned"

@@ -1,0 +1,109 @@
+"""What the steps of one process share."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cached_property
+from threading import Lock
+from time import time
+from typing import TYPE_CHECKING
+
+from medallion.model.registry import Registry, registry
+from medallion.ops.event_log import EventLog
+from medallion.ops.writer_lock import WriterLock, writer_lock
+from medallion.pipeline.run import Outcome, Report, Run
+from medallion.settings import Settings
+from medallion.spark.session import CpuClock, cluster_cores, is_local, session_began, spark_session
+from medallion.storage.lake import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Driver:
+    """What the steps of one process share: the lake, the tables, one Spark session, started when first needed."""
+
+    def __init__(self, settings: Settings, report: Report = print) -> None:
+        self.settings = settings
+        self.lake = Lake(settings.lake)
+        self.tables: Registry = registry()
+        self.report = report
+        self.cpu = CpuClock()
+        self._lock: WriterLock | None = None
+        self._starting = Lock()
+
+    @contextmanager
+    def writing(self, run: Run, doing: str) -> Iterator[None]:
+        """Be the lake's one writer for the length of the block; inside such a block, do nothing more.
+
+        Raises MedallionError, naming the other writer, when it is still at work after MEDALLION_LOCK_WAIT seconds.
+        """
+        if self._lock is not None:
+            yield
+            return
+        self.lake.require_writable()
+        wait = self.settings.lock_wait
+        with writer_lock(self.lake, run.run_id, run.attempt, doing, wait=wait, report=self.report) as self._lock:
+            try:
+                if "_session" in vars(self):
+                    self.cpu.watch(self._session, self._lock.watch)
+                yield
+            finally:
+                self._lock = None
+                self._log(run).flush()
+
+    @contextmanager
+    def recording(self, run: Run, doing: str) -> Iterator[EventLog]:
+        """As ``writing``; yields the event log of the block, which is kept however the block ends.
+
+        The outermost block has it in the table when it ends: an hour in one process is one commit.
+        """
+        with self.writing(run, doing):
+            log = self._log(run)
+            try:
+                yield log
+            finally:
+                log.keep()
+
+    def _log(self, run: Run) -> EventLog:
+        return EventLog(self.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
+
+    @cached_property
+    def _session(self) -> "SparkSession":
+        spark = spark_session(self.settings)
+        self.cpu.watch(spark, self._lock.watch if self._lock else None)
+        return spark
+
+    def spark(self, log: EventLog) -> "SparkSession":
+        """The session, one for all threads; starting it is an event of ``log``."""
+        with self._starting:
+            if "_session" in vars(self):
+                return self._session
+            with log.timed("session") as event:
+                began = session_began()
+                spark = self._session
+                master = spark.conf.get("spark.master") or ""
+                event.details = {"spark": spark.version, "master": master}
+                if not is_local(master):
+                    event.details["cores"] = cluster_cores(spark)
+                if self.settings.spark_connect:
+                    event.details["attached_to"] = self.settings.spark_connect
+                event.started_at = datetime.fromtimestamp(began, UTC)
+                event.seconds, event.cpu_seconds = time() - began, self.cpu()
+        return spark
+
+    def use(self, spark: "SparkSession") -> None:
+        """Work in a session that is there already."""
+        self._session = spark
+        self.cpu.watch(spark)
+
+    def report_outcome(self, outcome: Outcome) -> Outcome:
+        """Say how a step ended, and pass it on."""
+        self.report(outcome.message)
+        return outcome
+
+    def stop(self) -> None:
+        """End the session if it was started."""
+        if "_session" in vars(self):
+            self._session.stop()
+            del self._session

@@ -1,0 +1,53 @@
+"""The step `refresh`: the tables of one layer, brought to their inputs' current versions."""
+
+from medallion.errors import MedallionError
+from medallion.hours import hour_or_snapshot
+from medallion.ingest import ledger
+from medallion.model.table import Layer, Table
+from medallion.ops.event_log import EventLog
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Outcome, Run
+from medallion.refresh.full import side_by_side
+from medallion.refresh.strategies import REFRESH
+
+
+def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
+    assert layer is not None, "run_step asks for it"
+    require_bronze_at(driver, run.hour)
+    spark = driver.spark(log)
+    tables = driver.tables.queries(layer)
+    with log.timed("refresh", layer, cpu=driver.cpu) as event:
+        event.rows_in = event.rows_out = event.bytes_out = 0
+
+        def work(table: Table) -> None:
+            with log.timed("refresh", layer, table.name) as one:
+                written = REFRESH[run.strategy](spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
+                one.rows_in, one.rows_out, one.bytes_out = written.rows_in, written.rows_out, written.bytes_out
+                one.strategy = written.strategy
+                one.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.how}
+                if written.changed is not None:
+                    one.details["changed"] = written.changed
+                if written.note:
+                    one.details["note"] = written.note
+                if written.how == "unchanged":
+                    one.status = "skipped"
+                if written.warning:
+                    one.status, one.details["note"] = "warned", written.warning
+                    driver.report(f"{table.name}: {written.warning}")
+            event.rows_in = (event.rows_in or 0) + written.rows_in
+            event.rows_out = (event.rows_out or 0) + written.rows_out
+            event.bytes_out = (event.bytes_out or 0) + written.bytes_out
+            driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {one.seconds:.1f} s  {written.how}")
+
+        side_by_side(tables, work)
+    return Outcome("succeeded", f"refreshed {len(tables)} {layer} tables", run.hour)
+
+
+def require_bronze_at(driver: Driver, hour: str | None) -> None:
+    """Nothing may be computed or published as of ``hour`` once another run has taken Bronze further."""
+    applied = ledger.applied_hour(driver.lake, driver.tables)
+    if applied != hour:
+        raise MedallionError(
+            f"Bronze is at {hour_or_snapshot(applied)}, not at {hour_or_snapshot(hour)}: another run went on, or that"
+            " was not applied; run medallion refresh to go on from there"
+        )

@@ -1,0 +1,44 @@
+"""One refresh of one hour as asked for, and how a step of it ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from medallion.errors import UsageError
+from medallion.hours import parse_hour
+from medallion.refresh.strategies import REFRESH
+from medallion.settings import Settings
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One refresh of one hour. hour: None for the next in line. attempt counts from 1."""
+
+    settings: Settings
+    hour: str | None
+    run_id: str
+    attempt: int = 1
+    strategy: str = "full"
+
+    def __post_init__(self) -> None:
+        if self.hour is not None:
+            parse_hour(self.hour)
+        if self.strategy not in REFRESH:
+            raise UsageError(f"strategy {self.strategy[:40]!r} is unknown: choose {', '.join(REFRESH)}")
+
+    @property
+    def required_hour(self) -> str:
+        """The hour, for steps that cannot choose one. Raises UsageError when there is none."""
+        if self.hour is None:
+            raise UsageError("this step needs --hour, as YYYY-MM-DDTHH")
+        return self.hour
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a step ended: ``succeeded``, ``skipped`` (nothing left to do) or ``warned``, for which hour, and a note."""
+
+    status: str
+    message: str
+    hour: str | None
