@@ -1,13 +1,12 @@
 """Does a lake grow slow with age? A refresh after 10 hours of commits against one after 1,000, taken in turns.
 
-Run it as ``python -m bench.aging [HOURS] [ROUNDS]``. The hours are simulated: each makes the commits of an hour,
+Run it as ``medallion bench aging --hours 1000 --rounds 3``. The hours are simulated: each makes the commits of an hour,
 on every table, the event log and the releases, with the same rows again, and upkeep follows every 24 of them. Then real
 hours are refreshed on copies of both lakes in one Spark session. Prints seconds, file counts and the size of the logs.
 """
 
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -83,7 +82,7 @@ def sizes(lake: Lake) -> str:
     return f"{len(data):,} data files, {len(logs):,} files of logs, {megabytes:.1f} MB of logs"
 
 
-def main(hours: int, rounds: int) -> None:
+def compare_ages(hours: int, rounds: int) -> None:
     """Age two lakes, refresh copies of them in turns, and print the ratio."""
     with tempfile.TemporaryDirectory(prefix="aging-") as folder:
         root = Path(folder)
@@ -120,7 +119,3 @@ def main(hours: int, rounds: int) -> None:
             what = f"round {number}" if number else "warm-up"
             print(f"{what}: young {seconds['young']:.1f} s, old {seconds['old']:.1f} s, ratio {ratio:.2f}", flush=True)
         print(f"median ratio of {rounds} rounds: {statistics.median(ratios):.2f}")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000, int(sys.argv[2]) if len(sys.argv) > 2 else 3)

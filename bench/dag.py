@@ -1,11 +1,10 @@
 """An hour as a run of the DAG, from trigger to release: with a JVM for each task that needs Spark, and with a warm one.
 
-Run it as ``python -m bench.dag --days 90 --work FOLDER --out OUT``: a real Airflow for each of the two, over a copy of
+Run it as ``medallion bench dag --days 90 --work FOLDER --out OUT``: a real Airflow for each of the two, over a copy of
 the same lake, refreshes the same hours, in full and then incrementally. Rows must be equal at the end. OUT/dag.json has
 the seconds, OUT/report.html shows them, beside those of medallion bench where OUT has any.
 """
 
-import argparse
 import json
 import shutil
 import time
@@ -87,22 +86,7 @@ def _seconds(told: Mapping[str, Any], begin: str) -> float:
     return (datetime.fromisoformat(told["end_date"]) - datetime.fromisoformat(told[begin])).total_seconds()
 
 
-def main() -> None:
-    """Measure it, and write both files."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.dag", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--days", type=int, default=90, help="of history (90)")
-    parser.add_argument("--hours", type=int, default=3, help="that count, of each strategy (3)")
-    parser.add_argument("--warm-up", type=int, default=3, help="before those (3)")
-    parser.add_argument("--work", type=Path, required=True, help="for the lakes, and for Airflow")
-    parser.add_argument("--out", type=Path, default=Path("bench-report"), help="for dag.json and report.html")
-    given = parser.parse_args()
-    found = measure(given.days, given.warm_up, given.hours, given.work.resolve())
-    write_json(given.out / "dag.json", found)
-    report.write(given.out)
-    print(f"rows equal; the report is {given.out / 'report.html'}")
-
-
-if __name__ == "__main__":
-    main()
+def write_report(days: int, hours: int, warm_up: int, work: Path, out: Path) -> None:
+    """Measure, and write ``out/dag.json`` and the report beside it."""
+    write_json(out / "dag.json", measure(days, warm_up, hours, work.resolve()))
+    report.write(out)

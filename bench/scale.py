@@ -1,24 +1,24 @@
 """What more data costs: the same hours of shops of several sizes, with what Spark shuffled, spilled and held.
 
-Run it as ``python -m bench.scale --days 30 --work FOLDER 1 10``: for each size a source is generated and loaded, and
+Run it as ``medallion bench scale --days 30 --work FOLDER 1 10``: for each size a source is generated and loaded, and
 hours are refreshed, first in full, then incrementally, all by one driver in a process of its own. Prints a line of JSON
 for each hour and layer. Memory is the most that was held at any time: of the JVM, which with a local master is driver
 and executor in one, its heap and its process; of Python its process. On a cluster (MEDALLION_SPARK_MASTER), the heap of
 the driver and of the executor that held most.
 """
 
-import argparse
 import json
-import subprocess
-import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from medallion.demo.generate import generate
+from medallion.errors import MedallionError
 from medallion.model.registry import registry
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
@@ -114,32 +114,16 @@ def measure(scale: float, days: int, work: Path) -> None:
     driver.stop()
 
 
-def main() -> None:
-    """Each size in a process of its own, so that its memory is its own."""
-    parser = argparse.ArgumentParser(prog="python -m bench.scale", description=str(__doc__))
-    parser.add_argument("scales", nargs="*", type=float, default=[1.0, 10.0], help="sizes of the shop (1 10)")
-    parser.add_argument("--days", type=int, default=30, help="of history (30)")
-    parser.add_argument("--work", type=Path, required=True, help="an empty folder with room for all of it")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.one:
-        measure(arguments.scales[0], arguments.days, arguments.work)
-        return
-    for scale in arguments.scales:
-        folder = arguments.work / f"{scale:g}"
+def measure_sizes(scales: Sequence[float], days: int, work: Path) -> None:
+    """Measure each size in a process of its own, so that its memory is its own.
+
+    Raises MedallionError when one of them fails.
+    """
+    for scale in scales:
+        folder = work / f"{scale:g}"
         folder.mkdir(parents=True)
-        command = [
-            sys.executable,
-            "-m",
-            "bench.scale",
-            str(scale),
-            "--days",
-            str(arguments.days),
-            "--work",
-            str(folder),
-        ]
-        subprocess.run([*command, "--one"], check=True)
-
-
-if __name__ == "__main__":
-    main()
+        process = get_context("spawn").Process(target=measure, args=(scale, days, folder))
+        process.start()
+        process.join()
+        if process.exitcode:
+            raise MedallionError(f"scale {scale:g} ended with exit code {process.exitcode}: see what it printed above")

@@ -1,6 +1,6 @@
 """One hop as a stream: clicks from their change files to Silver by Spark Structured Streaming, exactly once.
 
-Run it as ``python -m bench.streaming [--hours 6] [--every 10]``: a demo source is made, its hours of clicks are put in
+Run it as ``medallion bench streaming --hours 6 --every 10``: a demo source is made, its hours of clicks are put in
 place one by one, and for each the seconds from its arrival to the commit in Silver are printed; then the rows are
 compared with those that the batch makes. A template for who needs seconds, and what batch and follow are measured
 against: the query is that of silver_enriched_clickstream, and what a stream adds stands here.
@@ -9,7 +9,6 @@ Exactly once: the checkpoint remembers which files a batch is made of, so a batc
 its number goes into the table's log with its rows, so that Delta leaves out one that is there already.
 """
 
-import argparse
 import shutil
 import statistics
 import tempfile
@@ -94,15 +93,11 @@ def _columns(feed: Feed) -> str:
     return ", ".join(f"{column.name}: {column.type}" for column in feed.columns)
 
 
-def main() -> None:
-    """Measure it over a demo source."""
-    parser = argparse.ArgumentParser(prog="python -m bench.streaming", description=str(__doc__))
-    parser.add_argument("--hours", type=int, default=6, help="of clicks (6)")
-    parser.add_argument("--every", type=float, default=10, help="seconds between two of them (10)")
-    arguments = parser.parse_args()
+def time_stream(hours_of_clicks: int, every: float) -> None:
+    """Stream ``hours_of_clicks`` files of clicks, ``every`` seconds apart, and print the latency of each."""
     with tempfile.TemporaryDirectory(prefix="streaming-") as folder:
         root = Path(folder)
-        generate(root / "source", days=1, hours=arguments.hours, scale=1, seed=0)
+        generate(root / "source", days=1, hours=hours_of_clicks, scale=1, seed=0)
         hours = sorted((root / "source" / "cdc" / "clickstream_events").glob("*.json"))
         (root / "arrived").mkdir()
         spark = spark_session(Settings.from_environment())
@@ -119,7 +114,7 @@ def main() -> None:
                     raise SystemExit(f"the stream has ended: {query.exception()}")
             latency.append(time.monotonic() - began)
             print(f"{hour.stem}  {latency[-1]:.2f} s from arrival to Silver", flush=True)
-            time.sleep(arguments.every)
+            time.sleep(every)
         query.stop()
         wrong = differing(spark, hours, root / "silver")
         middle = statistics.median(latency[1:])
@@ -145,7 +140,3 @@ def differing(spark: "SparkSession", hours: list[Path], silver: Path) -> int:
     wanted = spark.sql(table.query, **{feed.name: spark.createDataFrame(there)})
     found = spark.read.format("delta").load(str(silver)).select(wanted.columns)
     return found.exceptAll(wanted).count() + wanted.exceptAll(found).count()
-
-
-if __name__ == "__main__":
-    main()

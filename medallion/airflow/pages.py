@@ -103,7 +103,7 @@ def benchmark() -> Response:
     found = _lake().benchmark
     if found.is_file():
         return _sent(found, BENCHMARK)
-    text = f"No benchmark has been put here yet: medallion bench --out {found.parent}"
+    text = f"No benchmark has been put here yet: medallion bench run --out {found.parent}"
     return HTMLResponse(page("Benchmark", empty(text)), headers=OURS)
 
 

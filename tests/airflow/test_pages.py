@@ -98,7 +98,7 @@ def test_the_report_of_a_check_task_is_shown_where_its_links_lead_on(client: Tes
 
 def test_the_report_of_a_benchmark_is_shown_and_kept_to_itself(client: TestClient, tmp_path: Path) -> None:
     folder = tmp_path / "lake" / "reports" / "benchmark"
-    assert f"medallion bench --out {folder}" in client.get("/benchmark").text
+    assert f"medallion bench run --out {folder}" in client.get("/benchmark").text
     folder.mkdir(parents=True)
     (folder / "report.html").write_text("the answer")
     answer = client.get("/benchmark")

@@ -1,0 +1,147 @@
+"""Commands that look: status, tables, events, expectations, query."""
+
+import csv
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from medallion.cli.common import (
+    AS_ROWS,
+    HOUR,
+    current_lake,
+    format_option,
+    print_rich,
+    show_rows,
+)
+from medallion.errors import MedallionError
+from medallion.ops import releases
+from medallion.settings import Settings
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.command()
+@format_option("table", "json")
+@click.option("--check", is_flag=True, help="For a monitor: exit code 1 when something is stale or red.")
+@click.option("--stale-hours", default=2.0, show_default=True, help="How long ago a table's last hour may have ended.")
+def status(form: str, check: bool, stale_hours: float) -> None:
+    """Show each table's rows, version, last hour, freshness and last check, and the newest release."""
+    from medallion.inspect.status import lake_status, status_table
+
+    found = lake_status(Settings.from_environment(), stale_hours)
+    if form == "json":
+        click.echo(json.dumps(found, indent=1, default=str))
+    else:
+        print_rich(status_table(found))
+    if check and found["problems"]:
+        first, *more = found["problems"]
+        raise MedallionError(first + (f"; and {len(more)} more" if more else ""))
+
+
+@click.command()
+@click.option("--tree", "root", metavar="TABLE", help="What this table is made from, down to Bronze.")
+@format_option("table", "json")
+def tables(root: str | None, form: str) -> None:
+    """Show how each table is kept: what it reads, how it is refreshed, how stale, how often failed, how long it takes.
+
+    \b
+      medallion tables
+      medallion tables --tree gold_supplier_performance
+    """
+    from medallion.inspect import status as found
+    from medallion.model.registry import registry
+
+    if root is not None:
+        print_rich(found.tree(registry(), registry()[root].name))
+        return
+    told = found.lake_status(Settings.from_environment())
+    if form == "json":
+        click.echo(json.dumps(told["tables"], indent=1, default=str))
+    else:
+        print_rich(found.tables_table(told))
+
+
+@click.command()
+@click.option("--hour", type=HOUR, help="Only this hour.")
+@click.option("--run", "run_id", help="Only this run.")
+@click.option("--strategy", help="Only this strategy.")
+@click.option("--last", default=0, help="Only the newest N rows.")
+@AS_ROWS
+def events(hour: str | None, run_id: str | None, strategy: str | None, last: int, form: str) -> None:
+    """Show where the seconds went: one row per step and table, oldest first.
+
+    \b
+      medallion events --hour 2025-11-30T00
+      medallion events --format csv > timings.csv
+    """
+    from medallion.inspect.status import events_table
+    from medallion.ops import event_log as log
+
+    rows = log.read(current_lake(), hour=hour, run_id=run_id, strategy=strategy)[-last:]
+    if form == "json":
+        click.echo(json.dumps(rows, indent=1, default=str))
+    elif form == "csv":
+        writer = csv.DictWriter(sys.stdout, fieldnames=list(log.COLUMNS))
+        writer.writeheader()
+        writer.writerows(row | {"details": json.dumps(row["details"])} for row in rows)
+    elif rows:
+        print_rich(events_table(rows))
+    else:
+        click.echo("no events: nothing has run, or nothing matches")
+
+
+@click.command()
+@click.option("--table", help="Only those of this table.")
+@click.option("--broken", is_flag=True, help="Only those that some row has broken in one of these checks.")
+@click.option("--last", default=8, show_default=True, type=click.IntRange(1), help="So many checks.")
+@AS_ROWS
+def expectations(table: str | None, broken: bool, last: int, form: str) -> None:
+    """Show how each expectation fared: rows that kept and broke it in the newest check, and the trend.
+
+    The trend is the rows that broke it, check by check, the newest last.
+
+    \b
+      medallion expectations --broken
+      medallion expectations --table silver_orders_enriched --last 24 --format csv
+    """
+    from medallion.inspect.check_history import trends
+    from medallion.model.registry import registry
+
+    if table is not None:
+        table = registry()[table].name
+    names = ["table", "expectation", "severity", "hour", "status", "passed", "failed", "trend"]
+    found = trends(current_lake(), table, last)
+    rows = []
+    for one in found:
+        if not broken or any(check.failed != 0 for check in one.checks):
+            now = one.last
+            told = (now.hour, now.status, now.passed, now.failed)
+            rows.append((one.table, one.expectation, one.severity, *told, one.counts))
+    show_rows(names, rows, form)
+
+
+@click.command()
+@click.argument("sql", metavar="SELECT")
+@click.option("--release", "number", type=int, help="Read this release.  [default: the newest]")
+@AS_ROWS
+def query(sql: str, number: int | None, form: str) -> None:
+    """Run one SELECT over a published release, whole and without a JVM, in the SQL of DuckDB.
+
+    \b
+      medallion query "SELECT * FROM gold_order_status_summary"
+      medallion query --format csv "SELECT * FROM gold_weekly_revenue_trend" > weeks.csv
+    """
+    from medallion.inspect.query import open_release, select
+
+    lake = current_lake()
+    with open_release(lake, releases.find(lake, number)) as connection:
+        cursor = select(connection, sql)
+        names = [name for name, *_ in cursor.description or ()]
+        rows = iter(cursor.fetchone, None)
+        show_rows(names, rows, form)
+
+
+COMMANDS = (status, tables, events, expectations, query)

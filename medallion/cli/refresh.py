@@ -1,0 +1,142 @@
+"""Commands that write: load, refresh, follow, one step, upkeep."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from medallion.cli.common import HOUR, new_run_id, open_driver
+from medallion.errors import UsageError
+from medallion.hours import hour_range
+
+if TYPE_CHECKING:
+    from medallion.model.table import Layer
+
+
+@click.command()
+def load() -> None:
+    """Load the snapshot into Bronze, compute Silver and Gold for the first time, and publish them."""
+    from medallion.cli.console import progress_bar
+    from medallion.pipeline import operations
+    from medallion.pipeline.run import Run
+
+    with open_driver() as driver, progress_bar(driver) as advance:
+        operations.load(Run(driver.settings, None, new_run_id("load")), driver, advance)
+
+
+@click.command()
+@click.option("--hour", type=HOUR, help="The hour to refresh. Without it: the next in line.")
+@click.option("--from-hour", type=HOUR, help="With --to-hour: refresh a range, in order, both ends included.")
+@click.option("--to-hour", type=HOUR, help="The last hour of the range.")
+@click.option("--restate", type=HOUR, help="Go back to before this hour and apply it and all later ones anew.")
+@click.option(
+    "--strategy",
+    default="full",
+    show_default=True,
+    help="How Silver and Gold are refreshed: full recomputes them, incremental touches what changed.",
+)
+def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restate: str | None, strategy: str) -> None:
+    """Land, apply, refresh, check and publish an hour of changes, in one Spark session and without Airflow.
+
+    \b
+    Hours apply in order, once. An hour that is published already is skipped; after a failure, run the
+    same command again and it goes on from where it stopped.
+
+    \b
+      medallion refresh --hour 2025-11-30T00
+      medallion refresh --from-hour 2025-11-30T00 --to-hour 2025-11-30T23
+
+    Where the source has corrected or late files of an hour that was passed already, --restate takes
+    them in, and says which rows changed.
+
+    \b
+      medallion refresh --restate 2025-11-30T05
+    """
+    from medallion.cli.console import progress_bar
+    from medallion.pipeline import operations
+    from medallion.pipeline.run import Run
+
+    if restate and (hour or from_hour or to_hour):
+        raise UsageError("give --restate alone: it goes on to the last hour that was applied")
+    if (from_hour is None) != (to_hour is None) or (hour and from_hour):
+        raise UsageError("give --hour, or --from-hour and --to-hour together, or none of them for the next in line")
+    hours: list[str | None] = list(hour_range(from_hour, to_hour)) if from_hour and to_hour else [hour]
+    with open_driver() as driver:
+        if restate:
+            operations.restate(Run(driver.settings, restate, new_run_id("restate"), strategy=strategy), driver)
+            return
+        runs = [Run(driver.settings, one, new_run_id("refresh"), strategy=strategy) for one in hours]
+        with progress_bar(report_to=driver) as advance:
+            for number, run in enumerate(runs):
+                advance(run.hour or "next hour", number, len(runs))
+                outcome = operations.refresh_hour(run, driver)
+                advance(outcome.hour or "", number + 1, len(runs))
+
+
+@click.command()
+@click.option("--settle", default=10.0, show_default=True, type=click.FloatRange(0), help="Seconds without a change.")
+@click.option("--every", default=0.0, show_default=True, type=click.FloatRange(0), help="Least seconds between hours.")
+@click.option("--until", type=HOUR, help="End after this hour.  [default: go on until interrupted]")
+@click.option("--strategy", default="incremental", show_default=True, help="As for medallion refresh.")
+def follow(settle: float, every: float, until: str | None, strategy: str) -> None:
+    """Refresh each hour as its files arrive, in one process whose session stays warm.
+
+    An hour is taken once its files have not changed for --settle seconds; a file that comes later still is taken
+    in by refresh --restate. What fails ends it: nothing passes over a red check.
+
+    \b
+    Each hour is a line, in seconds from when its files had last changed:
+      2025-11-30T00  landed 10.2  bronze 13.0  silver 16.1  gold 18.4  published 21.9
+    """
+    from medallion.pipeline import follow as following
+
+    pace = following.Pace(settle, every, poll=max(0.1, min(1.0, settle / 4)))
+    with open_driver() as driver:
+        driver.report = lambda _: None
+        click.echo(f"following {driver.settings.source}; the session starts", err=True)
+        for done in following.follow(driver, strategy, pace, lambda: new_run_id("follow"), until):
+            hops = "".join(f"  {hop} {seconds:.1f}" for hop, seconds in done.latency.items())
+            click.echo(f"{done.hour}{hops}" if hops else f"{done.hour}  {done.outcome.message}")
+
+
+@click.command()
+@click.argument("name", metavar="NAME")
+@click.option("--hour", type=HOUR, help="The hour; land alone can find the next in line by itself.")
+@click.option("--layer", help="For refresh: silver, gold or platinum. For check: bronze too.")
+@click.option("--strategy", default="full", show_default=True, help="As for medallion refresh.")
+@click.option("--run-id", help="Names the run in the event log and in reports.  [default: made up]")
+@click.option("--attempt", default=1, show_default=True, help="Counts the tries of one run.")
+def step(name: str, hour: str | None, layer: "Layer | None", strategy: str, run_id: str | None, attempt: int) -> None:
+    """Run one step of an hour, as a DAG task does: land, apply, refresh, check, publish or validate.
+
+    \b
+    In order: land; apply; check --layer bronze; refresh and check --layer silver; refresh and
+    check --layer gold; publish; validate. Every step can be run again.
+    """
+    from medallion.pipeline.run import Run
+    from medallion.pipeline.steps import run_step
+
+    with open_driver() as driver:
+        run = Run(driver.settings, hour, run_id or new_run_id(name), attempt, strategy)
+        run_step(name, run, layer, driver)
+
+
+@click.command()
+@click.option("--keep-hours", default=24, show_default=True, type=click.IntRange(0), help="Versions and releases.")
+@click.option(
+    "--keep-days", default=90, show_default=True, type=click.IntRange(1), help="Events, reports, landed files."
+)
+def maintain(keep_hours: int, keep_days: int) -> None:
+    """Merge small files, and remove old versions, events, reports and what crashes left behind.
+
+    Whatever a kept release names stays readable, and the newest two releases are always kept. An hour
+    can be restated, and a release rolled back to, as far back as releases are kept.
+    """
+    from medallion.pipeline.maintain import Retention
+    from medallion.pipeline.maintain import maintain as work
+    from medallion.pipeline.run import Run
+
+    with open_driver() as driver:
+        work(Run(driver.settings, None, new_run_id("maintain")), driver, Retention(keep_hours, keep_days))
+
+
+COMMANDS = (load, refresh, follow, step, maintain)

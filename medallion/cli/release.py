@@ -1,0 +1,76 @@
+"""Commands about what readers see."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from medallion.cli.common import AS_ROWS, current_lake, new_run_id, open_driver, show_rows
+from medallion.ops import releases
+
+if TYPE_CHECKING:
+    pass
+
+
+@click.group()
+def release() -> None:
+    """What readers see: list, compare and roll back published releases."""
+
+
+@release.command("list")
+@AS_ROWS
+def list_releases(form: str) -> None:
+    """The releases that are kept, newest last."""
+
+    names = ["release", "hour", "published_at", "strategy", "run_id"]
+    kept = releases.published(current_lake())
+    show_rows(names, ((r.release_id, r.hour, r.published_at, r.strategy, r.run_id) for r in kept), form)
+
+
+@release.command("show")
+@click.argument("number", metavar="[RELEASE]", type=int, required=False)
+@AS_ROWS
+def show_release(number: int | None, form: str) -> None:
+    """The tables of a release, the newest by default: version, rows and files of each."""
+
+    lake = current_lake()
+    found = releases.find(lake, number)
+    states = ((table, lake.state(table, version)) for table, version in found.versions.items())
+    rows = ((table, s.version, s.rows, s.files, s.bytes, lake.path(table)) for table, s in states if s)
+    show_rows(["table", "version", "rows", "files", "bytes", "path"], rows, form)
+
+
+@release.command("diff")
+@click.argument("old", metavar="A", type=int)
+@click.argument("new", metavar="B", type=int)
+@click.option("--table", help="Show the differing rows of this table, - as in A and + as in B.")
+@click.option("--limit", default=20, show_default=True, help="With --table: at most so many rows.")
+@AS_ROWS
+def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) -> None:
+    """Rows that were added, removed and changed from release A to release B, per table."""
+    from medallion.inspect.query import diff, diff_rows
+    from medallion.model.registry import registry
+
+    lake = current_lake()
+    a, b = releases.find(lake, old), releases.find(lake, new)
+    if table is not None:
+        show_rows(*diff_rows(lake, a, b, registry()[table], limit), form)
+    else:
+        found = diff(lake, a, b, registry())
+        show_rows(
+            ["table", "added", "removed", "changed"], ((d.table, d.added, d.removed, d.changed) for d in found), form
+        )
+
+
+@release.command("rollback")
+@click.argument("number", metavar="[RELEASE]", type=int, required=False)
+def rollback_release(number: int | None) -> None:
+    """Let readers see an earlier release again; without a number, the one before the newest.
+
+    Nothing is recomputed and Bronze keeps its hours: this publishes the old versions once more, as a
+    release of its own. The next refresh publishes what is new again.
+    """
+    from medallion.pipeline import operations
+    from medallion.pipeline.run import Run
+
+    with open_driver() as driver:
+        operations.rollback(Run(driver.settings, None, new_run_id("rollback")), driver, number)
