@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
-from medallion.storage import files
+from medallion.storage import fence, files
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Release:
-    """One published state of the lake. hour is None for the first, made of the snapshot alone."""
+    """One published state of the lake. hour is None for the first, made of the snapshot alone.
+
+    fence: the fencing number of the writer lease it was published under; None for one of before there were any.
+    """
 
     release_id: int
     hour: str | None
@@ -25,6 +28,7 @@ class Release:
     strategy: str
     published_at: datetime
     versions: Mapping[str, int]
+    fence: int | None = None
 
 
 def published(lake: Lake) -> list[Release]:
@@ -63,15 +67,24 @@ def publish(
     """Make ``versions`` the newest release, in one commit that must follow on ``after``.
 
     after: the newest release as it was before ``versions`` were read. Raises MedallionError when another has been
-    published since, by however slow a margin: the commit is a compare-and-swap on the table's Delta log.
+    published since, by however slow a margin: the commit is a compare-and-swap on the table's Delta log. Raises
+    LeaseLost when this process is not the lake's writer any more, by its lease or by the number in the newest release.
     """
     from deltalake import CommitProperties, write_deltalake
     from deltalake.exceptions import DeltaError
 
     delta, kept = _read(lake)
     newest = kept[-1] if kept else None
+    number_of_lease = fence.confirmed()
+    if newest is not None and newest.fence is not None and (number_of_lease or 0) < newest.fence:
+        raise fence.LeaseLost(
+            f"release {newest.release_id} was published under writer lease {newest.fence}, this run has"
+            f" {number_of_lease or 'none'}: nothing of run {run_id} is published; run medallion status to see what is"
+        )
     number = 1 if newest is None else newest.release_id + 1
-    release = Release(number, hour, run_id, strategy, datetime.now(UTC), dict(sorted(versions.items())))
+    release = Release(
+        number, hour, run_id, strategy, datetime.now(UTC), dict(sorted(versions.items())), number_of_lease
+    )
     row = vars(release) | {"versions": list(release.versions.items())}
     overtaken = MedallionError(
         f"another run published while {hour_or_snapshot(hour)} was on its way: nothing of run {run_id} is"
@@ -86,7 +99,7 @@ def publish(
             write_deltalake(path, _arrow([row]), mode="error", name="releases", storage_options=options)
         else:
             once = CommitProperties(max_commit_retries=0)
-            write_deltalake(delta, _arrow([row]), mode="append", commit_properties=once)
+            write_deltalake(delta, _arrow([row]), mode="append", schema_mode="merge", commit_properties=once)
     except DeltaError as error:
         if len(published(lake)) > len(kept):
             raise overtaken from None
@@ -113,6 +126,7 @@ def _arrow(rows: list[dict[str, Any]]) -> "pa.Table":
             ("strategy", pa.string()),
             ("published_at", pa.timestamp("us", tz="UTC")),
             ("versions", pa.map_(pa.string(), pa.int64())),
+            ("fence", pa.int64()),
         ]
     )
     return pa.Table.from_pylist(rows, schema=schema)

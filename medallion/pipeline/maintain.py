@@ -16,7 +16,7 @@ from medallion.ops import releases
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.full import files_by_key
-from medallion.storage import files
+from medallion.storage import fence, files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, state_of
 
@@ -96,6 +96,7 @@ def _keep_table(
 
     column: the one that the table is laid out by; it stays so.
     """
+    fence.require()
     delta = lake.open(path)
     if delta is None:
         return {"merged": 0, "removed": 0}

@@ -15,6 +15,7 @@ from medallion.pipeline.land import land_hour
 from medallion.pipeline.publish import publish_release, validate_release
 from medallion.pipeline.refresh import refresh_layer
 from medallion.pipeline.run import Outcome, Run
+from medallion.storage import fence
 
 
 def run_step(name: str, run: Run, layer: Layer | None = None, driver: Driver | None = None) -> Outcome:
@@ -31,6 +32,7 @@ def run_step(name: str, run: Run, layer: Layer | None = None, driver: Driver | N
     if lowest is not None and layer not in (layers := driver.tables.layers[lowest:]):
         raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
     with driver.recording(run, f"{name} {layer or ''}".strip()) as log:
+        fence.require()
         return work(driver, run, log, layer)
 
 

@@ -11,6 +11,7 @@ from medallion.errors import MedallionError
 from medallion.model.table import ByKey, Table
 from medallion.spark.delta_reads import read_table, schema_of
 from medallion.spark.session import TABLE_PROPERTIES, explained, in_parallel
+from medallion.storage import fence
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake, TableState, state_of
 
@@ -145,10 +146,13 @@ def told(
     large: bool = False,
 ) -> str:
     """What a commit tells of the rows it leaves: hour, run, query and the inputs they follow from, with versions;
-    whether its files are laid out by key, and whether the change that led to it was large."""
+    whether its files are laid out by key, whether the change that led to it was large, and the writer's fencing number.
+
+    Raises LeaseLost when this process is not the lake's writer any more.
+    """
     known: dict[str, Any] = {"hour": hour, "run_id": run_id, "strategy": strategy, "query": table.fingerprint}
     known |= {"inputs": versions_of(inputs), "tables": ids_of(inputs)}
-    return json.dumps(known | {"laid_out": laid_out, "large": large})
+    return json.dumps(known | {"laid_out": laid_out, "large": large} | fence.stamp())
 
 
 def pruned_by(table: Table) -> tuple[str, ...]:

@@ -3,6 +3,7 @@ and more. For what fits in this process's memory; the rest goes through Spark.""
 
 from typing import TYPE_CHECKING, Any
 
+from medallion.storage import fence
 from medallion.storage.change_feed import actions_of
 
 if TYPE_CHECKING:
@@ -103,11 +104,15 @@ def _fitting(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table":
 
 
 def properties(told: str | None = None, transaction: tuple[str, int] | None = None) -> "CommitProperties":
-    """What a commit tells of itself, and its entry in the ledger of an application."""
+    """What a commit tells of itself, with the writer's fencing number, and its entry in the ledger of an application.
+
+    Raises LeaseLost when this process is not the lake's writer any more.
+    """
     from deltalake import CommitProperties, Transaction
 
+    metadata = {name: str(number) for name, number in fence.stamp().items()} | ({"userMetadata": told} if told else {})
     return CommitProperties(
-        custom_metadata={"userMetadata": told} if told else None,
+        custom_metadata=metadata or None,
         app_transactions=[Transaction(*transaction)] if transaction else None,
     )
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_from_number
-from medallion.storage import files, s3
+from medallion.storage import fence, files, s3
 from medallion.storage.change_feed import changes
 from medallion.storage.files import Place
 
@@ -214,6 +214,7 @@ class Lake:
         """
         from deltalake import CommitProperties, Transaction
 
+        stamp = {name: str(number) for name, number in fence.stamp().items()}
         target = self.version_before(table, hour)
         former = self.open(self.path(table), target)
         delta = self.open(self.path(table))
@@ -221,5 +222,6 @@ class Lake:
         assert former is not None, f"{table} has a version {target}"
         # A restore leaves the ledger as it is, and a number cannot be taken out of it: 0 stands for the snapshot alone.
         number = former.transaction_version(LEDGER) or 0
-        delta.restore(target, commit_properties=CommitProperties(app_transactions=[Transaction(LEDGER, number)]))
+        commit = CommitProperties(custom_metadata=stamp or None, app_transactions=[Transaction(LEDGER, number)])
+        delta.restore(target, commit_properties=commit)
         return target

@@ -1,0 +1,174 @@
+"""The writer lease: a record in the lake itself that says which machine may write, until when, and under which number.
+
+A lease ends TTL seconds after its last renewal, by the clock of the lake's storage. Its holder renews it in a thread
+and stops earlier, SAFETY seconds before that, by its own clock: it measures seconds that have passed, so the clocks of
+two machines need not agree. See docs/adr/0014-writer-lease.md.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from threading import Event, Lock, Thread
+from typing import Any
+from uuid import uuid4
+
+from medallion.errors import MedallionError
+from medallion.ops import releases
+from medallion.storage import files
+from medallion.storage.fence import LeaseLost
+from medallion.storage.lake import Lake
+from medallion.storage.shared_record import Entry, SharedRecord, shared_record
+
+TTL = 60.0  # seconds after its last renewal that a lease ends
+SAFETY = 15.0  # seconds before that, when its holder stops: for pauses between a check and the commit that follows
+RENEWALS = 4  # tries to renew within TTL
+
+
+class Lease:
+    """The lease as held by this process, renewed until it is given back.
+
+    number: the fencing number, higher than that of every holder before. lost: called once, from a thread, when the
+    lease is lost.
+    """
+
+    def __init__(
+        self, lake: Lake, entry: Entry, began: tuple[float, float], owner: str, lost: Callable[[], None]
+    ) -> None:
+        self.number: int = entry.content["fence"]
+        self._lake, self._record = lake, lease_record(lake)
+        self._entry, self._renewed, self._owner, self._on_loss = entry, began, owner, lost
+        self._ended: str | None = None
+        self._lock, self._stop = Lock(), Event()
+        for work in (self._keep_renewed, self._watch):
+            Thread(target=work, name=f"lease {self.number}", daemon=True).start()
+
+    def require(self) -> None:
+        """Raise LeaseLost when the lease may have ended; asks the clock alone."""
+        if self._ended is None and (silent := _passed(self._renewed)) > TTL - SAFETY:
+            self._ended = f"it could not be renewed for {silent:.0f} seconds"
+        if self._ended is not None:
+            raise LeaseLost(
+                f"this run has lost writer lease {self.number} of lake {self._lake.root}: {self._ended}; it writes"
+                " nothing more; see medallion status for the current writer, then run this again"
+            )
+
+    def confirm(self) -> None:
+        """Raise LeaseLost when the lease is not held any more; asks the store, by renewing it."""
+        self.require()
+        try:
+            self.renew()
+        except LeaseLost:
+            raise
+        except MedallionError as error:
+            raise LeaseLost(f"writer lease {self.number} cannot be confirmed: {error}") from error
+
+    def renew(self) -> None:
+        """Extend the lease by one write. Raises LeaseLost when another has it, MedallionError without network."""
+        with self._lock:
+            if self._stop.is_set():
+                return
+            began = _now()
+            entry = self._record.swap(self._entry, self._entry.content)
+            if entry is None:  # somebody wrote: this process, by a request whose answer was lost, or another one
+                entry, began = self._record.read(), self._renewed
+                if entry is None or entry.content.get("owner") != self._owner or "revoked_by" in entry.content:
+                    content = {} if entry is None else entry.content
+                    self._ended = f"{content.get('revoked_by') or content.get('who') or 'another run'} took it over"
+                    self.require()
+                    return
+            self._entry, self._renewed = entry, began
+
+    def give_back(self) -> None:
+        """End the lease: another may have it at once."""
+        with self._lock:
+            self._stop.set()
+            if self._ended is None:
+                with suppress(MedallionError):  # without network it ends by itself, later
+                    self._record.swap(self._entry, {"fence": self.number, "owner": ""})
+
+    def _keep_renewed(self) -> None:
+        while not self._stop.wait(TTL / RENEWALS):
+            with suppress(MedallionError):  # the next try, or the watch
+                self.renew()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(TTL / 60):
+            try:
+                self.require()
+            except LeaseLost:
+                self._on_loss()
+                return
+
+
+def acquire(
+    lake: Lake,
+    holder: Mapping[str, Any],
+    describe: str,
+    *,
+    may_take: Callable[[Mapping[str, Any]], bool],
+    revokes: Callable[[Mapping[str, Any]], bool],
+    lost: Callable[[], None],
+) -> Lease | Mapping[str, Any]:
+    """Take the lease if it is free; else the holder that it has, as that one described itself.
+
+    holder: who takes it, kept in the record; describe: the same in words. may_take: whether a holder that has not given
+    it back is known to be dead. revokes: whether one that is alive has been given up for this one: it is told to stop,
+    and its lease ends by time. lost: as for Lease.
+    """
+    record, owner = lease_record(lake), uuid4().hex
+    while True:
+        began = _now()
+        entry = record.read()
+        if entry is not None and _is_held(entry, record) and not may_take(entry.content["holder"]):
+            if "revoked_by" not in entry.content and revokes(entry.content["holder"]):
+                record.swap(entry, {**entry.content, "revoked_by": describe})
+            return dict(entry.content["holder"])
+        former = None if entry is None else entry.content.get("fence")
+        content = {
+            "fence": 1 + (former or max(_last_published(lake), 0 if entry is None else entry.number)),
+            "owner": owner,
+            "who": describe,
+            "holder": dict(holder),
+            "place": record.identity,
+        }
+        taken = record.swap(entry, content)
+        if taken is None and (other := record.read()) is not None and other.content.get("owner") == owner:
+            taken = other  # the answer to the first request was lost
+        if taken is not None:
+            return Lease(lake, taken, began, owner, lost)
+
+
+def current_holder(lake: Lake) -> Mapping[str, Any] | None:
+    """Who holds the lease right now, as it described itself; None when nobody does."""
+    record = lease_record(lake)
+    entry = record.read()
+    return dict(entry.content["holder"]) if entry is not None and _is_held(entry, record) else None
+
+
+def lease_record(lake: Lake) -> SharedRecord:
+    """Where the lease of a lake is kept."""
+    return shared_record(files.at(lake.ops("lease")))
+
+
+def _is_held(entry: Entry, record: SharedRecord) -> bool:
+    """Whether it has a holder whose time has not ended; in a copy of a lake it says nothing."""
+    content = entry.content
+    return bool(content.get("owner")) and entry.age < TTL and content.get("place") == record.identity
+
+
+def _last_published(lake: Lake) -> int:
+    """The number in the newest release: where the record is missing or unreadable, the next one must be higher."""
+    release = releases.latest(lake)
+    return 0 if release is None else release.fence or 0
+
+
+def _now() -> tuple[float, float]:
+    """This moment by two clocks: the one runs on while the machine is suspended, the other when its guest is."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock), time.time()
+
+
+def _passed(since: tuple[float, float]) -> float:
+    """Seconds since a moment, by the clock that counted more."""
+    now = _now()
+    return max(now[0] - since[0], now[1] - since[1])

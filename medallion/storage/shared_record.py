@@ -1,0 +1,182 @@
+"""A small JSON record that several machines change, each by compare-and-swap: on a (shared) disk and in a bucket.
+
+In a bucket it is one object, written with ``If-Match`` or ``If-None-Match``. On a disk each change is a new file with
+the next number, made by a hard link: the file system refuses a link whose name exists, whichever machine asks. The age
+of a record is measured by the store's own clock, never by comparing clocks of two machines.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+from medallion.errors import MedallionError
+from medallion.settings import Settings
+from medallion.storage import s3
+from medallion.storage.files import Place
+from medallion.storage.s3 import S3Path
+
+_KEPT_FILES = 20  # former states that stay on a disk, so that a writer who was long away meets the number it wants
+_REQUEST_SECONDS = 5.0  # the record is small, and whoever holds something by it must not wait long to know
+_CONFLICTS = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One state of a record. number: grows by one with each change. age: seconds since it was written, by the store's
+    clock. tag: what the store knows this state by."""
+
+    number: int
+    content: Mapping[str, Any]
+    age: float
+    tag: str = ""
+
+
+class SharedRecord(Protocol):
+    """A record at one place."""
+
+    @property
+    def identity(self) -> str:
+        """Of the place itself: a copy of the lake has another."""
+
+    def read(self) -> Entry | None:
+        """The newest state; None where there is none yet."""
+
+    def swap(self, former: Entry | None, content: Mapping[str, Any]) -> Entry | None:
+        """Write ``content`` in the place of ``former``; None when that is not the newest state any more."""
+
+
+def shared_record(place: Place) -> SharedRecord:
+    """The record at ``place``: a folder on a disk, an object in a bucket."""
+    return BucketRecord(place) if isinstance(place, S3Path) else DiskRecord(place)
+
+
+class DiskRecord:
+    """A record in a folder: one file for each state, the one with the highest number is the newest."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @cached_property
+    def identity(self) -> str:
+        """The folder's inode, which all machines that share the disk see."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return str(self._folder.stat().st_ino)
+
+    def read(self) -> Entry | None:
+        """The newest state; one that a power failure left unreadable is empty."""
+        while numbers := self._numbers():
+            path = self._file(numbers[-1])
+            try:
+                text, written = path.read_text(encoding="utf-8"), path.stat().st_mtime
+            except FileNotFoundError:
+                continue  # replaced meanwhile
+            return Entry(numbers[-1], _parsed(text), self._now() - written)
+        return None
+
+    def swap(self, former: Entry | None, content: Mapping[str, Any]) -> Entry | None:
+        """As for SharedRecord. Raises MedallionError when the disk has no hard links or cannot be written."""
+        number = 1 if former is None else former.number + 1
+        try:
+            draft = self._draft(json.dumps(dict(content)))
+            try:
+                os.link(draft, self._file(number))
+            except FileExistsError:
+                return None
+            finally:
+                draft.unlink(missing_ok=True)
+            numbers = self._numbers()
+        except OSError as error:
+            raise MedallionError(
+                f"{self._folder} cannot be written: {error.strerror}; a lake needs a disk with hard links"
+            ) from None
+        if numbers[-1] > number:  # the name was free because that state is long gone
+            with suppress(FileNotFoundError):
+                self._file(number).unlink()
+            return None
+        for old in numbers[:-_KEPT_FILES]:
+            with suppress(FileNotFoundError):
+                self._file(old).unlink()
+        return Entry(number, content, 0.0)
+
+    def _numbers(self) -> list[int]:
+        try:
+            return sorted(int(name[:-5]) for name in os.listdir(self._folder) if name[:-5].isdigit())
+        except FileNotFoundError:
+            return []
+
+    def _file(self, number: int) -> Path:
+        return self._folder / f"{number:012}.json"
+
+    def _draft(self, text: str) -> Path:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        draft = self._folder / f".{uuid4().hex}"
+        draft.write_text(text, encoding="utf-8")
+        return draft
+
+    def _now(self) -> float:
+        """The time by the clock that stamps the files, which on a shared disk is its server's."""
+        try:
+            draft = self._draft("")
+        except OSError as error:
+            raise MedallionError(f"{self._folder} cannot be written: {error.strerror}") from None
+        try:
+            return draft.stat().st_mtime
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+class BucketRecord:
+    """A record in an object of a bucket."""
+
+    def __init__(self, place: S3Path) -> None:
+        self._place = place
+        self.identity = str(place)
+
+    def read(self) -> Entry | None:
+        """The newest state."""
+        with s3.explained(f"{self._place} cannot be read", s3.LAKE):
+            try:
+                answer = self._client.get_object(Bucket=self._place.bucket, Key=self._place.key)
+            except self._client.exceptions.NoSuchKey:
+                return None
+            content, headers = json.loads(answer["Body"].read()), answer["ResponseMetadata"]["HTTPHeaders"]
+        now = parsedate_to_datetime(headers["date"])
+        return Entry(content.pop("number"), content, (now - answer["LastModified"]).total_seconds(), answer["ETag"])
+
+    def swap(self, former: Entry | None, content: Mapping[str, Any]) -> Entry | None:
+        """As for SharedRecord. A request that was tried again after it had succeeded counts as refused."""
+        from botocore.exceptions import ClientError
+
+        entry = Entry(1 if former is None else former.number + 1, content, 0.0)
+        condition = {"IfNoneMatch": "*"} if former is None else {"IfMatch": former.tag}
+        body = json.dumps({**content, "number": entry.number})
+        with s3.explained(f"{self._place} cannot be written", s3.LAKE):
+            try:
+                answer = self._client.put_object(
+                    Bucket=self._place.bucket, Key=self._place.key, Body=body.encode(), **condition
+                )
+            except ClientError as error:
+                if error.response["Error"]["Code"] in _CONFLICTS:
+                    return None
+                raise
+        return replace(entry, tag=answer["ETag"])
+
+    @property
+    def _client(self) -> Any:
+        settings = Settings.from_environment()
+        return s3.shared(replace(settings, s3_timeout=min(settings.s3_timeout, _REQUEST_SECONDS)), tries=2)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(text)
+    except ValueError:
+        return {}
+    return content
