@@ -13,8 +13,9 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TaskGroup, chain
 from medallion.airflow.alerts import Webhook, deadline
 from medallion.airflow.tasks import EVERY_DAG, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
 from medallion.hours import PATTERN
-from medallion.model.registry import registry
 from medallion.model.table import LAYERS, STRATEGIES
+from medallion.ops.lake_tables import tables_at_parse_time
+from medallion.settings import Settings
 
 with DAG(
     "hourly_refresh",
@@ -53,7 +54,7 @@ with DAG(
     )
 
     layers = []
-    for layer in registry().layers:
+    for layer in tables_at_parse_time(Settings.from_environment()).layers:
         with TaskGroup(layer) as group:
             if layer == "bronze":
                 work = run_here.override(task_id="apply_changes", **policy("apply", layer))("apply", layer, HOUR)

@@ -19,7 +19,8 @@ class Settings:
 
     lake: a path or ``s3a://`` URI. source: a path or ``s3://`` URI. max_bad_lines: the share of a file's lines
     that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer. extras:
-    whether to keep the tables that not everybody needs too: history, star schema, business views.
+    whether a lake gets the tables that not everybody needs too, read when it is loaded: history, star schema, business
+    views; None where it is not set.
     spark_log: what Spark tells in the log, ``error``, ``warn``, ``info`` or ``debug``.
     spark_connect: where a warm Spark listens, ``sc://localhost:15002``; None to start one per process.
     driver_host: the name under which a cluster's executors find the driver. executor_cores, max_cores: of one executor
@@ -44,7 +45,7 @@ class Settings:
     s3_timeout: float = 60.0
     max_bad_lines: float = 0.01
     lock_wait: float = 600.0
-    extras: bool = False
+    extras: bool | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":

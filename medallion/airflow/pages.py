@@ -11,8 +11,8 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 from medallion.errors import MedallionError
 from medallion.hours import parse_hour
 from medallion.inspect.status import lake_status
-from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
+from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
@@ -116,4 +116,4 @@ def expectations() -> HTMLResponse:
 @app.get("/status", response_class=HTMLResponse)
 def status() -> HTMLResponse:
     """Freshness, checks and lineage."""
-    return HTMLResponse(status_page(lake_status(Settings.from_environment()), registry()), headers=OURS)
+    return HTMLResponse(status_page(lake_status(Settings.from_environment()), tables_of(_lake())), headers=OURS)

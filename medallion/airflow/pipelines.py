@@ -10,7 +10,7 @@ from airflow.sdk import task
 
 from medallion.airflow.tasks import RunOnSpark, as_airflow_errors, spark_master
 from medallion.errors import CheckFailed
-from medallion.model.registry import registry
+from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 
 
@@ -38,7 +38,7 @@ def compare_views(work: str, number: int) -> str:
     with as_airflow_errors():
         lake = Lake(Settings.from_environment().lake)
         release = releases.find(lake, int(number))
-        if wrong := differing_views(lake, release, registry(), Path(work)):
+        if wrong := differing_views(lake, release, tables_of(lake), Path(work)):
             raise CheckFailed(f"the pipeline has other rows than release {release.release_id} in {', '.join(wrong)}")
         return f"all views have the rows of release {release.release_id}"
 

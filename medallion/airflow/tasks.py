@@ -24,9 +24,10 @@ from airflow.sdk.exceptions import (
 from medallion.airflow.alerts import Webhook
 from medallion.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
 from medallion.hours import format_hour
-from medallion.model.registry import registry
 from medallion.model.table import Layer
+from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.settings import PROJECT, Settings
+from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     from medallion.pipeline.run import Outcome
@@ -201,18 +202,18 @@ def spark_master(conn_id: str) -> str:
 
 def assets(*layers: Layer) -> list[Asset]:
     """The tables of ``layers`` as assets, by table name, for others to schedule on."""
-    lake = Settings.from_environment().lake
-    root = lake if "://" in lake else Path(lake).absolute().as_uri()
-    tables = [table for layer in layers for table in registry().layer(layer)]
-    return [Asset(name=t.name, uri=f"{root}/{t.layer}/{t.name.removeprefix(t.layer + '_')}") for t in tables]
+    settings = Settings.from_environment()
+    lake = Lake(settings.lake if "://" in settings.lake else Path(settings.lake).absolute().as_uri())
+    tables = tables_at_parse_time(settings)
+    return [Asset(name=t.name, uri=lake.path(t.name)) for layer in layers for t in tables.layer(layer)]
 
 
 def lineage() -> str:
     """The graph of tables in Markdown: what each holds, and what it is made from."""
-    lines = []
-    for layer in registry().layers:
+    lines, tables = [], tables_at_parse_time(Settings.from_environment())
+    for layer in tables.layers:
         lines += ["", f"### {layer.capitalize()}", ""]
-        for table in registry().layer(layer):
+        for table in tables.layer(layer):
             lines.append(
                 f"- **{table.name}**: {table.doc.splitlines()[0]} *From {', '.join(table.inputs) or 'change files'}.*"
             )

@@ -11,9 +11,9 @@ from urllib.parse import unquote
 from pyspark import pipelines
 from pyspark.sql import DataFrame, SparkSession
 
-from medallion.model.registry import registry
 from medallion.model.table import Feed, Log, Table
 from medallion.ops import releases
+from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -39,7 +39,7 @@ def _declare_view(table: Table) -> None:
         return SparkSession.active().sql(query)
 
 
-for node in registry():
+for node in tables_of(LAKE):
     if isinstance(node, Table):
         _declare_view(node)
     else:

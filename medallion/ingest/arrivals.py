@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from medallion.errors import HourNotAvailable
 from medallion.ingest import ledger
 from medallion.ingest.source import change_files, open_source
-from medallion.model.registry import registry
+from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -46,7 +46,7 @@ class Arrivals:
 
     def _next(self) -> tuple[str, Mapping[str, int]] | None:
         """The next hour in line, with the size of each of its files."""
-        source, tables = open_source(self._settings), registry()
+        source, tables = open_source(self._settings), tables_of(self._lake, self._settings.extras)
         files = change_files(source, tuple(feed.topic for feed in tables.feeds))
         applied = ledger.applied_hour(self._lake, tables)
         try:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.hours import ONE_HOUR, hour_or_snapshot, parse_hour
 from medallion.ingest import ledger
-from medallion.model.registry import Node, Registry, registry
+from medallion.model.registry import Node, Registry
 from medallion.ops import event_log, releases
+from medallion.ops.lake_tables import tables_of
 from medallion.ops.writer_lock import current_writer
 from medallion.settings import Settings
 from medallion.storage import files
@@ -69,7 +70,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
             "mean_seconds": mean(seconds[table.name]) if table.name in seconds else None,
         }
 
-    tables = files.side_by_side(told, registry())
+    tables = files.side_by_side(told, tables_of(lake, settings.extras))
     writer, restatement = current_writer(lake), ledger.read_restatement(lake)
     return {
         "lake": lake.root,

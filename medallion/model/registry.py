@@ -12,7 +12,6 @@ from graphlib import CycleError, TopologicalSorter
 
 from medallion.errors import MedallionError, UsageError
 from medallion.model.table import LAYERS, Feed, Layer, Log, Table
-from medallion.settings import Settings
 
 Node = Feed | Log | Table
 
@@ -57,13 +56,12 @@ class Registry:
 
 
 @cache
-def registry(*, extras: bool | None = None) -> Registry:
-    """The tables of this project. Errors as for build.
+def registry(*, extras: bool = False) -> Registry:
+    """The tables that this project declares. Which of them a lake has: medallion.ops.lake_tables. Errors as for build.
 
-    extras: with those that not everybody needs; as MEDALLION_EXTRAS says where it is left open.
+    extras: with those that are declared extra.
     """
-    wanted = Settings.from_environment().extras if extras is None else extras
-    return build(table for table in _discover() if wanted or not table.extra)
+    return build(table for table in _discover() if extras or not table.extra)
 
 
 def build(tables: Iterable[Node]) -> Registry:

@@ -70,7 +70,7 @@ class Table:
     brace is doubled. expect: promises beyond the keys, which are always unique. nullable_keys: the keys that
     may be null and then form a group of their own. incremental: how it is refreshed by touching what changed; None
     for a table that stays small and is always recomputed. pruned_by: columns besides the keys by which readers look for
-    few rows: files tell their ranges. extra: only there where MEDALLION_EXTRAS is set. name, layer and doc are filled
+    few rows: files tell their ranges. extra: one of the tables that not every lake has. name, layer and doc are filled
     in by the registry from the module's path and docstring.
     """
 

@@ -1,13 +1,14 @@
 """The validation reports of every run, layer by layer: what is red first, then the newest."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from html import escape
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from medallion.model.registry import registry
 from medallion.ops import event_log
+from medallion.ops.lake_tables import tables_of
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
@@ -23,11 +24,12 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
     title = "Validation reports"
     if not runs:
         return page(title, empty("No run has been here yet: trigger hourly_refresh, or run medallion load."))
+    layers = tables_of(lake).layers
     rows = []
-    for run in sorted(runs.values(), key=_red_and_new, reverse=True)[:SHOWN]:
+    for run in sorted(runs.values(), key=partial(_red_and_new, layers), reverse=True)[:SHOWN]:
         first = run[0]
         cells = [escape(first["hour"] or "snapshot"), escape(first["run_id"]), f"{first['started_at']:%Y-%m-%d %H:%M}"]
-        for layer in registry().layers:
+        for layer in layers:
             word, report = checked(run, layer)
             cells.append(status(word, None if report is None else f"{files}/{quote(_inside(report))}"))
         rows.append(cells)
@@ -38,7 +40,7 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
         f" there. {f'Pages of Great Expectations, which need the network: {docs}.' if docs else ''}</p>"
     )
     more = "" if len(runs) <= SHOWN else f'<p class="soft">The last {SHOWN} of {len(runs):,} runs.</p>'
-    return page(title, lead, table(("hour", "run", "started (UTC)", *registry().layers), rows), more)
+    return page(title, lead, table(("hour", "run", "started (UTC)", *layers), rows), more)
 
 
 def report_of_task(lake: Lake, run_id: str, task_id: str) -> Place | None:
@@ -69,8 +71,8 @@ def checked(run: Sequence[Row], layer: str) -> tuple[str, str | None]:
     return "not checked", None
 
 
-def _red_and_new(run: Sequence[Row]) -> tuple[bool, Any]:
-    return any(checked(run, layer)[0] == "failed" for layer in registry().layers), run[0]["started_at"]
+def _red_and_new(layers: Sequence[str], run: Sequence[Row]) -> tuple[bool, Any]:
+    return any(checked(run, layer)[0] == "failed" for layer in layers), run[0]["started_at"]
 
 
 def _inside(report: str) -> str:

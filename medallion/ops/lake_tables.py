@@ -1,0 +1,126 @@
+"""Which tables a lake has: recorded in ``<lake>/ops/tables.json`` at load, so that no shell's settings change them."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+
+from medallion.errors import UsageError
+from medallion.model.registry import Registry, registry
+from medallion.ops import releases
+from medallion.settings import Settings
+from medallion.storage import files
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+
+EXTRAS = "extras"  # the group of tables that are declared with extra=True
+
+
+@dataclass(frozen=True)
+class TableRecord:
+    """What ``ops/tables.json`` holds.
+
+    extras: whether the lake has the tables that are declared extra. dropped: tables that a person dropped; a release
+    may come without them.
+    """
+
+    extras: bool = False
+    dropped: tuple[str, ...] = ()
+
+
+def read_record(lake: Lake) -> TableRecord | None:
+    """The record of a lake; None where there is none: it is not loaded, or was loaded before records were kept."""
+    content = files.read_json(_place(lake))
+    return None if content is None else TableRecord(bool(content["extras"]), tuple(content["dropped"]))
+
+
+def write_record(lake: Lake, record: TableRecord) -> None:
+    """Record which tables ``lake`` has, whole or not at all."""
+    files.write_json(_place(lake), asdict(record))
+
+
+def infer_record(lake: Lake) -> TableRecord | None:
+    """The record of a lake that was loaded before records were kept, from its newest release; None without any."""
+    release = releases.latest(lake)
+    return None if release is None else TableRecord(extras=not extra_tables().isdisjoint(release.versions))
+
+
+def tables_of(lake: Lake, default_extras: bool | None = None) -> Registry:
+    """The tables that ``lake`` has, whatever the settings of this process are.
+
+    default_extras: whether extras belong to a lake that has not been loaded yet.
+    """
+    record = read_record(lake) or infer_record(lake)
+    return registry(extras=bool(default_extras) if record is None else record.extras)
+
+
+def tables_at_parse_time(settings: Settings) -> Registry:
+    """The tables that the DAG shows, read at every parse of its file, so without a request over the network.
+
+    Those of the lake's record on a disk. For a lake in a bucket, and without a record, MEDALLION_EXTRAS decides.
+    """
+    record = None if files.in_bucket(settings.lake) else read_record(Lake(settings.lake))
+    return registry(extras=bool(settings.extras) if record is None else record.extras)
+
+
+def disagreement(settings: Settings, record: TableRecord | None) -> str | None:
+    """What to tell a shell whose MEDALLION_EXTRAS is set and says something else than the lake; None where it agrees."""
+    if record is None or settings.extras in (None, record.extras):
+        return None
+    has, command = ("has", "--drop") if record.extras else ("does not have", "--add")
+    return (
+        f"MEDALLION_EXTRAS={str(settings.extras).lower()} is ignored: it is read at medallion load only, and lake"
+        f" {settings.lake} {has} the extra tables; medallion tables {command} {EXTRAS} changes that"
+    )
+
+
+def extra_tables() -> frozenset[str]:
+    """The names of all tables that are declared extra."""
+    return frozenset(registry(extras=True).tables) - frozenset(registry(extras=False).tables)
+
+
+def missing_tables(lake: Lake, names: Iterable[str]) -> list[str]:
+    """Tables that the newest release has and ``names`` lacks, though nobody dropped them."""
+    release = releases.latest(lake)
+    dropped = (read_record(lake) or TableRecord()).dropped
+    return sorted(set(release.versions if release else ()) - set(names) - set(dropped))
+
+
+def add_extras(lake: Lake) -> tuple[str, ...]:
+    """Record that ``lake`` has the extra tables; their names. The next hour that is refreshed builds them."""
+    record, extras = _known_record(lake), extra_tables()
+    if record.extras:
+        raise UsageError(f"lake {lake.root} has the extra tables already")
+    write_record(lake, replace(record, extras=True, dropped=tuple(t for t in record.dropped if t not in extras)))
+    return tuple(sorted(extras))
+
+
+def drop_tables(lake: Lake, name: str) -> tuple[str, ...]:
+    """Record that the next release comes without ``name``, a table or EXTRAS for all extra tables; their names.
+
+    Files stay where they are, and releases of before keep naming them. Raises UsageError for a table that is still
+    declared, and for one that the newest release does not have.
+    """
+    record = _known_record(lake)
+    if name == EXTRAS:
+        if not record.extras:
+            raise UsageError(f"lake {lake.root} does not have the extra tables")
+        names = tuple(sorted(extra_tables()))
+        write_record(lake, TableRecord(extras=False, dropped=tuple(sorted({*record.dropped, *names}))))
+        return names
+    if name in registry(extras=record.extras).tables:
+        raise UsageError(f"{name} is still declared in spark_jobs: remove its module, then drop it here")
+    release = releases.find(lake, None)
+    if name not in release.versions:
+        raise UsageError(f"release {release.release_id} has no table {name[:80]!r}: nothing to drop")
+    write_record(lake, replace(record, dropped=tuple(sorted({*record.dropped, name}))))
+    return (name,)
+
+
+def _known_record(lake: Lake) -> TableRecord:
+    record = read_record(lake) or infer_record(lake)
+    if record is None:
+        raise UsageError(f"lake {lake.root} is not loaded: run medallion load first")
+    return record
+
+
+def _place(lake: Lake) -> Place:
+    return files.at(lake.ops("tables.json"))
