@@ -16,6 +16,7 @@ from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
+    from medallion.model.registry import Registry
     from medallion.pipeline.driver import Driver
 
 
@@ -60,6 +61,14 @@ def number_list(kind: type) -> Callable[..., Any]:
 def current_lake() -> Lake:
     """The lake that the environment names."""
     return Lake(Settings.from_environment().lake)
+
+
+def current_tables() -> "Registry":
+    """The tables of the lake that the environment names."""
+    from medallion.ops.lake_tables import tables_of
+
+    settings = Settings.from_environment()
+    return tables_of(Lake(settings.lake), settings.extras)
 
 
 @contextmanager

@@ -11,7 +11,10 @@ from medallion.cli.common import (
     AS_ROWS,
     HOUR,
     current_lake,
+    current_tables,
     format_option,
+    new_run_id,
+    open_driver,
     print_rich,
     show_rows,
 )
@@ -43,19 +46,33 @@ def status(form: str, check: bool, stale_hours: float) -> None:
 
 @click.command()
 @click.option("--tree", "root", metavar="TABLE", help="What this table is made from, down to Bronze.")
+@click.option("--add", metavar="extras", help="Add the extra tables to the lake; the next hour builds them.")
+@click.option("--drop", metavar="TABLE|extras", help="Publish without this table, or all extra ones, from now on.")
 @format_option("table", "json")
-def tables(root: str | None, form: str) -> None:
+def tables(root: str | None, add: str | None, drop: str | None, form: str) -> None:
     """Show how each table is kept: what it reads, how it is refreshed, how stale, how often failed, how long it takes.
+
+    Which tables a lake has is recorded in the lake when it is loaded. MEDALLION_EXTRAS is read then, and never again.
 
     \b
       medallion tables
       medallion tables --tree gold_supplier_performance
+      medallion tables --add extras
+      medallion tables --drop gold_old_report    its module is gone: the next release comes without it
     """
     from medallion.inspect import status as found
-    from medallion.model.registry import registry
 
+    if add is not None or drop is not None:
+        from medallion.pipeline import operations
+        from medallion.pipeline.run import Run
+
+        with open_driver() as driver:
+            run = Run(driver.settings, None, new_run_id("tables"))
+            click.echo(operations.change_tables(run, driver, add=add, drop=drop))
+        return
     if root is not None:
-        print_rich(found.tree(registry(), registry()[root].name))
+        known = current_tables()
+        print_rich(found.tree(known, known[root].name))
         return
     told = found.lake_status(Settings.from_environment())
     if form == "json":
@@ -108,10 +125,9 @@ def expectations(table: str | None, broken: bool, last: int, form: str) -> None:
       medallion expectations --table silver_orders_enriched --last 24 --format csv
     """
     from medallion.inspect.check_history import trends
-    from medallion.model.registry import registry
 
     if table is not None:
-        table = registry()[table].name
+        table = current_tables()[table].name
     names = ["table", "expectation", "severity", "hour", "status", "passed", "failed", "trend"]
     found = trends(current_lake(), table, last)
     rows = []

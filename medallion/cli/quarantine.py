@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medallion.cli.common import AS_ROWS, HOUR, current_lake, new_run_id, open_driver, show_rows
+from medallion.cli.common import AS_ROWS, HOUR, current_lake, current_tables, new_run_id, open_driver, show_rows
 
 if TYPE_CHECKING:
     pass
@@ -23,10 +23,11 @@ def list_quarantine(form: str) -> None:
     from collections import Counter
 
     from medallion.ingest.quarantine import rejected
-    from medallion.model.registry import registry
 
     lake = current_lake()
-    found = Counter((feed.topic, row.hour, row.reason) for feed in registry().feeds for row in rejected(lake, feed))
+    found = Counter(
+        (feed.topic, row.hour, row.reason) for feed in current_tables().feeds for row in rejected(lake, feed)
+    )
     show_rows(["feed", "hour", "reason", "lines"], [(*key, count) for key, count in sorted(found.items())], form)
 
 
@@ -37,9 +38,8 @@ def list_quarantine(form: str) -> None:
 def show_quarantine(feed: str, hour: str | None, form: str) -> None:
     """The lines of FEED as they came, with file, line number and reason."""
     from medallion.ingest.quarantine import feed_of, rejected
-    from medallion.model.registry import registry
 
-    rows = rejected(current_lake(), feed_of(registry().feeds, feed), hour)
+    rows = rejected(current_lake(), feed_of(current_tables().feeds, feed), hour)
     show_rows(["hour", "file", "line_number", "reason", "raw"], [tuple(vars(row).values())[:5] for row in rows], form)
 
 

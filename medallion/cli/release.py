@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medallion.cli.common import AS_ROWS, current_lake, new_run_id, open_driver, show_rows
+from medallion.cli.common import AS_ROWS, current_lake, current_tables, new_run_id, open_driver, show_rows
 from medallion.ops import releases
 
 if TYPE_CHECKING:
@@ -48,14 +48,13 @@ def show_release(number: int | None, form: str) -> None:
 def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) -> None:
     """Rows that were added, removed and changed from release A to release B, per table."""
     from medallion.inspect.query import diff, diff_rows
-    from medallion.model.registry import registry
 
     lake = current_lake()
     a, b = releases.find(lake, old), releases.find(lake, new)
     if table is not None:
-        show_rows(*diff_rows(lake, a, b, registry()[table], limit), form)
+        show_rows(*diff_rows(lake, a, b, current_tables()[table], limit), form)
     else:
-        found = diff(lake, a, b, registry())
+        found = diff(lake, a, b, current_tables())
         show_rows(
             ["table", "added", "removed", "changed"], ((d.table, d.added, d.removed, d.changed) for d in found), form
         )

@@ -21,7 +21,8 @@ def pending_at_source(settings: Settings, until: str | None = None) -> list[str]
     Raises:
         UsageError: The source does not exist, or the lake has not been loaded.
     """
-    lake, tables = Lake(settings.lake), registry()
+    lake = Lake(settings.lake)
+    tables = tables_of(lake, settings.extras)
     listed = change_files(open_source(settings), tuple(feed.topic for feed in tables.feeds))
     applied = ledger.applied_hour(lake, tables)
     return ledger.pending_hours(applied, listed, ledger.landed_hours(lake), until)

@@ -8,8 +8,9 @@ from threading import Lock
 from time import time
 from typing import TYPE_CHECKING
 
-from medallion.model.registry import Registry, registry
+from medallion.model.registry import Registry
 from medallion.ops.event_log import EventLog
+from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_of, write_record
 from medallion.ops.writer_lock import WriterLock, writer_lock
 from medallion.pipeline.run import Outcome, Report, Run
 from medallion.settings import Settings
@@ -26,8 +27,11 @@ class Driver:
     def __init__(self, settings: Settings, report: Report = print) -> None:
         self.settings = settings
         self.lake = Lake(settings.lake)
-        self.tables: Registry = registry()
+        self._record = read_record(self.lake)
+        self.tables: Registry = tables_of(self.lake, settings.extras)
         self.report = report
+        if warning := disagreement(settings, self._record):
+            report(warning)
         self.cpu = CpuClock()
         self._lock: WriterLock | None = None
         self._starting = Lock()
@@ -47,10 +51,26 @@ class Driver:
             try:
                 if "_session" in vars(self):
                     self.cpu.watch(self._session, self._lock.watch)
+                self._follow_record()
                 yield
             finally:
                 self._lock = None
                 self._log(run).flush()
+
+    def record_tables(self) -> None:
+        """Record that the lake, which is being loaded, has the tables that this process's settings ask for."""
+        self._record = TableRecord(extras=bool(self.settings.extras))
+        write_record(self.lake, self._record)
+
+    def _follow_record(self) -> None:
+        """Go by what another process has recorded since; record it for a lake that was loaded before records were."""
+        record = read_record(self.lake)
+        if record is None and (record := infer_record(self.lake)) is not None:
+            write_record(self.lake, record)
+            self._record = record
+        if record != self._record:
+            self._record = record
+            self.tables = tables_of(self.lake, self.settings.extras)
 
     @contextmanager
     def recording(self, run: Run, doing: str) -> Iterator[EventLog]:

@@ -8,7 +8,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import change_log, ledger, quarantine, snapshot
 from medallion.ingest.source import Advance, open_source, silent
-from medallion.ops import releases
+from medallion.ops import lake_tables, releases
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
@@ -52,9 +52,38 @@ def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
     with driver.writing(run, "load"):
         if releases.latest(lake) is not None:
             raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
+        driver.record_tables()
         with driver.recording(run, "load") as log:
             _load_bronze(driver, run, log, advance)
         return _onward(run, driver)
+
+
+def change_tables(run: Run, driver: Driver, *, add: str | None = None, drop: str | None = None) -> str:
+    """Add the extra tables to the lake, or drop a table or all extra ones from its next release; what was done.
+
+    Raises UsageError for a name that cannot be added or dropped, and while an hour is being refreshed: its tables stay
+    the same from its first step to its release.
+    """
+    lake = driver.lake
+    with driver.writing(run, "tables"):
+        release = releases.find(lake, None)
+        if (applied := ledger.applied_hour(lake, driver.tables)) != release.hour:
+            raise UsageError(
+                f"{hour_or_snapshot(applied)} is in Bronze and not published yet: finish it with medallion refresh,"
+                " then change the tables"
+            )
+        if add is not None:
+            if add != lake_tables.EXTRAS:
+                raise UsageError(
+                    f"{add[:80]!r} cannot be added: a table is added by its module; the only group is extras"
+                )
+            names = lake_tables.add_extras(lake)
+            return f"{len(names)} tables are added: the next hour that is refreshed builds and publishes them"
+        names = lake_tables.drop_tables(lake, drop or "")
+        return (
+            f"{len(names)} tables are dropped: the next release will not have {', '.join(names)}; their files stay,"
+            " and releases up to now still name them"
+        )
 
 
 def _load_bronze(driver: Driver, run: Run, log: EventLog, advance: Advance) -> None:

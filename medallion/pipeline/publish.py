@@ -7,6 +7,7 @@ from medallion.inspect.validate import problems, validate
 from medallion.model.table import Layer, Table
 from medallion.ops import releases
 from medallion.ops.event_log import EventLog
+from medallion.ops.lake_tables import missing_tables
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
@@ -25,6 +26,11 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
             return driver.report_outcome(Outcome("skipped", note, run.hour))
         require_bronze_at(driver, run.hour)
         versions = _audited_versions(driver)
+        if missing := missing_tables(driver.lake, versions):
+            raise MedallionError(
+                f"{', '.join(missing)} would drop out of the release: nothing is published; declare them again, or run"
+                f" medallion tables --drop {missing[0]}"
+            )
         if last is not None and last.hour == run.hour and dict(last.versions) == versions:
             ledger.end_restatement(driver.lake)
             event.status, event.details["note"] = "skipped", f"release {last.release_id} names these versions already"

@@ -6,7 +6,7 @@ A DAG task runs one step in a process of its own; ``medallion refresh`` runs all
 from collections.abc import Callable
 
 from medallion.errors import UsageError
-from medallion.model.table import Layer
+from medallion.model.table import LAYERS, Layer
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.apply import apply_hour
 from medallion.pipeline.check import check_layer
@@ -29,8 +29,10 @@ def run_step(name: str, run: Run, layer: Layer | None = None, driver: Driver | N
     if work is None:
         raise UsageError(f"step {name[:40]!r} is unknown: choose {', '.join(_STEPS)}")
     driver = driver or Driver(run.settings)
-    if lowest is not None and layer not in (layers := driver.tables.layers[lowest:]):
+    if lowest is not None and layer not in (layers := LAYERS[lowest:]):
         raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
+    if lowest is not None and layer not in driver.tables.layers:
+        return driver.report_outcome(Outcome("skipped", f"the lake has no {layer} tables", run.hour))
     with driver.recording(run, f"{name} {layer or ''}".strip()) as log:
         fence.require()
         return work(driver, run, log, layer)

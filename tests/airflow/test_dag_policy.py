@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pendulum
 import pytest
@@ -15,6 +16,8 @@ from dags.hourly_self_check import dag as self_check
 from dags.refresh_on_arrival import dag as on_arrival
 from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
+from medallion.ops.lake_tables import TableRecord, write_record
+from medallion.storage.lake import Lake
 
 ALL_TASKS = pytest.mark.parametrize("task", [*dag.tasks, *upkeep.tasks], ids=lambda task: task.task_id)
 HOURLY_TASKS = pytest.mark.parametrize("task", dag.tasks, ids=lambda task: task.task_id)
@@ -95,6 +98,24 @@ def test_an_asset_is_where_its_table_is(monkeypatch: pytest.MonkeyPatch) -> None
     assert "s3a://bucket/lake/gold/inventory_risk" in {asset.uri for asset in assets("gold")}
     monkeypatch.setenv("MEDALLION_LAKE", "/lake with space")
     assert "file:///lake%20with%20space/gold/inventory_risk" in {asset.uri for asset in assets("gold")}
+    # A path follows from the name alone, also where the folder is not the layer.
+    monkeypatch.setenv("MEDALLION_EXTRAS", "true")
+    addresses = {asset.name: asset.uri for asset in assets("silver")}
+    assert addresses["quarantine_silver_orders"] == "file:///lake%20with%20space/quarantine/silver_orders"
+
+
+def test_assets_and_layers_of_the_dag_are_those_of_the_lake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from medallion.airflow.tasks import assets, lineage
+
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path))
+    monkeypatch.setenv("MEDALLION_EXTRAS", "false")
+    write_record(Lake(str(tmp_path)), TableRecord(extras=True))
+    assert "platinum_top_customers_by_region" in {asset.name for asset in assets("platinum")}
+    assert "### Platinum" in lineage()
+    monkeypatch.setenv("MEDALLION_EXTRAS", "true")
+    write_record(Lake(str(tmp_path)), TableRecord(extras=False))
+    assert assets("platinum") == []
+    assert "### Platinum" not in lineage()
 
 
 @pytest.mark.parametrize("hour", [None, "2025-11-30T00", "2024-02-29T23"])

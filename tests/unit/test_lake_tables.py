@@ -1,0 +1,157 @@
+"""Which tables a lake has is a fact of the lake: another shell's settings change nothing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from medallion.errors import MedallionError, UsageError
+from medallion.inspect.status import lake_status
+from medallion.model.registry import registry
+from medallion.ops import lake_tables, releases
+from medallion.ops.lake_tables import TableRecord, read_record, tables_of, write_record
+from medallion.pipeline import operations
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Run
+from medallion.pipeline.steps import run_step
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
+
+PLAIN, EVERY = registry(extras=False), registry(extras=True)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A lake, and a shell that says nothing of extras."""
+    return Settings(lake=str(tmp_path / "lake"), source=str(tmp_path / "source"), lock_wait=0)
+
+
+def publish(settings: Settings, names: list[str]) -> None:
+    """Publish a release of these tables, of the snapshot, as a lake has it after its load."""
+    lake = Lake(settings.lake)
+    for feed in EVERY.feeds:
+        if lake.open(lake.path(feed.name)) is None:
+            write_deltalake(lake.path(feed.name), pa.table({"id": pa.array([1])}))
+    releases.publish(
+        lake, after=releases.latest(lake), hour=None, run_id="load", strategy="full", versions=dict.fromkeys(names, 0)
+    )
+
+
+@pytest.mark.parametrize("setting", [None, True, False])
+@pytest.mark.parametrize("extras", [True, False])
+def test_every_process_has_the_tables_of_the_lake_whatever_its_shell_says(
+    settings: Settings, extras: bool, setting: bool | None
+) -> None:
+    lake, shell = Lake(settings.lake), replace(settings, extras=setting)
+    write_record(lake, TableRecord(extras=extras))
+    wanted = set((EVERY if extras else PLAIN).tables)
+    assert set(Driver(shell, report=lambda _: None).tables.tables) == wanted
+    assert set(tables_of(lake, setting).tables) == wanted
+    assert set(lake_tables.tables_at_parse_time(shell).tables) == wanted
+    assert {row["table"] for row in lake_status(shell)["tables"]} == wanted
+
+
+@pytest.mark.parametrize(("setting", "extras"), [(None, False), (False, False), (True, True)])
+def test_a_lake_that_is_not_loaded_gets_the_tables_that_its_shell_asks_for(
+    settings: Settings, setting: bool | None, extras: bool
+) -> None:
+    driver = Driver(replace(settings, extras=setting), report=lambda _: None)
+    assert driver.tables is registry(extras=extras)
+    driver.record_tables()
+    assert read_record(driver.lake) == TableRecord(extras=extras)
+
+
+@pytest.mark.parametrize("extras", [True, False])
+def test_a_lake_without_a_record_has_the_tables_of_its_newest_release(settings: Settings, extras: bool) -> None:
+    publish(settings, list((EVERY if extras else PLAIN).tables))
+    driver = Driver(replace(settings, extras=not extras), report=lambda _: None)
+    assert driver.tables is registry(extras=extras)
+    with driver.writing(Run(driver.settings, None, "run"), "a step"):
+        pass
+    assert read_record(driver.lake) == TableRecord(extras=extras)
+
+
+def test_a_shell_that_disagrees_with_the_lake_is_warned_once(settings: Settings) -> None:
+    write_record(Lake(settings.lake), TableRecord(extras=True))
+    said: list[str] = []
+    Driver(replace(settings, extras=False), report=said.append)
+    (warning,) = said
+    assert "MEDALLION_EXTRAS=false is ignored" in warning
+    assert "medallion tables --drop extras" in warning
+    Driver(settings, report=said.append)  # one that says nothing agrees
+    Driver(replace(settings, extras=True), report=said.append)
+    assert said == [warning]
+
+
+def test_a_process_that_stays_follows_the_record_from_its_next_step_on(settings: Settings) -> None:
+    lake = Lake(settings.lake)
+    write_record(lake, TableRecord(extras=False))
+    driver = Driver(settings, report=lambda _: None)
+    write_record(lake, TableRecord(extras=True))
+    with driver.writing(Run(settings, None, "run"), "a step"):
+        assert driver.tables is EVERY
+
+
+def test_dropped_extras_are_gone_from_the_lake_and_may_leave_the_release(settings: Settings) -> None:
+    publish(settings, list(EVERY.tables))
+    driver = Driver(settings, report=lambda _: None)
+    assert lake_tables.missing_tables(driver.lake, PLAIN.tables) == sorted(set(EVERY.tables) - set(PLAIN.tables))
+    message = operations.change_tables(Run(settings, None, "run"), driver, drop="extras")
+    assert "the next release will not have bronze_clickstream_events_log" in message
+    assert tables_of(driver.lake) is PLAIN
+    assert lake_tables.missing_tables(driver.lake, PLAIN.tables) == []
+    with pytest.raises(UsageError, match="does not have the extra tables"):
+        operations.change_tables(Run(settings, None, "run"), driver, drop="extras")
+
+
+def test_added_extras_are_there_and_may_not_leave_the_release_again(settings: Settings) -> None:
+    publish(settings, list(EVERY.tables))
+    driver = Driver(settings, report=lambda _: None)
+    operations.change_tables(Run(settings, None, "run"), driver, drop="extras")
+    operations.change_tables(Run(settings, None, "run"), driver, add="extras")
+    assert read_record(driver.lake) == TableRecord(extras=True)
+    assert lake_tables.missing_tables(driver.lake, PLAIN.tables)
+    with pytest.raises(UsageError, match="already"):
+        operations.change_tables(Run(settings, None, "run"), driver, add="extras")
+    with pytest.raises(UsageError, match="the only group is extras"):
+        operations.change_tables(Run(settings, None, "run"), driver, add="gold_new")
+
+
+def test_a_table_can_be_dropped_once_its_module_is_gone_and_not_before(settings: Settings) -> None:
+    publish(settings, [*PLAIN.tables, "gold_old_report"])
+    driver, run = Driver(settings, report=lambda _: None), Run(settings, None, "run")
+    with pytest.raises(UsageError, match="gold_inventory_risk is still declared"):
+        operations.change_tables(run, driver, drop="gold_inventory_risk")
+    with pytest.raises(UsageError, match="release 1 has no table 'gold_nothing'"):
+        operations.change_tables(run, driver, drop="gold_nothing")
+    assert lake_tables.missing_tables(driver.lake, PLAIN.tables) == ["gold_old_report"]
+    assert "the next release will not have gold_old_report" in operations.change_tables(
+        run, driver, drop="gold_old_report"
+    )
+    assert lake_tables.missing_tables(driver.lake, PLAIN.tables) == []
+
+
+def test_publish_refuses_a_release_that_lacks_a_table_nobody_dropped(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(settings, [*PLAIN.tables, "gold_old_report"])
+    driver = Driver(settings, report=lambda _: None)
+    monkeypatch.setattr("medallion.pipeline.publish._audited_versions", lambda *_: dict.fromkeys(PLAIN.tables, 1))
+    with pytest.raises(MedallionError, match="gold_old_report would drop out of the release"):
+        run_step("publish", Run(settings, None, "run"), driver=driver)
+    assert len(releases.published(driver.lake)) == 1
+
+
+def test_tables_do_not_change_while_an_hour_is_on_its_way(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(settings, list(EVERY.tables))
+    monkeypatch.setattr("medallion.pipeline.operations.ledger.applied_hour", lambda *_: "2025-11-30T00")
+    with pytest.raises(UsageError, match="2025-11-30T00 is in Bronze and not published yet"):
+        operations.change_tables(Run(settings, None, "run"), Driver(settings, report=lambda _: None), drop="extras")
+
+
+def test_a_step_of_a_layer_without_tables_is_skipped(settings: Settings) -> None:
+    write_record(Lake(settings.lake), TableRecord(extras=False))
+    outcome = run_step("refresh", Run(settings, None, "run"), "platinum", Driver(settings, report=lambda _: None))
+    assert (outcome.status, outcome.message) == ("skipped", "the lake has no platinum tables")
