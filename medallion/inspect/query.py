@@ -1,15 +1,16 @@
 """Reading published releases with DuckDB, without a JVM: any SELECT over one, and the difference of two."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medallion.errors import MedallionError, UsageError
+from medallion.errors import UsageError
 from medallion.model.registry import Node, Registry
 from medallion.ops.releases import Release
-from medallion.storage import files
-from medallion.storage.duckdb_views import TableAt, open_views
+from medallion.storage.duckdb_views import TableAt, open_sealed_views
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -33,25 +34,71 @@ class TableDiff:
 def open_release(lake: Lake, release: Release) -> Iterator["DuckDBPyConnection"]:
     """A connection with a view per table, at the versions of ``release``.
 
-    It reads files of the lake and nothing else, and cannot be told otherwise. Raises MedallionError when a table
+    It can read the data files of this release and nothing else, and cannot write. Raises MedallionError when a table
     cannot be read at its version.
     """
-    with _views(lake, {t: TableAt(lake.path(t), version) for t, version in release.versions.items()}) as connection:
+    with open_sealed_views(
+        {t: TableAt(lake.path(t), version) for t, version in release.versions.items()}
+    ) as connection:
         yield connection
 
 
 def select(connection: "DuckDBPyConnection", sql: str) -> "DuckDBPyConnection":
-    """Run one SELECT. Raises UsageError, with the reason of the database, for anything that is not one or fails."""
+    """Run one SELECT, or EXPLAIN or EXPLAIN ANALYZE of one.
+
+    Raises UsageError for any other statement, and with the reason of the database where the query fails.
+    """
     import duckdb
 
     try:
-        statements = connection.extract_statements(sql)
-        kinds = [statement.type for statement in statements]
-        if kinds not in ([duckdb.StatementType.SELECT], [duckdb.StatementType.EXPLAIN]):
-            raise UsageError("one SELECT is taken, and nothing else: a release is read, never written")
-        return connection.execute(statements[0])
+        return connection.execute(_one_select(connection, sql))
     except duckdb.Error as error:
         raise UsageError(f"the query fails: {error}") from None
+
+
+def _one_select(connection: "DuckDBPyConnection", sql: str) -> str:
+    """``sql`` where it is one SELECT, or EXPLAIN of one; what is explained is parsed by itself.
+
+    DuckDB gives the parsed form of SELECT alone, so whatever has one writes nothing but by a function that it calls.
+    """
+    explain = _EXPLAIN.match(sql)
+    inner = sql[explain.end() :] if explain else sql
+    ((form,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [inner]).fetchall()
+    parsed = json.loads(form)
+    if parsed["error"] and parsed["error_type"] == "parser":
+        raise UsageError(f"the query fails: {parsed['error_message']}")
+    if len(parsed.get("statements", ())) != 1:
+        raise UsageError(
+            "a release can only be read: give one SELECT, or EXPLAIN or EXPLAIN ANALYZE of one, and no other statement"
+        )
+    if other := sorted(set(_table_functions(parsed)) - _TABLE_FUNCTIONS):
+        raise UsageError(f"a query reads the tables of its release alone, so {other[0]}() cannot be used in it")
+    analyze = "ANALYZE " if explain and explain["analyze"] else ""
+    return f"EXPLAIN {analyze}{inner}" if explain else inner
+
+
+_EXPLAIN = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*EXPLAIN\b(?:\s|--[^\n]*\n|/\*.*?\*/)*(?P<analyze>ANALYZE\b)?", re.I | re.S
+)
+# The others read files, run SQL that is made at run time, write logs, or take addresses in memory.
+_TABLE_FUNCTIONS = frozenset(
+    {
+        *("duckdb_columns", "duckdb_functions", "duckdb_tables", "duckdb_types", "duckdb_views", "generate_series"),
+        *("json_each", "json_tree", "pg_timezone_names", "pragma_table_info", "pragma_version", "range", "repeat"),
+        *("repeat_row", "summary", "unnest"),
+    }
+)
+
+
+def _table_functions(parsed: Any) -> Iterator[str]:
+    """The table functions that a parsed query calls, wherever in it."""
+    if isinstance(parsed, dict):
+        if parsed.get("type") == "TABLE_FUNCTION":
+            yield str(parsed["function"]["function_name"]).lower()
+        parsed = [*parsed.values()]
+    if isinstance(parsed, list):
+        for part in parsed:
+            yield from _table_functions(part)
 
 
 def digest(connection: "DuckDBPyConnection", relation: str, types: Mapping[str, str] | None = None) -> tuple[int, Any]:
@@ -76,10 +123,10 @@ def diff(lake: Lake, old: Release, new: Release, tables: Registry) -> Iterator[T
         if versions[0] == versions[1] or None in versions:
             yield TableDiff(table.name, 0, 0, 0)
             continue
-        with _two(lake, table.name, old, new) as connection:
+        with _two(lake, table.name, old, new) as (connection, difference):
             on = " AND ".join(f'gone."{key}" IS NOT DISTINCT FROM come."{key}"' for key in table.keys)
             counts = "SELECT (SELECT COUNT(*) FROM come), (SELECT COUNT(*) FROM gone), COUNT(*) FROM gone JOIN come ON "
-            added, removed, changed = connection.execute(_DIFFERENCE + counts + on).fetchall()[0]
+            added, removed, changed = connection.execute(difference + counts + on).fetchall()[0]
         yield TableDiff(table.name, added - changed, removed - changed, changed)
 
 
@@ -88,40 +135,34 @@ def diff_rows(lake: Lake, old: Release, new: Release, table: Node, limit: int) -
 
     The first column is ``-`` for a row as it was and ``+`` for a row as it is: a changed row has both.
     """
-    with _two(lake, table.name, old, new) as connection:
+    with _two(lake, table.name, old, new) as (connection, difference):
         order = ", ".join(f'"{key}"' for key in table.keys)
         both = "SELECT '-' AS side, * FROM gone UNION ALL SELECT '+', * FROM come"
-        cursor = connection.execute(f"{_DIFFERENCE} {both} ORDER BY {order}, side DESC LIMIT {int(limit)}")
+        cursor = connection.execute(f"{difference} {both} ORDER BY {order}, side DESC LIMIT {int(limit)}")
         return [name for name, *_ in cursor.description or ()], cursor.fetchall()
 
 
-# Rows are compared whole and nulls are equal; keys are unique, so sets are enough.
-_DIFFERENCE = """
-    WITH gone AS (SELECT * FROM old_rows EXCEPT SELECT * FROM new_rows),
-    come AS (SELECT * FROM new_rows EXCEPT SELECT * FROM old_rows)
-"""
-
-
 @contextmanager
-def _two(lake: Lake, table: str, old: Release, new: Release) -> Iterator["DuckDBPyConnection"]:
-    """Views old_rows and new_rows of one table, with the columns that either has."""
+def _two(lake: Lake, table: str, old: Release, new: Release) -> Iterator[tuple["DuckDBPyConnection", str]]:
+    """Both versions of one table, and the start of a query that has ``gone`` and ``come``: the rows of one side only.
+
+    Both sides have the columns that either has. Rows are compared whole and nulls are equal; keys are unique, so sets
+    are enough.
+    """
     path = lake.path(table)
     sides = {"old": TableAt(path, old.versions[table]), "new": TableAt(path, new.versions[table])}
-    with _views(lake, sides) as connection:
+    with open_sealed_views(sides) as connection:
         columns = {side: types_of(connection, side) for side in sides}
         every = columns["new"] | columns["old"]
-        for side, own in columns.items():
-            fields = [f'"{c}"' if c in own else f'NULL AS "{c}"' for c in every]
-            connection.execute(f"CREATE VIEW {side}_rows AS SELECT {', '.join(fields)} FROM {side}")  # noqa: S608 (declared names)
-        yield connection
 
+        def rows(side: str) -> str:
+            fields = [f'"{c}"' if c in columns[side] else f'NULL AS "{c}"' for c in every]
+            return f"SELECT {', '.join(fields)} FROM {side}"  # noqa: S608 (declared names)
 
-@contextmanager
-def _views(lake: Lake, tables: Mapping[str, TableAt]) -> Iterator["DuckDBPyConnection"]:
-    with open_views(tables) as views:
-        if views.errors:
-            raise MedallionError("; ".join(views.errors.values()))
-        views.connection.execute("SET allowed_directories = ?", [[f"{files.at(lake.root).absolute()}/"]])
-        views.connection.execute("SET enable_external_access = false")
-        views.connection.execute("SET lock_configuration = true")
-        yield views.connection
+        yield (
+            connection,
+            f"""
+            WITH gone AS ({rows("old")} EXCEPT {rows("new")}),
+            come AS ({rows("new")} EXCEPT {rows("old")})
+        """,
+        )

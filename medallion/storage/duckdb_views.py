@@ -1,4 +1,4 @@
-"""DuckDB views over the Parquet files of Delta tables: what checks read, without a JVM.
+"""DuckDB views over the Parquet files of Delta tables: what checks and readers of a release read, without a JVM.
 
 Imports duckdb, deltalake and pyarrow only when views are opened, for the sake of commands that do not check.
 """
@@ -13,11 +13,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from medallion.errors import one_line
+from medallion.errors import MedallionError, one_line
 from medallion.storage import files
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from medallion.storage.read_only_files import ReadOnlyFiles
 
 # A reader that only lists files would see deleted rows, or columns under other names.
 _UNREADABLE_FEATURES = frozenset({"deletionVectors", "columnMapping"})
@@ -71,16 +73,12 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     rows: dict[str, int] = {}
     errors: dict[str, str] = {}
     with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
-        # Nothing is to be fetched from anywhere at run time, and what does not fit in memory must not land in the
-        # current directory.
-        connection.execute("SET GLOBAL autoinstall_known_extensions = false")
-        connection.execute("SET GLOBAL temp_directory = ?", [spill])
-        connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        if any(files.in_bucket(table.path) for table in tables.values()):
-            connection.register_filesystem(files.for_duckdb())  # without it DuckDB would have to fetch an extension
+        _configure(connection, spill)
+        # Without a file system of this process's own, DuckDB would have to fetch an extension for a bucket.
+        served = _served(connection) if any(files.in_bucket(table.path) for table in tables.values()) else None
         for name, table in tables.items():
             try:
-                version = _create_view(connection, name, table)
+                version = _create_view(connection, name, table, served if files.in_bucket(table.path) else None)
                 (rows[name],) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
                 versions[name] = version
             except Exception as error:
@@ -88,7 +86,64 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
         yield Views(database, connection, versions, rows, errors)
 
 
-def _create_view(connection: "DuckDBPyConnection", name: str, table: TableAt) -> int:
+@contextmanager
+def open_sealed_views(tables: Mapping[str, TableAt]) -> Iterator["DuckDBPyConnection"]:
+    """A database with one view per table that can read the data files of these tables, and do nothing else.
+
+    It is opened read-only, may not touch any file system but one that serves exactly these files and cannot write, and
+    takes no change of its settings. Raises MedallionError when a table cannot be read.
+    """
+    import duckdb
+
+    with TemporaryDirectory(prefix="release-") as scratch:
+        database = f"{scratch}/views.duckdb"
+        with duckdb.connect(database) as connection:
+            served = _served(connection)
+            for name, table in tables.items():
+                try:
+                    _create_view(connection, name, table, served)
+                except Exception as error:
+                    raise MedallionError(f"{name} at {table.path} cannot be read: {one_line(error)}") from error
+        with duckdb.connect(database, read_only=True) as connection:
+            connection.register_filesystem(served)
+            _configure(connection, f"{scratch}/spill")
+            connection.execute("SET GLOBAL allowed_paths = ?", [served.names()])
+            for setting in _SEALED:
+                connection.execute(f"SET GLOBAL {setting}")
+            yield connection
+
+
+# Python's own variables are no tables either. The last one keeps all of them as they are.
+_SEALED = (
+    "autoload_known_extensions = false",
+    "python_enable_replacements = false",
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
+
+
+def _configure(connection: "DuckDBPyConnection", spill: str) -> None:
+    """Fetch nothing from anywhere at run time, and let what does not fit in memory go to ``spill``."""
+    connection.execute("SET GLOBAL autoinstall_known_extensions = false")
+    connection.execute("SET GLOBAL temp_directory = ?", [spill])
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+
+
+def _served(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
+    from medallion.storage.read_only_files import ReadOnlyFiles
+
+    served = ReadOnlyFiles()
+    connection.register_filesystem(served)
+    return served
+
+
+def _create_view(
+    connection: "DuckDBPyConnection", name: str, table: TableAt, served: "ReadOnlyFiles | None" = None
+) -> int:
+    """Make the view ``name``; the version of the table that it shows.
+
+    served: what its files are read through; None for the file system of this machine.
+    """
     import pyarrow as pa
     from deltalake import DeltaTable
 
@@ -99,8 +154,8 @@ def _create_view(connection: "DuckDBPyConnection", name: str, table: TableAt) ->
         raise ValueError(f"its files alone do not tell its rows, it uses {', '.join(sorted(found))}")
     if delta.metadata().partition_columns:
         raise ValueError("its files alone do not tell its rows, it is partitioned")
-    # The URIs are percent-encoded, and DuckDB expands wildcards.
-    names = [glob.escape(unquote(uri)) for uri in delta.file_uris()]
+    uris = [unquote(uri) for uri in delta.file_uris()]  # they are percent-encoded
+    names = [glob.escape(uri) for uri in uris] if served is None else served.add(name, map(files.at, uris))
     # The declared columns, by name: a file may be older than a column, and a merge leaves one of its own in its files.
     declared = pa.schema(delta.schema().to_arrow())
     empty = declared.empty_table()  # noqa: F841  DuckDB finds it by its name

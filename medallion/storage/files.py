@@ -20,7 +20,6 @@ from medallion.storage import s3
 from medallion.storage.s3 import S3Path
 
 if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
     from pyarrow.fs import S3FileSystem
 
 Place: TypeAlias = Path | S3Path
@@ -187,27 +186,6 @@ def in_arrow(place: Place) -> tuple[str | Path, Any]:
     if isinstance(place, S3Path):
         return "/".join((place.bucket, place.key)), _arrow_client()
     return place, None
-
-
-def for_duckdb() -> "AbstractFileSystem":
-    """The buckets that the environment gives access to, as what DuckDB reads from: Arrow's client behind fsspec.
-
-    For the data files of Delta tables, which never change under their name: each is asked about once.
-    """
-    from fsspec.implementations.arrow import ArrowFSWrapper
-
-    class Buckets(ArrowFSWrapper):  # type: ignore[misc]
-        protocol = "s3a"
-        cachable = False
-
-        def info(self, path: str, **_: Any) -> dict[str, Any]:
-            name = self._strip_protocol(path)
-            if name not in known:
-                known[name] = super().info(name)
-            return known[name]
-
-    known: dict[str, dict[str, Any]] = {}
-    return Buckets(_arrow_client())
 
 
 def _arrow_client() -> "S3FileSystem":

@@ -53,7 +53,7 @@ def test_a_query_reads_an_older_release_by_its_number(lake: Lake) -> None:
     ("words", "message"),
     [
         (["query", "SELECT nonsense"], "the query fails: Binder Error"),
-        (["query", "DROP TABLE x"], "one SELECT is taken, and nothing else"),
+        (["query", "DROP TABLE x"], "a release can only be read: give one SELECT"),
         (["query", "SELECT 1", "--release", "9"], "there is no release 9: choose 1 to 2"),
         (["release", "show", "0"], "there is no release 0: choose 1 to 2"),
         (["release", "diff", "1", "2", "--table", "nope"], "no table is called 'nope'"),
