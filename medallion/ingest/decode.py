@@ -1,7 +1,7 @@
 """Reading change files: each line becomes a typed change or a rejected line with its reason.
 
 The schema is the declared one, never inferred, and no value is silently turned into another: a line that does not
-fit is rejected whole. Streams in batches, so memory does not grow with the file.
+fit is rejected whole. Streams in batches that are bounded in rows and in bytes, so memory does not grow with the file.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -21,10 +21,16 @@ from medallion.model.table import Column, Feed
 from medallion.storage.files import Place, in_arrow
 
 LINE, DELETED = "_line", "_deleted"  # beside a change's own columns: its line in the file, and whether it deletes
-_BATCH = 50_000
+_BATCH_ROWS, _BATCH_BYTES = 10_000, 8 << 20  # a line in Python takes many times the bytes that it has in the file
 _MAX_LINE = 1 << 20
-_MAX_KEPT_BACK = 64 << 20  # they are held in memory
+_MAX_REJECTED_BYTES = 64 << 20  # rejected lines are held in memory, each with its reason
+_REJECTED_LINE_BYTES = 512
+_MAX_UNKNOWN_COLUMNS = 1_000  # so many names are told apart
+_MAX_USUAL = 100
+_MAX_NAME = 80  # characters of a name that is shown
 _TELLING = 100  # of so many lines, one at least should have each column
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+_EXACT = Context(prec=80)  # more digits than any DECIMAL has: what is rounded here is no such number
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})?"
 )
@@ -36,14 +42,17 @@ class Decoded:
     """What one change file held: counts of its lines, the lines that were rejected, and how its columns drifted.
 
     rejected: (line number, reason, the line as it came). unknown: columns that are not declared, which are left out,
-    with the number of lines that have them. absent: declared columns that no line has.
+    with the number of lines that have them; names are escaped and cut to 80 characters. more_unknown: whether there
+    are still more of them. absent: declared columns that no line has. bytes: of all changes in memory.
     """
 
     lines: int = 0
     changes: int = 0
     rejected: list[tuple[int, str, str]] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
+    more_unknown: bool = False
     absent: list[str] = field(default_factory=list)
+    bytes: int = 0
 
 
 class _Unfit(ValueError):
@@ -76,48 +85,89 @@ def decode_file(path: Place, feed: Feed, target: Place, mended: Mapping[int, str
     mended: line number -> what is read in its place. Raises MedallionError when the file was cut off in the middle of
     a line: nothing of it can be trusted then.
     """
-    result, schema = Decoded(), change_schema(feed)
-    known = {column.name for column in feed.columns}
-    seen: Counter[str] = Counter()
-    decode = _line_decoder(feed, seen)
+    result, schema, columns = Decoded(), change_schema(feed), _ColumnCounts(feed)
     target.parent.mkdir(parents=True, exist_ok=True)
     name, at = in_arrow(target)
     with pq.ParquetWriter(name, schema, filesystem=at) as writer:
-        batch: list[tuple[Any, ...]] = []
-        kept_back = 0
-        for number, raw, complete in _lines(path):
-            result.lines += 1
-            if mended and number in mended:
-                raw, complete = mended[number].encode(), True
-            try:
-                batch.append((number, *decode(raw)))
-                result.changes += 1
-            except _Unfit as unfit:
-                if not complete:
-                    raise MedallionError(
-                        f"{path} is cut off in the middle of line {number}: nothing of it was applied;"
-                        " have it delivered again, then run the hour again"
-                    ) from None
-                result.rejected.append((number, str(unfit), raw.decode("utf-8", "backslashreplace")[:_MAX_LINE]))
-                kept_back += len(raw)
-                if kept_back > _MAX_KEPT_BACK:
-                    raise MedallionError(
-                        f"{path}: more than {_MAX_KEPT_BACK >> 20} MB of bad lines up to line {number}: nothing of it"
-                        f" was applied; the first is line {result.rejected[0][0]}: {result.rejected[0][1]}"
-                    ) from None
-            if len(batch) >= _BATCH:
-                writer.write_batch(_record_batch(batch, schema))
-                batch = []
-        writer.write_batch(_record_batch(batch, schema))
-    result.unknown = Counter({name: count for name, count in seen.items() if name not in known})
-    result.absent = sorted(known - set(seen)) if result.changes >= _TELLING else []
+        for rows in _batches(path, _line_decoder(feed, columns), mended or {}, result):
+            batch = _record_batch(rows, schema)
+            result.changes += len(batch)
+            result.bytes += batch.nbytes
+            writer.write_batch(batch)
+    result.unknown, result.more_unknown = columns.unknown, columns.more_unknown
+    result.absent = sorted(columns.known - columns.seen) if result.changes >= _TELLING else []
     return result
+
+
+def _batches(
+    path: Place, decode: Callable[[bytes], tuple[Any, ...]], mended: Mapping[int, str], result: Decoded
+) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows of changes, so many at a time as memory should hold; counts lines and rejected ones in ``result``."""
+    rows: list[tuple[Any, ...]] = []
+    size = rejected = 0
+    for number, raw, complete in _lines(path):
+        result.lines += 1
+        if number in mended:
+            raw, complete = mended[number].encode("utf-8", "surrogatepass"), True
+        try:
+            rows.append((number, *decode(raw)))
+            size += len(raw)
+        except _Unfit as unfit:
+            if not complete:
+                raise MedallionError(
+                    f"{path} is cut off in the middle of line {number}: nothing of it was applied;"
+                    " have it delivered again, then run the hour again"
+                ) from None
+            result.rejected.append((number, str(unfit), raw.decode("utf-8", "backslashreplace")[:_MAX_LINE]))
+            rejected += len(raw) + _REJECTED_LINE_BYTES
+            if rejected > _MAX_REJECTED_BYTES:
+                raise MedallionError(
+                    f"{path}: more than {_MAX_REJECTED_BYTES >> 20} MB of bad lines up to line {number}: nothing of it"
+                    f" was applied; the first is line {result.rejected[0][0]}: {result.rejected[0][1]}"
+                ) from None
+        if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+            yield rows
+            rows, size = [], 0
+    yield rows
+
+
+class _ColumnCounts:
+    """Which declared columns the lines of a file have, and how many lines have which others."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.known = frozenset(column.name for column in feed.columns)
+        self.seen: set[str] = set()
+        self.unknown: Counter[str] = Counter()
+        self.more_unknown = False
+        self._usual: set[tuple[str, ...]] = set()  # columns of lines seen, where all are declared: most are alike
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count the columns of one line."""
+        columns = tuple(row)
+        if columns in self._usual:
+            return
+        self.seen |= row.keys() & self.known
+        if row.keys() <= self.known:
+            if len(self._usual) < _MAX_USUAL:
+                self._usual.add(columns)
+            return
+        for name in row.keys() - self.known:
+            shown = shown_name(name)
+            if shown in self.unknown or len(self.unknown) < _MAX_UNKNOWN_COLUMNS:
+                self.unknown[shown] += 1
+            else:
+                self.more_unknown = True
+
+
+def shown_name(name: str) -> str:
+    """A name from outside as it can be shown: what cannot be printed is escaped, and 80 characters are enough."""
+    return repr(name[:_MAX_NAME])[1:-1][:_MAX_NAME]
 
 
 def why_unfit(feed: Feed, raw: str) -> str | None:
     """The reason why a line cannot be taken; None when it can."""
     try:
-        _line_decoder(feed, Counter())(raw.encode("utf-8", "surrogatepass"))
+        _line_decoder(feed, _ColumnCounts(feed))(raw.encode("utf-8", "surrogatepass"))
     except _Unfit as unfit:
         return str(unfit)
     return None
@@ -146,13 +196,13 @@ def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _line_decoder(feed: Feed, seen: Counter[str]) -> Callable[[bytes], tuple[Any, ...]]:
-    """What turns a line into a change; ``seen`` counts the columns of lines."""
+def _line_decoder(feed: Feed, counts: _ColumnCounts) -> Callable[[bytes], tuple[Any, ...]]:
+    """What turns a line into a change; ``counts`` sees the columns of each."""
     columns = [(c, _decoder(c), c.name in feed.keys) for c in feed.columns]
 
     def decode(raw: bytes) -> tuple[Any, ...]:
         deleted, row = _operation(raw)
-        seen.update(row.keys())
+        counts.add(row)
         values: list[Any] = []
         for column, convert, is_key in columns:
             value = row.get(column.name)
@@ -163,11 +213,18 @@ def _line_decoder(feed: Feed, seen: Counter[str]) -> Callable[[bytes], tuple[Any
                 continue
             try:
                 values.append(convert(value))
-            except (ValueError, TypeError, OverflowError, InvalidOperation):
-                raise _Unfit(f"{column.name}: {str(value)[:80]!r} is not a {column.type}") from None
+            except (ValueError, TypeError, ArithmeticError):
+                raise _Unfit(f"{column.name}: {_shown_value(value)} is not a {column.type}") from None
         return (deleted, *values)
 
     return decode
+
+
+def _shown_value(value: Any) -> str:
+    """A value that does not fit, as the reason shows it."""
+    if isinstance(value, list | dict):  # its text may be deep, and long
+        return f"a {'list' if isinstance(value, list) else 'nested object'}"
+    return repr(str(value)[:_MAX_NAME])
 
 
 def _operation(raw: bytes) -> tuple[bool, dict[str, Any]]:
@@ -177,7 +234,7 @@ def _operation(raw: bytes) -> tuple[bool, dict[str, Any]]:
         line = json.loads(raw, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)
     except _Unfit:
         raise
-    except (ValueError, RecursionError, InvalidOperation):
+    except (ValueError, RecursionError, ArithmeticError):
         raise _Unfit("not JSON") from None
     if not isinstance(line, dict) or len(line) != 1:
         raise _Unfit("not an object with either insert or delete")
@@ -230,15 +287,18 @@ def _integer(bits: int) -> Decoder:
 
 
 def _decimal(precision: int, scale: int) -> Decoder:
-    step, limit = Decimal(1).scaleb(-scale), Decimal(10) ** (precision - scale)
+    step, whole = Decimal(1).scaleb(-scale), precision - scale
 
     def decode(value: Any) -> Decimal:
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
             raise TypeError
-        number = Decimal(value)
-        if not number.is_finite() or abs(number) >= limit:
+        if isinstance(value, str) and not _NUMBER.fullmatch(value):  # Decimal takes more: underscores, other digits
             raise ValueError
-        fitted = number.quantize(step)
+        number = Decimal(value)
+        # The place of the first digit is asked for, as even comparing with a limit overflows for huge exponents.
+        if not number.is_finite() or (number and number.adjusted() >= whole):
+            raise ValueError
+        fitted = number.quantize(step, context=_EXACT)
         if fitted != number:  # a digit would be lost
             raise ValueError
         return fitted

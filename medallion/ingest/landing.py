@@ -12,6 +12,8 @@ from medallion.storage import files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 
+_SHOWN_COLUMNS = 20  # names of columns that are not declared
+
 
 def land_hour(source: Source, lake: Lake, hour: str, names: Mapping[str, str]) -> Manifest:
     """Copy an hour's change files (topic -> name at the source) to the landing place, each whole or not at all."""
@@ -58,11 +60,15 @@ def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
     told = []
     for feed in feeds:
         found = decoded.get(feed.name, Decoded())
+        shown = sorted(found.unknown.items())[:_SHOWN_COLUMNS]
         told += [
             f"{feed.topic} has a column {name} (in lines: {count:,}), which is kept out: declare it in"
             f" spark_jobs/bronze/{feed.topic}.py and restate the hour to take it in"
-            for name, count in sorted(found.unknown.items())
+            for name, count in shown
         ]
+        if more := len(found.unknown) - len(shown):
+            least = " or more" if found.more_unknown else ""
+            told.append(f"{feed.topic} has {more:,}{least} more columns that are not declared")
         told += [f"{feed.topic} has no column {name} any more: it is null in these rows" for name in found.absent]
     return told
 
