@@ -25,6 +25,20 @@ def parse_hour(text: str) -> datetime:
     raise UsageError(f"hour {text[:40]!r} is not an hour: write YYYY-MM-DDTHH in UTC, such as 2025-11-30T00")
 
 
+def is_hour(text: str) -> bool:
+    """Whether ``text`` is exactly YYYY-MM-DDTHH and on the calendar."""
+    try:
+        parse_hour(text)
+    except UsageError:
+        return False
+    return True
+
+
+def has_ended(hour: str, now: datetime | None = None) -> bool:
+    """Whether ``hour`` lies wholly in the past. now: the time that counts as now, by default the clock's."""
+    return parse_hour(hour) + ONE_HOUR <= (now or datetime.now(UTC))
+
+
 def format_hour(moment: datetime) -> str:
     """The hour that ``moment`` lies in, as YYYY-MM-DDTHH in UTC."""
     return moment.astimezone(UTC).strftime(_FORMAT)

@@ -53,7 +53,7 @@ def next_hours(settings: Settings, lake: Lake) -> list[str]:
 
 def listed_hours(settings: Settings) -> list[str]:
     """The hours that the source has, in order."""
-    return sorted(change_files(open_source(settings), tuple(feed.topic for feed in registry().feeds)))
+    return list(change_files(open_source(settings), tuple(feed.topic for feed in registry().feeds)).hours)
 
 
 def refresh(airflow: LocalAirflow, hour: str) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""Which hour is next in line at the source, and whether its files have settled: none is taken half written."""
+"""Which hours are pending, and whether the files of the next one have settled: none is taken half written."""
 
 import time
 from collections.abc import Mapping
 
-from medallion.errors import HourNotAvailable
 from medallion.ingest import ledger
-from medallion.ingest.source import change_files, open_source
+from medallion.ingest.restatement import read_restatement
+from medallion.ingest.source import Listing, Source, change_files, open_source
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
@@ -21,11 +21,21 @@ def pending_at_source(settings: Settings, until: str | None = None) -> list[str]
     Raises:
         UsageError: The source does not exist, or the lake has not been loaded.
     """
+    return _pending(settings, open_source(settings), until)[0]
+
+
+def _pending(settings: Settings, source: Source, until: str | None = None) -> tuple[list[str], Listing]:
+    """The hours to take next, and what the source lists."""
     lake = Lake(settings.lake)
     tables = tables_of(lake, settings.extras)
-    listed = change_files(open_source(settings), tuple(feed.topic for feed in tables.feeds))
-    applied = ledger.applied_hour(lake, tables)
-    return ledger.pending_hours(applied, listed, ledger.landed_hours(lake), until)
+    listing = change_files(source, tuple(feed.topic for feed in tables.feeds))
+    applied, restated = ledger.applied_hour(lake, tables), read_restatement(lake)
+    due, first = ledger.landed_hours(lake), ""
+    if restated is not None:
+        due |= {*restated.hours}
+        if not restated.rewound:  # the next refresh takes Bronze back first
+            applied, first = None, restated.hour
+    return [hour for hour in ledger.pending_hours(applied, listing.hours, due, until) if hour >= first], listing
 
 
 class Arrivals:
@@ -33,12 +43,12 @@ class Arrivals:
 
     def __init__(self, settings: Settings, settle: float) -> None:
         """settle: seconds for which the files of an hour must have stayed as they are."""
-        self._settings, self._lake, self._settle = settings, Lake(settings.lake), settle
+        self._settings, self._settle = settings, settle
         self._seen: tuple[str, Mapping[str, int]] | None = None
         self._arrived = self._since = 0.0
 
     def look(self) -> tuple[str, float] | None:
-        """The next hour in line and when its files last changed; None while there is none that has settled."""
+        """The next hour and when its files last changed; None while there is none that has settled."""
         found = self._next()
         if found != self._seen:
             self._seen, self._arrived, self._since = found, time.time(), time.monotonic()
@@ -46,17 +56,9 @@ class Arrivals:
         return (found[0], self._arrived) if found is not None and settled else None
 
     def _next(self) -> tuple[str, Mapping[str, int]] | None:
-        """The next hour in line, with the size of each of its files."""
-        source, tables = open_source(self._settings), tables_of(self._lake, self._settings.extras)
-        files = change_files(source, tuple(feed.topic for feed in tables.feeds))
-        applied = ledger.applied_hour(self._lake, tables)
-        try:
-            hour = ledger.in_line(None, applied, files, ledger.landed_hours(self._lake))
-        except HourNotAvailable:
+        """The next hour, with the size of each of its files."""
+        hours, listing = _pending(self._settings, open_source(self._settings))
+        if not hours:
             return None
-        sizes = {}
-        for topic, name in files.get(hour, {}).items():
-            stream, size = source.open(name)
-            stream.close()
-            sizes[topic] = size
-        return hour, sizes
+        names = listing.hours.get(hours[0], {})
+        return hours[0], {topic: listing.sizes[name] for topic, name in names.items()}

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from medallion.errors import MedallionError
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded, decode_file
-from medallion.ingest.ledger import Manifest, known_manifest, write_manifest
-from medallion.ingest.source import Source, copy_file, fingerprint
+from medallion.ingest.ledger import Manifest, known_manifest, read_manifest, write_manifest
+from medallion.ingest.source import Landed, Source, copy_file, digest, fingerprint
 from medallion.model.table import Feed
 from medallion.storage import files
 from medallion.storage.files import Place
@@ -16,11 +16,49 @@ _SHOWN_COLUMNS = 20  # names of columns that are not declared
 
 
 def land_hour(source: Source, lake: Lake, hour: str, names: Mapping[str, str]) -> Manifest:
-    """Copy an hour's change files (topic -> name at the source) to the landing place, each whole or not at all."""
-    landed = {topic: copy_file(source, name, landed_file(lake, topic, hour)) for topic, name in names.items()}
-    manifest = Manifest(hour, source.root, landed)
+    """Copy an hour's change files to the landing folder, each whole or not at all.
+
+    A file that landed before and that the source no longer lists stays part of the hour.
+
+    Args:
+        source: Where the files come from.
+        lake: The lake with the landing folder.
+        hour: The hour.
+        names: Topic -> name of its file at the source.
+    """
+    former = read_manifest(lake, hour)
+    kept = {
+        topic: file
+        for topic, file in (former.files if former else {}).items()
+        if topic not in names and is_landed(lake, topic, hour, file)
+    }
+    copied = {topic: copy_file(source, name, landed_file(lake, topic, hour)) for topic, name in names.items()}
+    manifest = Manifest(hour, source.root, copied | kept)
     write_manifest(lake, manifest)
     return manifest
+
+
+def is_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:
+    """Whether the landing folder has the file of ``topic`` and ``hour`` in the size of ``file``."""
+    try:
+        return landed_file(lake, topic, hour).stat().st_size == file.bytes
+    except FileNotFoundError:
+        return False
+
+
+def require_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> None:
+    """Raise MedallionError unless the landed file is the very one, byte by byte, that its manifest describes."""
+    path = landed_file(lake, topic, hour)
+    try:
+        with path.open("rb") as stream:
+            same = digest(stream) == file
+    except FileNotFoundError:
+        same = False
+    if not same:
+        raise MedallionError(
+            f"{path} is not as it landed: its checksum differs, or it is missing; nothing of hour {hour} was applied:"
+            f" run medallion step land --hour {hour} again"
+        )
 
 
 def changed_files(source: Source, names: Mapping[str, str], landed: Manifest | None) -> list[str]:
@@ -41,8 +79,7 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
         if feed.topic not in manifest.files:
             continue
         path = landed_file(lake, feed.topic, hour)
-        if not path.exists() or path.stat().st_size != manifest.files[feed.topic].bytes:
-            raise MedallionError(f"{path} is not as it landed: run medallion step land --hour {hour} again")
+        require_as_landed(lake, feed.topic, hour, manifest.files[feed.topic])
         lines = quarantine.mended(lake, feed, hour, manifest.files[feed.topic].sha256)
         result = decode_file(path, feed, decoded_file(lake, feed, hour), lines)
         if len(result.rejected) > max_bad_lines * result.lines:
@@ -79,6 +116,7 @@ def forget_decoded(lake: Lake, hour: str) -> None:
 
 
 def landed_file(lake: Lake, topic: str, hour: str) -> Place:
+    """Where the file of ``topic`` and ``hour`` lands."""
     return lake.landing / topic / f"{hour}.json"
 
 

@@ -1,16 +1,18 @@
-"""Which hours Bronze has, which the source lists, and so which one is next in line."""
+"""Which hours Bronze has, which the source lists, and so which hour is to be applied next."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
-from medallion.hours import ONE_HOUR, parse_hour
+from medallion.hours import ONE_HOUR, has_ended, hour_or_snapshot, is_hour, parse_hour
 from medallion.ingest.source import Landed
 from medallion.model.registry import Registry
 from medallion.storage import files
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake, hour_in
+
+MAX_NAMED = 5  # hours that a message names one by one
 
 
 @dataclass(frozen=True)
@@ -22,47 +24,20 @@ class Manifest:
     files: Mapping[str, Landed]
 
 
-@dataclass(frozen=True)
-class Restatement:
-    """A restatement under way: Bronze goes back to before ``hour`` and then forward to ``until`` again.
-
-    rewound: whether every Bronze table has gone back. Until Bronze is at ``until`` again, nothing is published.
-    """
-
-    hour: str
-    until: str
-    rewound: bool = False
-
-
 def write_manifest(lake: Lake, manifest: Manifest) -> None:
     """Record ``manifest`` whole or not at all."""
-    write_json(lake.landing / "_hours" / f"{manifest.hour}.json", asdict(manifest))
-
-
-def write_restatement(lake: Lake, restatement: Restatement) -> None:
-    """Record what is under way, whole or not at all: whoever comes next after a crash goes on with it."""
-    write_json(_restatement(lake), asdict(restatement))
-
-
-def read_restatement(lake: Lake) -> Restatement | None:
-    """The restatement that is under way; None when there is none."""
-    content = files.read_json(_restatement(lake))
-    return None if content is None else Restatement(**content)
-
-
-def end_restatement(lake: Lake) -> None:
-    """Forget it: its last hour is published."""
-    _restatement(lake).unlink(missing_ok=True)
+    write_json(_manifest(lake, manifest.hour), asdict(manifest))
 
 
 def landed_hours(lake: Lake) -> set[str]:
-    """Every hour whose change files have landed at some time."""
-    return {path.stem for path in (lake.landing / "_hours").glob("[0-9]*.json")}
+    """Every hour whose change files have landed at some time; a name that is no hour of the past is none."""
+    names = {path.stem for path in (lake.landing / "_hours").glob("[0-9]*.json")}
+    return {name for name in names if is_hour(name) and has_ended(name)}
 
 
 def read_manifest(lake: Lake, hour: str) -> Manifest | None:
     """What landed for ``hour``; None when nothing has."""
-    content = files.read_json(lake.landing / "_hours" / f"{hour}.json")
+    content = files.read_json(_manifest(lake, hour))
     if content is None:
         return None
     return Manifest(hour, content["source"], {topic: Landed(**file) for topic, file in content["files"].items()})
@@ -98,57 +73,96 @@ def same_content(lake: Lake, manifest: Manifest, applied: str | None) -> str | N
 
 
 def pending_hours(
-    applied: str | None, source: Collection[str], landed: Collection[str] = (), until: str | None = None
+    applied: str | None,
+    source: Collection[str],
+    landed: Collection[str] = (),
+    until: str | None = None,
+    now: datetime | None = None,
 ) -> list[str]:
     """List the hours that are still to be applied, oldest first.
 
     Args:
         applied: The last hour that every Bronze table has; None for the snapshot alone.
         source: The hours that the source lists.
-        landed: The hours whose files are in the lake's landing folder, which the source may no longer list.
+        landed: The hours that are to be applied though the source may no longer list them: those whose files are in
+            the lake's landing folder, and those of a restatement under way.
         until: The last hour of interest, included; None for all.
+        now: The time that counts as now, by default the clock's: an hour that has not ended is not pending.
 
     Returns:
         Every hour after ``applied`` up to ``until``; an hour that nobody has files for leaves no gap.
     """
     return sorted(
-        hour for hour in {*source, *landed} if (applied is None or hour > applied) and (until is None or hour <= until)
+        hour
+        for hour in {*source, *landed}
+        if (applied is None or hour > applied) and (until is None or hour <= until) and has_ended(hour, now)
     )
 
 
-def in_line(wanted: str | None, applied: str | None, source: Collection[str], landed: Collection[str] = ()) -> str:
-    """The hour to refresh: ``wanted`` when its turn has come, the next in line when None.
+def in_line(
+    wanted: str | None,
+    applied: str | None,
+    source: Collection[str],
+    landed: Collection[str] = (),
+    now: datetime | None = None,
+) -> str:
+    """Choose the hour to refresh: ``wanted`` when every earlier one is applied, the earliest pending one when None.
 
-    applied: the last hour Bronze has. source: the hours the source lists. landed: those that were taken from it at
-    some time, which are as good where it does not list them any more. An hour that Bronze has already is returned as
-    it is: applying it again changes nothing. Raises HourNotAvailable for an hour that the source does not have,
-    MedallionError for a gap and for an hour that turned up after a later one had been applied.
+    An hour that Bronze has already is returned as it is: applying it again changes nothing.
+
+    Args:
+        wanted: The hour that was asked for; None to leave the choice to the ledger.
+        applied: As for pending_hours, like ``source``, ``landed`` and ``now``.
+
+    Raises:
+        HourNotAvailable: The source does not have the hour, or the hour has not ended.
+        MedallionError: Earlier hours are missing, or the hour arrived after a later one had been applied.
     """
-    listed = {*source, *landed}
-    pending = pending_hours(applied, source, landed)
+    pending = pending_hours(applied, source, landed, now=now)
     if wanted is None:
         if not pending:
             raise HourNotAvailable(f"the source has no hour after {applied}: nothing to do until one arrives")
         return pending[0]
+    if not has_ended(wanted, now):
+        ends = f"{parse_hour(wanted) + ONE_HOUR:%Y-%m-%d %H:%M} UTC"
+        raise HourNotAvailable(f"hour {wanted} has not ended yet: refresh it after {ends}")
     if applied is not None and wanted <= applied:
         if wanted in source and wanted not in landed:
             raise MedallionError(
-                f"hour {wanted} turned up after {applied} had been applied, and was not applied itself:"
-                f" run medallion refresh --restate {wanted} to take it in its turn"
+                f"hour {wanted} arrived after {applied} had been applied and was not applied itself:"
+                f" run medallion refresh --restate {wanted}"
             )
         return wanted
-    if wanted not in listed:
-        if parse_hour(wanted) + ONE_HOUR > datetime.now(UTC):
-            raise HourNotAvailable(f"hour {wanted} has not ended yet: refresh it once it lies in the past")
+    if wanted not in pending:
         span = f"it lists {min(source)} to {max(source)}" if source else "it lists none"
         raise HourNotAvailable(f"the source has no change file for hour {wanted}: {span}")
-    if gap := [hour for hour in pending if hour < wanted]:
-        raise MedallionError(
-            f"hour {wanted} is not next in line: {', '.join(gap[:5])}{' and more' if gap[5:] else ''} must come first;"
-            f" run medallion refresh --from-hour {gap[0]} --to-hour {wanted}"
-        )
+    require_no_gap(wanted, applied, pending)
     return wanted
 
 
-def _restatement(lake: Lake) -> Place:
-    return files.at(lake.ops("restatement.json"))
+def require_no_gap(hour: str, applied: str | None, pending: Iterable[str]) -> None:
+    """Refuse to apply ``hour`` before earlier pending ones.
+
+    Args:
+        hour: The hour that is about to be applied.
+        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        pending: Hours that are still to be applied.
+
+    Raises:
+        MedallionError: Hours of ``pending`` lie between ``applied`` and ``hour``; the message has the command.
+    """
+    if missing := sorted(other for other in pending if (applied is None or other > applied) and other < hour):
+        raise MedallionError(
+            f"hour {hour} cannot be applied to Bronze at {hour_or_snapshot(applied)}: earlier hours are missing:"
+            f" {named_hours(missing)}; run medallion refresh --from-hour {missing[0]} --to-hour {missing[-1]} first"
+        )
+
+
+def named_hours(hours: Collection[str]) -> str:
+    """Hours in a message: the first few by name, the others by number."""
+    first, others = [*hours][:MAX_NAMED], len(hours) - MAX_NAMED
+    return ", ".join(first) + (f" and {others} more" if others > 0 else "")
+
+
+def _manifest(lake: Lake, hour: str) -> Place:
+    return lake.landing / "_hours" / f"{hour}.json"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import UsageError
 from medallion.ingest.decode import Decoded, why_unfit
-from medallion.ingest.ledger import known_manifest
+from medallion.ingest.ledger import Manifest, known_manifest
 from medallion.model.table import Feed
 from medallion.storage import files
 from medallion.storage.files import Place, write_json
@@ -59,6 +59,19 @@ def mended(lake: Lake, feed: Feed, hour: str, sha256: str) -> Mapping[int, str]:
     """Line number -> what stands there instead, of a landed file with that checksum."""
     content: dict[str, Any] = files.read_json(_mended(lake, feed, hour)) or {"sha256": None}
     return {int(number): raw for number, raw in content["lines"].items()} if content["sha256"] == sha256 else {}
+
+
+def outdated_mends(lake: Lake, manifest: Manifest) -> list[str]:
+    """A sentence for each file of an hour that has changed since lines of it were mended, which are left out."""
+    hour, sentences = manifest.hour, []
+    for topic, file in manifest.files.items():
+        content = files.read_json(lake.landing / "_mended" / topic / f"{hour}.json")
+        if content is not None and content["sha256"] != file.sha256:
+            sentences.append(
+                f"{len(content['lines'])} mended lines of {topic}/{hour}.json are left out, for the file has changed"
+                f" since: mend what medallion quarantine show {topic} --hour {hour} shows"
+            )
+    return sentences
 
 
 def mend(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str] | None) -> int:

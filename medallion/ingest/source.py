@@ -3,21 +3,23 @@
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from time import sleep
 from typing import IO, Any, Protocol
 
 from medallion.errors import MedallionError, UsageError
-from medallion.hours import PATTERN
+from medallion.hours import PATTERN, format_hour, is_hour
 from medallion.settings import Settings
 from medallion.storage import files, s3
 from medallion.storage.files import Place
 
 _CHANGE_FILE = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json")
+_UNFINISHED = re.compile(r".*(\.tmp|\.part|\.filepart|\.crc|\.swp|~)|_[^.]*", re.DOTALL)  # by those who write files
 _CHUNK = 1 << 20
 _TRIES = 5  # of a request, and of a file that does not arrive whole
 _BACK_OFF = 0.5  # seconds before the second try of a file, doubled for each later one
@@ -36,6 +38,19 @@ class Landed:
 
     bytes: int
     sha256: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The change files that a source lists.
+
+    hours: hour -> topic -> name of its change file, hours in order. sizes: bytes of each of these files by name.
+    ignored: a sentence for each file that looks like a change file and cannot be one.
+    """
+
+    hours: Mapping[str, Mapping[str, str]]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
 
 
 class Source(Protocol):
@@ -64,7 +79,7 @@ class FolderSource:
         for folder, _, names in os.walk(base / prefix):
             for file in (Path(folder, name) for name in names):
                 with suppress(FileNotFoundError):  # it went while we looked
-                    found[file.relative_to(base).as_posix()] = file.lstat().st_size
+                    found[file.relative_to(base).as_posix()] = _size(file)
         return found
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
@@ -77,6 +92,14 @@ class FolderSource:
         except OSError as error:
             raise MedallionError(f"{self.root}/{name} cannot be read: {error.strerror}") from None
         return stream, os.fstat(stream.fileno()).st_size
+
+
+def _size(file: Path) -> int:
+    """The size of a file, of a link that leads nowhere its own."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return file.lstat().st_size
 
 
 @dataclass(frozen=True)
@@ -124,13 +147,44 @@ def open_source(settings: Settings) -> Source:
     return S3Source(settings.source, s3.client(settings, anonymous=settings.s3_anonymous, tries=_TRIES))
 
 
-def change_files(source: Source, topics: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Every hour that the source lists, in order: hour -> topic -> name of its change file."""
+def change_files(source: Source, topics: tuple[str, ...], now: datetime | None = None) -> Listing:
+    """List the change files of ``source``, by their names alone.
+
+    Args:
+        source: The source.
+        topics: The feeds whose files are wanted.
+        now: The time that counts as now, by default the clock's: no file of an hour that has not begun is taken.
+    """
     hours: dict[str, dict[str, str]] = {}
-    for name in source.sizes("cdc/"):
-        if (match := _CHANGE_FILE.fullmatch(name)) and match[1] in topics:
+    sizes: dict[str, int] = {}
+    ignored: list[str] = []
+    running = format_hour(now or datetime.now(UTC))
+    for name, size in sorted(source.sizes("cdc/").items()):
+        match = _CHANGE_FILE.fullmatch(name)
+        if match and match[1] in topics and match[2] <= running and is_hour(match[2]):
             hours.setdefault(match[2], {})[match[1]] = name
-    return dict(sorted(hours.items()))
+            sizes[name] = size
+        elif reason := _why_ignored(name, topics):
+            ignored.append(f"ignored {name[:200]!r} at the source: {reason}")
+    return Listing(dict(sorted(hours.items())), sizes, tuple(ignored))
+
+
+def _why_ignored(name: str, topics: tuple[str, ...]) -> str | None:
+    """Why a file is no change file of ``topics``; None for one that nobody would take for one."""
+    _, folder, *rest = PurePosixPath(name).parts
+    if not rest or _UNFINISHED.fullmatch(rest[-1]) or folder.casefold() not in topics:
+        return None
+    if folder not in topics:
+        return f"the folder of this feed is cdc/{folder.casefold()}"
+    if match := _CHANGE_FILE.fullmatch(name):
+        if not is_hour(match[2]):
+            return f"{match[2][:10]} is not on the calendar"
+        return f"hour {match[2]} lies in the future"
+    if len(rest) > 1:
+        return f"{rest[0]!r} is a folder" if ".json" in rest[0].casefold() else None
+    if ".json" in rest[0].casefold():
+        return "a change file is named YYYY-MM-DDTHH.json, in plain digits, and is not compressed"
+    return None
 
 
 def copy_file(source: Source, name: str, target: Place) -> Landed:
@@ -179,12 +233,17 @@ def _copy_once(source: Source, name: str, target: Path) -> Landed:
 
 def fingerprint(source: Source, name: str) -> Landed:
     """What ``copy_file`` would return for a file as the source has it now."""
-    digest, read = hashlib.sha256(), 0
     with source.open(name)[0] as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-            read += len(chunk)
-    return Landed(read, digest.hexdigest())
+        return digest(stream)
+
+
+def digest(stream: IO[bytes]) -> Landed:
+    """Size and checksum of what ``stream`` still holds."""
+    sha256, read = hashlib.sha256(), 0
+    while chunk := stream.read(_CHUNK):
+        sha256.update(chunk)
+        read += len(chunk)
+    return Landed(read, sha256.hexdigest())
 
 
 def copy_snapshot(source: Source, topic: str, target: Place, advance: Advance = silent) -> None:

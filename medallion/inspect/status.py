@@ -7,7 +7,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from medallion.hours import ONE_HOUR, hour_or_snapshot, parse_hour
-from medallion.ingest import ledger
+from medallion.ingest.restatement import read_restatement
 from medallion.model.registry import Node, Registry
 from medallion.ops import event_log, releases
 from medallion.ops.lake_tables import tables_of
@@ -71,7 +71,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
         }
 
     tables = files.side_by_side(told, tables_of(lake, settings.extras))
-    writer, restatement = current_writer(lake), ledger.read_restatement(lake)
+    writer, restatement = current_writer(lake), read_restatement(lake)
     return {
         "lake": lake.root,
         "release": vars(release) if release else None,

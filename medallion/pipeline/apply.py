@@ -1,9 +1,13 @@
 """The step `apply`: the landed files of an hour, decoded and merged into Bronze."""
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from medallion.ingest import apply, change_log, landing, quarantine
+from medallion.errors import MedallionError
+from medallion.ingest import apply, change_log, landing, ledger, quarantine
+from medallion.ingest.restatement import read_restatement
+from medallion.ingest.source import change_files, open_source
 from medallion.model.table import Feed, Layer, Log
 from medallion.ops import event_log
 from medallion.ops.event_log import Event, EventLog
@@ -16,6 +20,7 @@ from medallion.spark.session import in_parallel
 def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     hour, feeds = run.required_hour, driver.tables.feeds
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
+        _require_turn(driver, hour)
         decoded = landing.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
         for feed in feeds:
             if feed.name in decoded:
@@ -73,3 +78,31 @@ def _fill_applied(event: Event, done: apply.Applied | None) -> None:
     event.details |= counts | {"rejected": done.rejected}
     if done.rejected:
         event.status = "warned"
+
+
+def _require_turn(driver: Driver, hour: str) -> None:
+    """Refuse to apply ``hour`` while an earlier one is missing. What Bronze has already may be applied again."""
+    lake = driver.lake
+    applied = ledger.applied_hour(lake, driver.tables)
+    if applied is not None and hour <= applied:
+        return
+    restated = read_restatement(lake)
+    if restated is not None and (not restated.rewound or restated.awaits_landing(hour)):
+        raise MedallionError(
+            f"hour {hour} cannot be applied: hours {restated.hour} to {restated.until} are being restated;"
+            " run medallion refresh to continue that first"
+        )
+    due = ledger.landed_hours(lake) | {*(restated.hours if restated else ())}
+    ledger.require_no_gap(hour, applied, ledger.pending_hours(applied, _listed_hours(driver), due, hour))
+
+
+def _listed_hours(driver: Driver) -> Collection[str]:
+    """The hours that the source lists, as this process saw them last; none where it cannot be reached now."""
+    if driver.listing is None:
+        try:
+            topics = tuple(feed.topic for feed in driver.tables.feeds)
+            driver.listing = change_files(open_source(driver.settings), topics)
+        except MedallionError as error:  # what has landed can be applied without it
+            driver.report(f"the order of hours is checked against landed hours alone: {error}")
+            return ()
+    return driver.listing.hours

@@ -8,6 +8,7 @@ from threading import Lock
 from time import time
 from typing import TYPE_CHECKING
 
+from medallion.ingest.source import Listing
 from medallion.model.registry import Registry
 from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_of, write_record
@@ -33,6 +34,7 @@ class Driver:
         if warning := disagreement(settings, self._record):
             report(warning)
         self.cpu = CpuClock()
+        self.listing: Listing | None = None  # of the source, as long as this process is the lake's writer
         self._lock: WriterLock | None = None
         self._starting = Lock()
 
@@ -54,7 +56,7 @@ class Driver:
                 self._follow_record()
                 yield
             finally:
-                self._lock = None
+                self._lock = self.listing = None
                 self._log(run).flush()
 
     def record_tables(self) -> None:

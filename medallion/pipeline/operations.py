@@ -6,13 +6,20 @@ from functools import partial
 
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
-from medallion.ingest import change_log, ledger, quarantine, snapshot
-from medallion.ingest.source import Advance, open_source, silent
+from medallion.ingest import change_log, landing, ledger, quarantine, snapshot
+from medallion.ingest.restatement import plan_restatement, read_restatement, write_restatement
+from medallion.ingest.source import Advance, change_files, open_source, silent
+from medallion.model.registry import Registry
+from medallion.model.table import Feed
 from medallion.ops import lake_tables, releases
 from medallion.ops.event_log import EventLog
+from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import run_step
+from medallion.storage.lake import Lake
+
+DIFF_MAX_ROWS, DIFF_MAX_BYTES = 500_000, 64 << 20  # of a table, for a restatement to compare it row by row at its end
 
 
 def refresh_hour(run: Run, driver: Driver) -> Outcome:
@@ -139,44 +146,76 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
 def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None) -> Outcome:
     """Apply lines in quarantine in their old place, mended or because the schema was: restates their hour.
 
-    Raises UsageError, and changes nothing, when there is nothing to replay.
+    Raises UsageError, and changes nothing, when there is nothing to replay; MedallionError when the source has
+    another file than the one that the lines came with.
     """
     with driver.writing(run, "replay"):
         feed = quarantine.feed_of(driver.tables.feeds, topic)
+        if lines is not None:
+            _require_same_file(driver, feed, run.required_hour)
         fitting = quarantine.mend(driver.lake, feed, run.required_hour, lines)
         driver.report(f"{fitting:,} lines of {topic} in {run.hour} fit now")
         return restate(run, driver)
 
 
+def _require_same_file(driver: Driver, feed: Feed, hour: str) -> None:
+    """Mended lines are known by their number in the file that landed; in another file they would mean other lines."""
+    source = open_source(driver.settings)
+    names = change_files(source, (feed.topic,)).hours.get(hour, {})
+    if landing.changed_files(source, names, ledger.read_manifest(driver.lake, hour)):
+        raise MedallionError(
+            f"{feed.topic}/{hour}.json has changed at the source since its lines went to quarantine; nothing was"
+            f" replayed: run medallion refresh --restate {hour}, then mend what medallion quarantine show {feed.topic}"
+            f" --hour {hour} shows"
+        )
+
+
 def restate(run: Run, driver: Driver) -> Outcome:
     """Take Bronze back to before ``run.hour`` and forward again from the source as it is now; publish the last hour.
 
-    Hours that the source no longer lists are applied as they landed. A restatement that was cut short goes on with
-    the next refresh, and nothing is published before it has caught up.
-    Raises UsageError for an hour after the last applied one, MedallionError when Bronze of before is no longer kept.
+    Hours that the source no longer lists are applied as they landed. A restatement that was cut short continues with
+    the next refresh, and nothing is published before it has passed all its hours.
+    Raises UsageError for an hour after the last applied one, MedallionError when Bronze of before is no longer kept,
+    or a file of an hour cannot be had any more; nothing is changed then.
     """
     lake, hour = driver.lake, run.required_hour
     with driver.writing(run, "restate"):
         applied = ledger.applied_hour(lake, driver.tables)
-        former = ledger.read_restatement(lake)
-        until = max(applied or "", former.until if former else "")
-        if hour > until:
-            raise UsageError(f"hour {hour} is after {until or 'the snapshot'}, the last one: run medallion refresh")
+        listing = change_files(open_source(run.settings), tuple(feed.topic for feed in driver.tables.feeds))
+        plan = plan_restatement(lake, hour, applied, listing.hours, read_restatement(lake))
         for feed in driver.tables.feeds:
-            lake.version_before(feed.name, hour)  # all of them or none
-        ledger.write_restatement(lake, ledger.Restatement(hour, until))
+            lake.version_before(feed.name, plan.hour)  # all of them or none
+        write_restatement(lake, plan)
         before = releases.latest(lake)
         while True:
             landed = run_step("land", replace(run, hour=None), driver=driver)
             run_step("apply", replace(run, hour=landed.hour), driver=driver)
-            if str(landed.hour) >= until:
+            if not replace(plan, rewound=True).remaining(ledger.applied_hour(lake, driver.tables)):
                 break
-        outcome = _onward(replace(run, hour=until), driver)
+        outcome = _onward(replace(run, hour=landed.hour), driver)
     after = releases.latest(lake)
     if before is not None and after is not None:
-        from medallion.inspect.query import diff
-
-        for table in filter(None, diff(lake, before, after, driver.tables)):
-            driver.report(f"{table.table}: {table.added:,} added, {table.removed:,} removed, {table.changed:,} changed")
-        driver.report(f"row by row: medallion release diff {before.release_id} {after.release_id} --table NAME")
+        _report_difference(driver, before, after)
     return outcome
+
+
+def _report_difference(driver: Driver, before: Release, after: Release) -> None:
+    """Say which tables differ, row by row; of a large table only how to ask."""
+    from medallion.inspect.query import diff
+
+    by_table = f"medallion release diff {before.release_id} {after.release_id} --table"
+    small = {table.name: table for table in driver.tables if _is_small(driver.lake, table.name, before, after)}
+    for table in filter(None, diff(driver.lake, before, after, Registry(small))):
+        driver.report(f"{table.table}: {table.added:,} added, {table.removed:,} removed, {table.changed:,} changed")
+    if large := [name for name in driver.tables.tables if name not in small]:
+        driver.report(f"not compared, because of their size: {', '.join(large)}; run {by_table} NAME for each")
+    driver.report(f"row by row: {by_table} NAME")
+
+
+def _is_small(lake: Lake, table: str, *ends: Release) -> bool:
+    """Whether ``table`` is quickly compared between two releases; it is where both have the same version."""
+    versions = {release.versions.get(table) for release in ends}
+    if len(versions) == 1 or None in versions:
+        return True
+    states = [lake.state(table, version) for version in versions]
+    return all(s is not None and s.rows <= DIFF_MAX_ROWS and s.bytes <= DIFF_MAX_BYTES for s in states)

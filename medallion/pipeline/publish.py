@@ -3,6 +3,7 @@
 from medallion.errors import CheckFailed, MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
+from medallion.ingest.restatement import end_restatement, read_restatement
 from medallion.inspect.validate import problems, validate
 from medallion.model.table import Layer, Table
 from medallion.ops import releases
@@ -17,11 +18,11 @@ from medallion.storage.lake import origin_of
 def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     with log.timed("publish", cpu=driver.cpu) as event:
         last = releases.latest(driver.lake)
-        restated = ledger.read_restatement(driver.lake)
-        if restated is not None and (run.hour or "") < restated.until:
+        restated = read_restatement(driver.lake)
+        if restated and (left := restated.remaining(ledger.applied_hour(driver.lake, driver.tables))):
             event.status = "skipped"
             event.details["note"] = note = (
-                f"hours are restated up to {restated.until}: nothing is published before that"
+                f"hours are being restated: nothing is published before {ledger.named_hours(left)} are applied"
             )
             return driver.report_outcome(Outcome("skipped", note, run.hour))
         require_bronze_at(driver, run.hour)
@@ -32,14 +33,14 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
                 f" medallion tables --drop {missing[0]}"
             )
         if last is not None and last.hour == run.hour and dict(last.versions) == versions:
-            ledger.end_restatement(driver.lake)
+            end_restatement(driver.lake)
             event.status, event.details["note"] = "skipped", f"release {last.release_id} names these versions already"
             return driver.report_outcome(Outcome("skipped", event.details["note"], run.hour))
         release = releases.publish(
             driver.lake, after=last, hour=run.hour, run_id=run.run_id, strategy=run.strategy, versions=versions
         )
         event.details = {"release_id": release.release_id, "versions": versions}
-        ledger.end_restatement(driver.lake)
+        end_restatement(driver.lake)
     message = f"published {hour_or_snapshot(run.hour)} as release {release.release_id}"
     return driver.report_outcome(Outcome("succeeded", message, run.hour))
 
@@ -47,7 +48,7 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
 def validate_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     lake = driver.lake
     with log.timed("validate", cpu=driver.cpu) as event:
-        if restated := ledger.read_restatement(lake):
+        if restated := read_restatement(lake):
             event.status = "skipped"
             event.details["note"] = note = (
                 f"hours are restated up to {restated.until}: there is nothing to validate yet"

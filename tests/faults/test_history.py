@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from medallion.errors import MedallionError, UsageError
-from medallion.ingest import ledger, quarantine
+from medallion.ingest import quarantine
+from medallion.ingest.restatement import read_restatement
 from medallion.inspect.query import diff, diff_rows, open_release, select
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
@@ -91,7 +92,7 @@ def test_a_restatement_cut_short_goes_on_with_a_plain_re_run(at: After, cut: int
         assert world.published()[0] == H2, "nothing is published on the way"
         world.catch_up(H2)
     assert (differing(world, H2), reader.torn) == ([], [])
-    assert ledger.read_restatement(world.lake) is None
+    assert read_restatement(world.lake) is None
 
 
 def test_an_hour_after_the_last_one_cannot_be_restated(at: After) -> None:

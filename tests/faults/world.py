@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from medallion.demo.generate import generate
 from medallion.hours import hour_range
-from medallion.ingest import ledger
+from medallion.ingest.restatement import read_restatement
 from medallion.inspect.query import open_release
 from medallion.model.registry import Registry, registry
 from medallion.ops import releases
@@ -253,7 +253,7 @@ def differing(world: World, hour: str | None) -> list[str]:
     for feed in world.tables.feeds:
         if world.lake.applied_hour(feed.name) != hour:
             wrong.append(f"{feed.name} is at {world.lake.applied_hour(feed.name)}")
-    if ledger.read_restatement(world.lake) is not None:
+    if read_restatement(world.lake) is not None:
         wrong.append("a restatement is still under way")
     return wrong
 

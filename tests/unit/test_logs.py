@@ -9,10 +9,10 @@ import pytest
 from deltalake import write_deltalake
 
 from medallion.ingest import apply, change_log, landing, ledger
-from medallion.ingest.source import Landed
+from medallion.ingest.restatement import rewind_log
+from medallion.ingest.source import digest
 from medallion.model.registry import build
 from medallion.model.table import Feed, Log
-from medallion.pipeline.land import _rewind_log
 from medallion.storage.lake import Lake
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
@@ -34,7 +34,7 @@ def land(lake: Lake, hour: str, *changes: dict[str, Any]) -> None:
     file = lake.landing / "things" / f"{hour}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(f"{json.dumps(change)}\n" for change in changes))
-    ledger.write_manifest(lake, ledger.Manifest(hour, "/source", {"things": Landed(file.stat().st_size, "sum")}))
+    ledger.write_manifest(lake, ledger.Manifest(hour, "/source", {"things": digest(file.open("rb"))}))
 
 
 def keep(lake: Lake, hour: str, log: Log = LOG) -> None:
@@ -123,7 +123,7 @@ def test_a_restatement_takes_it_back_and_forward(lake: Lake) -> None:
         land(lake, hour, change)
         keep(lake, hour)
     lake.rewind(FEED.name, H1)
-    _rewind_log(lake, LOG, H1)
+    rewind_log(lake, LOG, H1)
     assert [row[3] for row in told(lake)] == [None, None, H0]
     land(lake, H1, {"insert": {"id": 7, "name": "late"}})
     keep(lake, H1)
@@ -135,7 +135,7 @@ def test_one_younger_than_the_restated_hour_begins_anew(lake: Lake) -> None:
     apply.apply_feed(no_spark, lake, FEED, H0, landing.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
     change_log.begin_log(lake, LOG)
     lake.rewind(FEED.name, H0)
-    _rewind_log(lake, LOG, H0)
+    rewind_log(lake, LOG, H0)
     assert [(row[0], row[3]) for row in told(lake)] == [(1, None), (2, None)]
     assert lake.applied_hour(LOG.name) is None
 

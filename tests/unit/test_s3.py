@@ -144,7 +144,7 @@ def busy(proxy: Proxy) -> None:
 
 
 def test_hours_are_listed_and_copied_with_their_checksum(bucket: Bucket, tmp_path: Path) -> None:
-    assert change_files(bucket.source, ("orders",)) == {HOUR: {"orders": FILE}}
+    assert change_files(bucket.source, ("orders",)).hours == {HOUR: {"orders": FILE}}
     landed = copy_file(bucket.source, FILE, tmp_path / "orders.json")
     assert (landed.bytes, landed.sha256) == (len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
     assert (tmp_path / "orders.json").read_bytes() == CONTENT
@@ -176,7 +176,7 @@ def test_what_keeps_failing_is_told_and_leaves_nothing(
 
 
 def test_an_hour_without_files_is_not_listed(bucket: Bucket) -> None:
-    assert change_files(open_source(replace(bucket.settings, source="s3://shop/elsewhere")), ("orders",)) == {}
+    assert change_files(open_source(replace(bucket.settings, source="s3://shop/elsewhere")), ("orders",)).hours == {}
 
 
 def test_a_bucket_that_is_not_there_says_where_to_look(bucket: Bucket) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
@@ -24,13 +25,47 @@ def test_hours_are_listed_in_order_with_the_files_of_known_feeds(tmp_path: Path)
     put(tmp_path, "cdc/suppliers/2025-11-30T01.json")
     for stray in ("cdc/orders/readme.txt", "cdc/orders/2025-11-30T02.json.tmp", "cdc/unknown/2025-11-30T03.json"):
         put(tmp_path, stray)
-    assert change_files(FolderSource(str(tmp_path)), ("orders", "suppliers")) == {
+    listing = change_files(FolderSource(str(tmp_path)), ("orders", "suppliers"))
+    assert listing.ignored == (), "none of these could be taken for a change file"
+    assert listing.sizes["cdc/orders/2025-11-30T00.json"] == 1
+    assert listing.hours == {
         "2025-11-30T00": {"orders": "cdc/orders/2025-11-30T00.json"},
         "2025-11-30T01": {
             "orders": "cdc/orders/2025-11-30T01.json",
             "suppliers": "cdc/suppliers/2025-11-30T01.json",
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("orders/2025-11-31T00.json", "2025-11-31 is not on the calendar"),
+        ("orders/2099-01-01T00.json", "hour 2099-01-01T00 lies in the future"),
+        ("orders/2025-11-30T01.json.gz", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/..json", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/２０２５-11-30T01.json", "in plain digits"),
+        ("orders/2025-11-30T01.JSON", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/2025-11-30t01.json", "a change file is named YYYY-MM-DDTHH.json"),
+        ("Orders/2025-11-30T01.json", "the folder of this feed is cdc/orders"),
+        ("orders/2025-11-30T01.json/part-0.json", "'2025-11-30T01.json' is a folder"),
+        ("orders/2025-11-30T01\n.json", "a change file is named YYYY-MM-DDTHH.json"),
+    ],
+)
+def test_a_stray_name_at_the_source_is_ignored_with_a_warning(tmp_path: Path, name: str, reason: str) -> None:
+    put(tmp_path, "cdc/orders/2025-11-30T00.json")
+    put(tmp_path, f"cdc/{name}")
+    listing = change_files(FolderSource(str(tmp_path)), ("orders",))
+    assert list(listing.hours) == ["2025-11-30T00"]
+    (warning,) = listing.ignored
+    assert warning.startswith(f"ignored {f'cdc/{name}'!r} at the source: ")
+    assert reason in warning
+
+
+def test_a_file_of_the_running_hour_is_listed_without_a_warning(tmp_path: Path) -> None:
+    put(tmp_path, "cdc/orders/2025-11-30T01.json")
+    listing = change_files(FolderSource(str(tmp_path)), ("orders",), datetime(2025, 11, 30, 1, 30, tzinfo=UTC))
+    assert (list(listing.hours), listing.ignored) == (["2025-11-30T01"], ())
 
 
 def test_a_copy_carries_its_size_and_checksum(tmp_path: Path) -> None:

@@ -1,0 +1,135 @@
+"""Files that arrive after their hour was applied: found by comparing the source's listing with what landed.
+
+Only days whose listing differs from the last look are compared, against the manifests of their hours; no content is
+read. What is found is kept beside the event log, where status and pages read it without asking the source.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any
+
+from medallion.ingest.ledger import Manifest, known_manifest, named_hours, read_manifest
+from medallion.ingest.source import Listing
+from medallion.storage import files
+from medallion.storage.files import Place, write_json
+from medallion.storage.lake import Lake
+
+USUAL_HOURS = 6  # the last hours that say whether a topic usually has lines
+MIN_USUAL_HOURS = 3  # fewer say nothing
+
+
+@dataclass(frozen=True)
+class LateHour:
+    """An applied hour whose files at the source are not those that were applied.
+
+    new: topics whose file arrived after the hour was applied. changed: topics whose file has another size since.
+    whole: whether nothing of the hour was applied.
+    """
+
+    hour: str
+    new: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    whole: bool = False
+
+    def describe(self) -> list[str]:
+        """Each of them in words."""
+        if self.whole:
+            return [f"hour {self.hour} arrived after a later one had been applied"]
+        arrived = [f"{topic}/{self.hour}.json arrived after its hour had been applied" for topic in self.new]
+        return arrived + [f"{topic}/{self.hour}.json changed after its hour had been applied" for topic in self.changed]
+
+
+def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collection[str]) -> tuple[LateHour, ...]:
+    """Compare the source with what was applied, and keep the result for ``read_late``.
+
+    Args:
+        lake: The lake; the caller is its writer.
+        listing: What the source lists.
+        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        landed: The hours that have landed at some time.
+    """
+    state = files.read_json(_place(lake)) or {}
+    former_days: Mapping[str, str] = state.get("days", {})
+    listed: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
+    for hour, names in listing.hours.items():
+        if applied is not None and hour <= applied:
+            listed[hour[:10]][hour] = names
+    days = {day: _digest(listing, hours.values()) for day, hours in listed.items()}
+    other_days = {day for day in {*days, *former_days} if days.get(day) != former_days.get(day)}
+    late = [found for found in _read(state) if found.hour[:10] not in other_days]
+    if applied in landed:  # else the landing folder was lost, and nothing can be said of any hour
+        suspects = sorted(hour for day in other_days for hour in listed.get(day, ()))
+        manifests = files.side_by_side(lambda hour: read_manifest(lake, hour), suspects)
+        for hour, manifest in zip(suspects, manifests, strict=True):
+            if (found := _compare(hour, listing, manifest)) is not None:
+                late.append(found)
+    late.sort(key=lambda found: found.hour)
+    if other_days:
+        write_json(_place(lake), {"days": days, "late": [asdict(found) for found in late]})
+    return tuple(late)
+
+
+def read_late(lake: Lake) -> tuple[LateHour, ...]:
+    """What the last ``land`` found; empty before the first."""
+    return tuple(_read(files.read_json(_place(lake)) or {}))
+
+
+def late_warning(late: Collection[LateHour]) -> str | None:
+    """One sentence for all of ``late``, with the command that applies them; None when there are none.
+
+    Restating the earliest of them passes all later ones too.
+    """
+    if not late:
+        return None
+    what = [sentence for found in late for sentence in found.describe()]
+    first = min(found.hour for found in late)
+    return f"{named_hours(what)}: run medallion refresh --restate {first}"
+
+
+def missing_topics(lake: Lake, manifest: Manifest, landed: Collection[str]) -> list[str]:
+    """A sentence for each topic that has no lines in ``manifest``, and had some in each of the hours before it.
+
+    Args:
+        lake: The lake with the manifests of those hours.
+        manifest: What landed for the hour in question.
+        landed: The hours that have landed at some time.
+    """
+    before = sorted(hour for hour in landed if hour < manifest.hour)[-USUAL_HOURS:]
+    if len(before) < MIN_USUAL_HOURS:
+        return []
+    filled = ({topic for topic, file in known_manifest(lake, hour).files.items() if file.bytes} for hour in before)
+    usual = set.intersection(*filled)
+    return [
+        f"{topic} has no {'lines' if topic in manifest.files else 'file'} for {manifest.hour}, and had lines in each of"
+        f" the {len(before)} hours before: if they arrive later, run medallion refresh --restate {manifest.hour}"
+        for topic in sorted(usual)
+        if topic not in manifest.files or not manifest.files[topic].bytes
+    ]
+
+
+def _compare(hour: str, listing: Listing, manifest: Manifest | None) -> LateHour | None:
+    names = listing.hours[hour]
+    if manifest is None:
+        return LateHour(hour, whole=True)
+    new = tuple(sorted(names.keys() - manifest.files.keys()))
+    common = sorted(names.keys() & manifest.files.keys())
+    changed = tuple(topic for topic in common if listing.sizes[names[topic]] != manifest.files[topic].bytes)
+    return LateHour(hour, new, changed) if new or changed else None
+
+
+def _digest(listing: Listing, hours: Iterable[Mapping[str, str]]) -> str:
+    lines = sorted(f"{name} {listing.sizes[name]}" for names in hours for name in names.values())
+    return sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _read(state: Mapping[str, Any]) -> list[LateHour]:
+    return [
+        LateHour(late["hour"], tuple(late["new"]), tuple(late["changed"]), late["whole"])
+        for late in state.get("late", ())
+    ]
+
+
+def _place(lake: Lake) -> Place:
+    return files.at(lake.ops("late_files.json"))

@@ -1,0 +1,151 @@
+"""Restating: Bronze taken back to before an hour, and forward again through every hour since."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+
+from medallion.errors import MedallionError, UsageError
+from medallion.ingest.change_log import begin_log
+from medallion.ingest.landing import is_landed
+from medallion.ingest.ledger import landed_hours, named_hours, read_manifest
+from medallion.model.registry import Registry
+from medallion.model.table import Log
+from medallion.storage import files
+from medallion.storage.files import Place, write_json
+from medallion.storage.lake import Lake
+
+
+@dataclass(frozen=True)
+class Restatement:
+    """A restatement under way. Nothing is published until Bronze has passed all of ``hours`` again.
+
+    hour: the hour that Bronze goes back before. until: the last of ``hours``. rewound: whether every Bronze table has
+    gone back. hours: every hour that must be applied again, in order. landed: those of them that have landed again,
+    as the source has them now.
+    """
+
+    hour: str
+    until: str
+    rewound: bool = False
+    hours: tuple[str, ...] = ()
+    landed: tuple[str, ...] = ()
+
+    def remaining(self, applied: str | None) -> tuple[str, ...]:
+        """The hours still to pass. applied: the last hour that every Bronze table has."""
+        if not self.rewound or applied is None:
+            return self.hours
+        return tuple(hour for hour in self.hours if hour > applied)
+
+    def awaits_landing(self, hour: str) -> bool:
+        """Whether ``hour`` is to be restated and its files are still those of before."""
+        return hour in self.hours and hour not in self.landed
+
+    def with_landed(self, hour: str) -> "Restatement":
+        """The same restatement, once ``hour`` has landed again."""
+        return replace(self, landed=tuple(sorted({*self.landed, hour})))
+
+
+def write_restatement(lake: Lake, restatement: Restatement) -> None:
+    """Record what is under way, whole or not at all: whoever comes next after a crash continues it."""
+    write_json(_place(lake), asdict(restatement))
+
+
+def read_restatement(lake: Lake) -> Restatement | None:
+    """The restatement that is under way; None when there is none."""
+    content = files.read_json(_place(lake))
+    if content is None:
+        return None
+    known = {field.name: content[field.name] for field in fields(Restatement) if field.name in content}
+    landed = tuple(known.get("landed", ()))
+    # An earlier version recorded no list of hours: its last one, and all that have landed before it.
+    hours = known.get("hours") or sorted(
+        {known["until"]} | {hour for hour in landed_hours(lake) if known["hour"] <= hour <= known["until"]}
+    )
+    return Restatement(**known | {"hours": tuple(hours), "landed": landed})
+
+
+def end_restatement(lake: Lake) -> None:
+    """Forget it: all its hours are applied and published."""
+    _place(lake).unlink(missing_ok=True)
+
+
+def plan_restatement(
+    lake: Lake, hour: str, applied: str | None, listed: Mapping[str, Collection[str]], former: Restatement | None
+) -> Restatement:
+    """List the hours that a restatement from ``hour`` has to pass, and see that all of them can be had.
+
+    Args:
+        lake: The lake; nothing in it is changed.
+        hour: The hour that Bronze goes back before.
+        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        listed: The hours that the source lists, with the topics of their files.
+        former: A restatement that was cut short: its hours are passed too.
+
+    Raises:
+        UsageError: ``hour`` lies after the last applied one, or nobody has a file of it.
+        MedallionError: A file of an hour is neither listed by the source nor in the landing folder.
+    """
+    until = max(applied or "", former.until if former else "")
+    if hour > until:
+        raise UsageError(f"hour {hour} is after {until or 'the snapshot'}, the last one: run medallion refresh")
+    start = min(hour, former.hour) if former and not former.rewound else hour
+    known = {*listed, *landed_hours(lake)}
+    if hour not in known:
+        raise UsageError(
+            f"hour {hour} cannot be restated: the source lists no change file of it, and none has landed;"
+            " choose an hour that has one"
+        )
+    hours = {other for other in known if start <= other <= until}
+    hours |= {*(former.remaining(applied) if former else ())}
+    missing = [name for other in sorted(hours) for name in missing_files(lake, other, listed.get(other, ()))]
+    if missing:
+        raise MedallionError(
+            f"hour {hour} cannot be restated: {named_hours(missing)} would be lost, no longer in the landing folder"
+            " and not listed by the source; nothing was changed: have the source deliver it again, or restate a later"
+            " hour"
+        )
+    return Restatement(start, max(hours), hours=tuple(sorted(hours)))
+
+
+def rewind_bronze(lake: Lake, tables: Registry, report: Callable[[str], None]) -> Restatement | None:
+    """Take every Bronze table back to where the restatement under way begins, unless it is there already.
+
+    Returns the restatement; None when none is under way.
+    """
+    restatement = read_restatement(lake)
+    if restatement is None or restatement.rewound:
+        return restatement
+    for feed in tables.feeds:
+        if (lake.applied_hour(feed.name) or "") >= restatement.hour:
+            lake.rewind(feed.name, restatement.hour)
+    for log in tables.logs:
+        rewind_log(lake, log, restatement.hour)
+    report(f"Bronze is as it was before {restatement.hour}")
+    restatement = replace(restatement, rewound=True)
+    write_restatement(lake, restatement)
+    return restatement
+
+
+def rewind_log(lake: Lake, log: Log, hour: str) -> None:
+    """Take a change log back to before ``hour``; one that is younger begins anew, with its table as it is."""
+    if (lake.applied_hour(log.name) or "") < hour:
+        return
+    try:
+        lake.rewind(log.name, hour)
+    except MedallionError:
+        begin_log(lake, log)
+
+
+def missing_files(lake: Lake, hour: str, topics: Collection[str]) -> list[str]:
+    """The files of ``hour`` that can no longer be had, as topic/hour.json. topics: those that the source lists."""
+    manifest = read_manifest(lake, hour)
+    if manifest is None:
+        return [] if topics else [f"{hour}.json"]
+    return [
+        f"{topic}/{hour}.json"
+        for topic, file in manifest.files.items()
+        if topic not in topics and not is_landed(lake, topic, hour, file)
+    ]
+
+
+def _place(lake: Lake) -> Place:
+    return files.at(lake.ops("restatement.json"))
