@@ -24,9 +24,9 @@ def load() -> None:
 
 
 @click.command()
-@click.option("--hour", type=HOUR, help="The hour to refresh. Without it: the next in line.")
+@click.option("--hour", type=HOUR, help="The hour to refresh. Without it: the next pending one.")
 @click.option("--from-hour", type=HOUR, help="With --to-hour: refresh a range, in order, both ends included.")
-@click.option("--to-hour", type=HOUR, help="The last hour of the range.")
+@click.option("--to-hour", type=HOUR, help="The last hour of the range. Alone: all pending hours up to it.")
 @click.option("--restate", type=HOUR, help="Go back to before this hour and apply it and all later ones anew.")
 @click.option(
     "--strategy",
@@ -43,8 +43,10 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restat
 
     \b
       medallion refresh --hour 2025-11-30T00
+      medallion refresh --to-hour 2025-11-30T23
       medallion refresh --from-hour 2025-11-30T00 --to-hour 2025-11-30T23
 
+    An hour of a range for which the source has no file is passed over when it has a later one.
     Where the source has corrected or late files of an hour that was passed already, --restate takes
     them in, and says which rows changed.
 
@@ -52,24 +54,27 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restat
       medallion refresh --restate 2025-11-30T05
     """
     from medallion.cli.console import progress_bar
+    from medallion.ingest.arrivals import pending_at_source
     from medallion.pipeline import operations
     from medallion.pipeline.run import Run
 
     if restate and (hour or from_hour or to_hour):
         raise UsageError("give --restate alone: it goes on to the last hour that was applied")
-    if (from_hour is None) != (to_hour is None) or (hour and from_hour):
-        raise UsageError("give --hour, or --from-hour and --to-hour together, or none of them for the next in line")
-    hours: list[str | None] = list(hour_range(from_hour, to_hour)) if from_hour and to_hour else [hour]
+    if (from_hour and not to_hour) or (hour and to_hour):
+        raise UsageError(
+            "give --hour, or --to-hour for all pending hours up to it, or --from-hour and --to-hour, or none of them"
+            " for the next pending hour"
+        )
     with open_driver() as driver:
         if restate:
             operations.restate(Run(driver.settings, restate, new_run_id("restate"), strategy=strategy), driver)
             return
-        runs = [Run(driver.settings, one, new_run_id("refresh"), strategy=strategy) for one in hours]
+        hours: list[str | None] = [hour]
+        if to_hour:
+            hours = [*(hour_range(from_hour, to_hour) if from_hour else pending_at_source(driver.settings, to_hour))]
+        runs = [Run(driver.settings, h, new_run_id("refresh"), strategy=strategy) for h in hours or [to_hour]]
         with progress_bar(report_to=driver) as advance:
-            for number, run in enumerate(runs):
-                advance(run.hour or "next hour", number, len(runs))
-                outcome = operations.refresh_hour(run, driver)
-                advance(outcome.hour or "", number + 1, len(runs))
+            operations.refresh_hours(runs, driver, advance)
 
 
 @click.command()

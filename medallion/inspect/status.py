@@ -7,6 +7,7 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from medallion.hours import ONE_HOUR, hour_or_snapshot, parse_hour
+from medallion.ingest.late_files import late_warning, read_late
 from medallion.ingest.restatement import read_restatement
 from medallion.model.registry import Node, Registry
 from medallion.ops import event_log, releases
@@ -28,7 +29,8 @@ _COLOURS = {"succeeded": "green", "warned": "yellow", "failed": "red", "skipped"
 
 def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failures: int = 0) -> dict[str, Any]:
     """The lake as one object: ``release`` (None before the first), ``writer`` and ``restatement`` (None when there is
-    none right now), ``tables``, one entry each, and ``problems``, a line for each thing that is stale or red.
+    none right now), ``late`` (which files came after their hour was applied, and the command; None without any),
+    ``tables``, one entry each, and ``problems``, a line for each thing that is late, stale or red.
 
     A table's rows and version are those of its newest commit; hour is the last one in it, None for the snapshot
     alone; age_hours is how long ago that hour ended, and stale whether that is more than ``stale_hours``; check is how
@@ -72,13 +74,15 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
 
     tables = files.side_by_side(told, tables_of(lake, settings.extras))
     writer, restatement = current_writer(lake), read_restatement(lake)
+    late = late_warning(read_late(lake))
     return {
         "lake": lake.root,
         "release": vars(release) if release else None,
         "writer": str(writer) if writer else None,
         "restatement": vars(restatement) if restatement else None,
+        "late": late,
         "tables": tables,
-        "problems": _problems(release, tables, stale_hours, most_failures),
+        "problems": [*([late] if late else ()), *_problems(release, tables, stale_hours, most_failures)],
     }
 
 
@@ -133,7 +137,11 @@ def status_table(status: Mapping[str, Any]) -> "RichTable":
     if status["writer"]:
         title += f"\nbeing written by {status['writer']}"
     if restatement := status["restatement"]:
-        title += f"\nhours are restated from {restatement['hour']} to {restatement['until']}: publishing waits"
+        title += (
+            f"\nhours {restatement['hour']} to {restatement['until']} are being restated: publishing waits for them"
+        )
+    if status["late"]:
+        title += f"\n{status['late']}"
     grid = _grid(
         title, ("table", "rows", "MB", "files", "version", "published", "last hour", "age", "check"), range(1, 6)
     )

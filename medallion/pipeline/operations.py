@@ -1,10 +1,10 @@
 """Whole operations on a lake, each in one process: refresh an hour, load, restate, replay, roll back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from medallion.errors import MedallionError, UsageError
+from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import change_log, landing, ledger, quarantine, snapshot
 from medallion.ingest.restatement import plan_restatement, read_restatement, write_restatement
@@ -34,6 +34,29 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
         run = replace(run, hour=landed.hour)
         run_step("apply", run, driver=driver)
         return _onward(run, driver)
+
+
+def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent) -> None:
+    """Refresh the hours of ``runs`` in order; one that the source does not have is passed over for a later one.
+
+    advance: told which hour is refreshed, and how many of how many are.
+
+    Errors as for refresh_hour; HourNotAvailable for the first hour at the end that the source does not have.
+    """
+    missing: list[HourNotAvailable] = []
+    for number, run in enumerate(runs):
+        advance(run.hour or "next hour", number, len(runs))
+        try:
+            hour = refresh_hour(run, driver).hour
+        except HourNotAvailable as reason:
+            missing.append(reason)
+            continue
+        for gap in missing:
+            driver.report(f"passed over: {gap}")
+        missing.clear()
+        advance(hour or "", number + 1, len(runs))
+    if missing:
+        raise missing[0]
 
 
 def _onward(run: Run, driver: Driver) -> Outcome:

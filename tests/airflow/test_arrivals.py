@@ -14,7 +14,8 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 from deltalake import write_deltalake
 
 from medallion.airflow.arrivals import HourArrived, WaitForHour
-from medallion.ingest.arrivals import Arrivals
+from medallion.ingest.arrivals import Arrivals, pending_at_source
+from medallion.ingest.restatement import Restatement, write_restatement
 from medallion.model.registry import registry
 from medallion.ops.event_log import EventLog
 from medallion.settings import Settings
@@ -71,6 +72,17 @@ def test_an_hour_whose_file_still_grows_has_not_arrived(place: Place) -> None:
         assert time.monotonic() - last < 30
     assert found[0] == H0
     assert time.monotonic() - last >= 3
+
+
+def test_pending_hours_are_read_from_the_source_up_to_a_given_hour(place: Place) -> None:
+    settings = Settings.from_environment()
+    assert pending_at_source(settings) == []
+    for hour in (H1, H0, "2025-11-30T03", "2099-01-01T00"):
+        place.put(hour, "{}\n")
+    assert pending_at_source(settings) == [H0, H1, "2025-11-30T03"]
+    assert pending_at_source(settings, "2025-11-30T02") == [H0, H1]
+    write_restatement(place.lake, Restatement(H1, H1, rewound=False, hours=(H1,)))
+    assert pending_at_source(settings, H1) == [H1], "the next refresh begins with what is restated"
 
 
 def test_it_fires_with_the_earliest_hour_that_is_not_applied(place: Place) -> None:

@@ -25,7 +25,7 @@ def medallion(*words: str, cwd: Path, **environment: str) -> subprocess.Complete
     [
         (["refresh", "--hour", "yesterday"], "write YYYY-MM-DDTHH in UTC"),
         (["refresh", "--hour", "../../etc"], "write YYYY-MM-DDTHH in UTC"),
-        (["refresh", "--from-hour", "2025-11-30T00"], "--from-hour and --to-hour together"),
+        (["refresh", "--from-hour", "2025-11-30T00"], "or --from-hour and --to-hour"),
         (["refresh", "--from-hour", "2025-11-30T02", "--to-hour", "2025-11-30T01"], "ends before it starts"),
         (["refresh", "--strategy", "magic"], "strategy 'magic' is unknown: choose full"),
         (["refresh", "--hour", "2025-11-30T00"], "does not exist: set MEDALLION_SOURCE"),

@@ -1,0 +1,147 @@
+"""A lake of two feeds, one Silver and one Gold table, refreshed by the real steps, without Spark.
+
+Silver is a copy of the first feed and Gold a copy of Silver, written by delta-rs; a check passes every table at its
+current version. So a step takes a few dozen milliseconds, and orders of steps can be enumerated.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from medallion.checks import checkpoint
+from medallion.checks.result import CheckResult, TableResult
+from medallion.ingest import ledger
+from medallion.model.registry import Registry, build
+from medallion.model.table import Feed, Table
+from medallion.ops import releases
+from medallion.pipeline import operations, steps
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Outcome, Run
+from medallion.refresh.full import Written
+from medallion.refresh.strategies import REFRESH
+from medallion.settings import Settings
+from medallion.storage.delta_writes import properties
+from medallion.storage.lake import Lake
+
+H0, H1, H2, H3, H4 = (f"2025-11-30T{n:02}" for n in range(5))
+COLUMNS = "id BIGINT NOT NULL, name STRING"
+TABLES: Registry = build(
+    [
+        Feed(keys=("id",), schema=COLUMNS, name="bronze_orders", layer="bronze", doc="One row per id."),
+        Feed(keys=("id",), schema=COLUMNS, name="bronze_items", layer="bronze", doc="One row per id."),
+        Table(keys=("id",), query="SELECT * FROM {bronze_orders}", name="silver_orders", layer="silver", doc="A copy."),
+        Table(keys=("id",), query="SELECT * FROM {silver_orders}", name="gold_orders", layer="gold", doc="A copy."),
+    ]
+)
+ARROW = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+CHANGE_FEED = {"delta.enableChangeDataFeed": "true"}
+Rows = Mapping[int, str]
+
+
+def lines_of(rows: Rows) -> str:
+    """A change file that inserts these rows."""
+    return "".join(f"{json.dumps({'insert': {'id': key, 'name': name}})}\n" for key, name in rows.items())
+
+
+def copied(_spark: Any, lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
+    """Refresh a table that is a copy of its one input, as a full refresh does."""
+    (name,) = table.inputs
+    delta = lake.opened(lake.path(name))
+    rows = delta.to_pyarrow_table()
+    lineage = {"hour": hour, "run": run_id, "query": table.fingerprint, "inputs": {name: delta.version()}}
+    commit = properties(json.dumps(lineage))
+    write_deltalake(lake.path(table.name), rows, mode="overwrite", commit_properties=commit)
+    version = lake.version(table.name) or 0
+    return Written(len(rows), len(rows), 0, version, {name: delta.version()})
+
+
+def passed(layer: str, tables: Mapping[str, Any], *, suites: Mapping[str, Any], **about: Any) -> CheckResult:
+    """A check that looks at the current version of each table of a layer, and finds nothing."""
+    lake_versions = {name: Lake("").opened(at.path).version() for name, at in tables.items() if name in suites}
+    results = tuple(TableResult(name, version, 1, 0.0, ()) for name, version in lake_versions.items())
+    about.pop("reports")
+    times = {"started_at": datetime.now(UTC), "seconds": 0.0, "startup_seconds": 0.0}
+    return CheckResult(layer=layer, versions=lake_versions, tables=results, **(about | times))
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A source and a lake that was loaded from it, in one folder."""
+
+    root: Path
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(lake=str(self.root / "lake"), source=str(self.root / "source"), lock_wait=0)
+
+    @property
+    def lake(self) -> Lake:
+        return Lake(self.settings.lake)
+
+    def put(self, hour: str, rows: Rows | str, topic: str = "orders") -> Path:
+        """Have the source deliver a file: these rows inserted, or this very text."""
+        file = self.root / "source" / "cdc" / topic / f"{hour}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(rows if isinstance(rows, str) else lines_of(rows))
+        return file
+
+    def drop(self, hour: str, topic: str = "orders") -> None:
+        """Have the source forget a file."""
+        (self.root / "source" / "cdc" / topic / f"{hour}.json").unlink()
+
+    def driver(self, said: list[str] | None = None) -> Driver:
+        """A new one, as a process of its own would have. said: gets what it reports."""
+        made = Driver(self.settings, report=(said.append if said is not None else lambda _: None))
+        made.tables = TABLES
+        return made
+
+    def step(self, name: str, hour: str | None = None, layer: Any = None, run_id: str = "run") -> Outcome:
+        """One step, in a process of its own."""
+        return steps.run_step(name, Run(self.settings, hour, run_id), layer, self.driver())
+
+    def refresh(self, hour: str | None = None, said: list[str] | None = None) -> Outcome:
+        """One hour, in one process."""
+        return operations.refresh_hour(Run(self.settings, hour, "refresh"), self.driver(said))
+
+    def restate(self, hour: str, said: list[str] | None = None) -> Outcome:
+        return operations.restate(Run(self.settings, hour, "restate"), self.driver(said))
+
+    def roll_back(self, number: int | None = None) -> Outcome:
+        return operations.rollback(Run(self.settings, None, "back"), self.driver(), number)
+
+    def rows(self, table: str = "bronze_orders", version: int | None = None) -> dict[int, str]:
+        """What a table holds, by id."""
+        delta = self.lake.opened(self.lake.path(table), version)
+        return {row["id"]: row["name"] for row in delta.to_pyarrow_table().to_pylist()}
+
+    def published(self, table: str = "gold_orders") -> dict[int, str]:
+        """What readers see of a table."""
+        return self.rows(table, releases.find(self.lake, None).versions[table])
+
+    @property
+    def applied(self) -> str | None:
+        return ledger.applied_hour(self.lake, TABLES)
+
+
+def load(root: Path) -> Shop:
+    """A shop with an empty snapshot, published as the first release."""
+    shop = Shop(root)
+    (root / "source" / "cdc").mkdir(parents=True)
+    for feed in TABLES.feeds:
+        write_deltalake(shop.lake.path(feed.name), ARROW.empty_table(), configuration=CHANGE_FEED)
+    operations._onward(Run(shop.settings, None, "load"), shop.driver())
+    return shop
+
+
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the steps refresh by copying, and check without Great Expectations."""
+    monkeypatch.setitem(REFRESH, "full", copied)
+    monkeypatch.setattr(checkpoint, "run_checkpoint", passed)
+    monkeypatch.setattr(Driver, "spark", lambda *_: None)

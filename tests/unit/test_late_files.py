@@ -1,0 +1,152 @@
+"""What arrives after its hour was applied is never dropped without a word."""
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medallion.errors import HourNotAvailable
+from medallion.hours import format_hour, parse_hour
+from medallion.ingest import late_files
+from medallion.ingest.late_files import LateHour, find_late, late_warning, missing_topics, read_late
+from medallion.ingest.ledger import Manifest, landed_hours, write_manifest
+from medallion.ingest.source import Landed, Listing
+from medallion.inspect.status import lake_status, status_table
+from medallion.model.registry import registry
+from medallion.ops import event_log
+from medallion.storage.lake import Lake
+from medallion.ui.status import status_page
+from tests.unit.small_lake import H0, H1, H2, H3, Shop
+
+
+def last_land(shop: Shop) -> dict[str, Any]:
+    """The newest event of the step land."""
+    return event_log.read(shop.lake, event_type="land")[-1]
+
+
+def test_a_late_file_of_an_applied_hour_is_a_warning_with_the_command(shop: Shop) -> None:
+    for hour in (H0, H1):
+        shop.put(hour, {1: hour})
+        shop.refresh(hour)
+    shop.put(H0, {7: "item"}, "items")
+    shop.put(H2, {1: H2})
+    said: list[str] = []
+    shop.refresh(H2, said)
+    warning = f"items/{H0}.json arrived after its hour had been applied: run medallion refresh --restate {H0}"
+    assert warning in said
+    assert last_land(shop)["status"] == "warned"
+    assert warning in last_land(shop)["details"]["note"]
+    shop.restate(H0)
+    assert shop.rows("bronze_items") == {7: "item"}
+    assert read_late(shop.lake) == ()
+
+
+def test_a_late_hour_is_a_warning_with_the_command(shop: Shop) -> None:
+    for hour in (H0, H2):
+        shop.put(hour, {1: hour})
+        shop.refresh(hour)
+    shop.put(H1, {5: "late"})
+    with pytest.raises(HourNotAvailable):
+        shop.refresh()  # nothing else is due: it is seen all the same
+    warning = late_warning(read_late(shop.lake))
+    assert warning == f"hour {H1} arrived after a later one had been applied: run medallion refresh --restate {H1}"
+    shop.restate(H1)
+    assert shop.published() == {1: H2, 5: "late"}
+    assert read_late(shop.lake) == ()
+
+
+def test_a_file_that_changes_after_its_hour_was_applied_is_a_warning(shop: Shop) -> None:
+    shop.put(H0, {1: "half"})
+    shop.refresh(H0)
+    shop.put(H0, {1: "half", 2: "the other half"})
+    shop.put(H1, {3: H1})
+    shop.refresh(H1)
+    assert read_late(shop.lake) == (LateHour(H0, changed=("orders",)),)
+
+
+def test_late_files_are_shown_by_status_and_by_its_page(shop: Shop) -> None:
+    for hour in (H0, H2):
+        shop.put(hour, {1: hour})
+        shop.refresh(hour)
+    shop.put(H1, {5: "late"})
+    with pytest.raises(HourNotAvailable):
+        shop.refresh()
+    found = lake_status(shop.settings)
+    command = f"medallion refresh --restate {H1}"
+    assert command in found["problems"][0], "so status --check and the self-check are red"
+    assert command in str(status_table(found).title)
+    assert command in status_page(found, registry())
+
+
+def test_a_late_file_is_compared_once_and_history_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, start = Lake(str(tmp_path)), parse_hour("2025-01-01T00")
+    hours = [format_hour(start + timedelta(hours=n)) for n in range(24 * 30)]
+    names = {hour: {"orders": f"cdc/orders/{hour}.json"} for hour in hours}
+    sizes = {name: 5 for files in names.values() for name in files.values()}
+    for hour in hours:
+        write_manifest(lake, Manifest(hour, "s", {"orders": Landed(5, "x")}))
+    read = []
+    real = late_files.read_manifest
+    monkeypatch.setattr(late_files, "read_manifest", lambda lake, hour: read.append(hour) or real(lake, hour))
+    assert find_late(lake, Listing(names, sizes), hours[-2], landed_hours(lake)) == ()
+    read.clear()
+    late = f"cdc/items/{hours[30]}.json"
+    names[hours[30]] = names[hours[30]] | {"items": late}
+    found = find_late(lake, Listing(names, sizes | {late: 1}), hours[-1], landed_hours(lake))
+    assert found == (LateHour(hours[30], new=("items",)),)
+    assert len(read) <= 48, "the day of the late file and the running day, out of thirty"
+    read.clear()
+    assert find_late(lake, Listing(names, sizes | {late: 1}), hours[-1], landed_hours(lake)) == found
+    assert read == []
+
+
+def test_nothing_is_late_where_the_landing_folder_was_lost(tmp_path: Path) -> None:
+    listing = Listing({H0: {"orders": "cdc/orders/x"}}, {"cdc/orders/x": 1})
+    assert find_late(Lake(str(tmp_path)), listing, H1, set()) == ()
+
+
+def test_a_warning_names_a_few_late_files_and_the_earliest_hour() -> None:
+    late = [LateHour(f"2025-11-30T{n:02}", new=("orders",)) for n in range(9)]
+    warning = late_warning(late)
+    assert warning is not None
+    assert warning.endswith(f" and 4 more: run medallion refresh --restate {H0}")
+    assert late_warning([]) is None
+
+
+@pytest.mark.parametrize(("files", "what"), [({}, "file"), ({"items": Landed(0, "")}, "lines")])
+def test_a_topic_that_usually_has_lines_and_has_none_is_a_warning(
+    tmp_path: Path, files: dict[str, Landed], what: str
+) -> None:
+    lake, usual = Lake(str(tmp_path)), {"orders": Landed(5, "x"), "items": Landed(5, "x")}
+    for hour in (H0, H1, H2):
+        write_manifest(lake, Manifest(hour, "s", usual))
+    manifest = Manifest(H3, "s", {"orders": Landed(5, "x"), **files})
+    write_manifest(lake, manifest)
+    (warning,) = missing_topics(lake, manifest, landed_hours(lake))
+    assert warning.startswith(f"items has no {what} for {H3}, and had lines in each of the 3 hours before")
+    assert f"medallion refresh --restate {H3}" in warning
+    assert missing_topics(lake, Manifest(H3, "s", usual), landed_hours(lake)) == []
+    assert missing_topics(lake, Manifest(H1, "s", files), landed_hours(lake)) == [], "one hour says nothing"
+
+
+def test_a_topic_that_is_often_empty_is_no_warning(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    for hour, size in ((H0, 5), (H1, 0), (H2, 5)):
+        write_manifest(lake, Manifest(hour, "s", {"items": Landed(size, "x")}))
+    assert missing_topics(lake, Manifest(H3, "s", {}), landed_hours(lake)) == []
+
+
+def test_the_state_of_late_files_is_small(tmp_path: Path) -> None:
+    lake, names = Lake(str(tmp_path)), {}
+    start: datetime = parse_hour("2025-01-01T00")
+    for n in range(24 * 300):
+        hour = format_hour(start + timedelta(hours=n))
+        names[hour] = {"orders": f"cdc/orders/{hour}.json"}
+    find_late(lake, Listing(names, dict.fromkeys((n for f in names.values() for n in f.values()), 5)), hour, set())
+    state = Path(lake.ops("late_files.json"))
+    assert state.stat().st_size < 20_000
+    assert len(json.loads(state.read_text())["days"]) == 300

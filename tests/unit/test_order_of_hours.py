@@ -1,0 +1,234 @@
+"""No hour is passed over, whoever does which step when."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from medallion.errors import HourNotAvailable, MedallionError, UsageError
+from medallion.hours import format_hour
+from medallion.ingest import restatement
+from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
+from medallion.ops import releases
+from medallion.pipeline import operations
+from medallion.pipeline.run import Run
+from tests.unit.small_lake import H0, H1, H2, H3, Shop
+
+
+def up_to(shop: Shop, *hours: str) -> None:
+    """Deliver and refresh these hours, each with one row whose id is the hour of the day."""
+    for hour in hours:
+        shop.put(hour, {int(hour[-2:]): hour})
+        shop.refresh(hour)
+
+
+def test_apply_refuses_an_hour_while_landed_ones_before_it_are_missing(shop: Shop) -> None:
+    up_to(shop, H0, H1, H2)
+    shop.put(H3, {3: H3})
+    shop.step("land", H3)
+    shop.put(H1, "{broken\n")
+    with pytest.raises(MedallionError, match="bad"):
+        shop.restate(H1)
+    assert shop.applied == H0
+    with pytest.raises(MedallionError, match=f"earlier hours are missing: {H1}, {H2};") as refusal:
+        shop.step("apply", H3)
+    assert f"run medallion refresh --from-hour {H1} --to-hour {H2} first" in str(refusal.value)
+    shop.put(H1, {1: "mended"})
+    assert [shop.refresh().hour for _ in range(3)] == [H1, H2, H3]
+    assert shop.published() == {0: H0, 1: "mended", 2: H2, 3: H3}
+    assert read_restatement(shop.lake) is None
+
+
+def test_apply_refuses_an_hour_while_the_source_lists_one_before_it(shop: Shop) -> None:
+    up_to(shop, H0)
+    shop.put(H2, {2: H2})
+    shop.step("land", H2)
+    shop.put(H1, {1: H1})
+    with pytest.raises(MedallionError, match=f"earlier hours are missing: {H1};"):
+        shop.step("apply", H2)
+    for hour in (H1, H2):
+        shop.refresh(hour)
+    assert shop.published() == {0: H0, 1: H1, 2: H2}
+
+
+def test_apply_goes_on_with_what_has_landed_when_the_source_cannot_be_reached(shop: Shop) -> None:
+    up_to(shop, H0)
+    shop.put(H1, {1: H1})
+    shop.step("land", H1)
+    (shop.root / "source").rename(shop.root / "elsewhere")
+    shop.step("apply", H1)
+    assert shop.applied == H1
+
+
+def test_a_restatement_knows_every_hour_that_it_must_pass(shop: Shop) -> None:
+    up_to(shop, H0, H1, H3)
+    shop.put(H2, {2: "late"})
+    shop.put(H1, "{broken\n")
+    with pytest.raises(MedallionError):
+        shop.restate(H1)
+    under_way = read_restatement(shop.lake)
+    assert under_way is not None
+    assert (under_way.hours, under_way.rewound) == ((H1, H2, H3), True)
+
+
+def test_a_restatement_ends_with_its_last_hour_and_nothing_else(shop: Shop) -> None:
+    up_to(shop, H0, H1, H2)
+    shop.put(H2, "{broken\n")
+    with pytest.raises(MedallionError):
+        shop.restate(H1)
+    assert shop.applied == H1
+    shop.drop(H2)  # and its landed file goes too, by hand
+    (shop.lake.landing / "orders" / f"{H2}.json").unlink()
+    for name, layer in (("refresh", "silver"), ("refresh", "gold"), ("check", "bronze"), ("publish", None)):
+        outcome = shop.step(name, H1, layer)
+    assert outcome.status == "skipped"
+    assert f"nothing is published before {H2} are applied" in outcome.message
+    with pytest.raises(MedallionError, match=H2):
+        shop.refresh()
+    assert read_restatement(shop.lake) is not None
+    assert shop.published() == {0: H0, 1: H1, 2: H2}, "readers keep the old release"
+    shop.put(H2, {2: "again"})
+    shop.refresh()
+    assert shop.published() == {0: H0, 1: H1, 2: "again"}
+    assert read_restatement(shop.lake) is None
+
+
+def test_an_hour_that_nobody_holds_any_more_is_refused_before_bronze_goes_back(shop: Shop) -> None:
+    up_to(shop, H0, H1, H2)
+    shop.drop(H2)
+    (shop.lake.landing / "orders" / f"{H2}.json").unlink()
+    with pytest.raises(MedallionError, match=f"hour {H1} cannot be restated: orders/{H2}.json") as refusal:
+        shop.restate(H1)
+    assert "nothing was changed" in str(refusal.value)
+    assert (shop.applied, read_restatement(shop.lake)) == (H2, None)
+    with pytest.raises(UsageError, match="the source lists no change file of it"):
+        shop.restate("2025-11-29T23")
+
+
+def test_a_file_that_the_source_dropped_is_restated_as_it_landed(shop: Shop) -> None:
+    shop.put(H0, {7: "item"}, "items")
+    up_to(shop, H0, H1)
+    shop.drop(H0, "items")
+    said: list[str] = []
+    shop.restate(H0, said)
+    assert shop.rows("bronze_items") == {7: "item"}
+    assert any(f"the source no longer lists items of {H0}: it is applied as it landed" in line for line in said)
+
+
+def test_a_restatement_whose_bronze_versions_were_pruned_is_refused_before_bronze_goes_back(shop: Shop) -> None:
+    up_to(shop, H0, H1)
+    delta = shop.lake.opened(shop.lake.path("bronze_orders"), 1)
+    Path(delta.file_uris()[0]).unlink()
+    with pytest.raises(MedallionError, match=f"bronze_orders is not kept as it was before {H1}"):
+        shop.restate(H1)
+    assert (shop.applied, read_restatement(shop.lake)) == (H1, None)
+
+
+def test_apply_refuses_the_old_file_of_an_hour_that_is_being_restated(shop: Shop) -> None:
+    up_to(shop, H0, H1)
+    shop.put(H0, "{broken\n")
+    with pytest.raises(MedallionError):
+        shop.restate(H0)
+    manifest = read_restatement(shop.lake)
+    assert manifest is not None
+    write_restatement(shop.lake, Restatement(H0, H1, True, (H0, H1)))  # as it is before the hour lands again
+    with pytest.raises(MedallionError, match=f"hours {H0} to {H1} are being restated; run medallion refresh"):
+        shop.step("apply", H0)
+
+
+def test_apply_refuses_the_next_hour_before_a_restatement_has_taken_bronze_back(shop: Shop) -> None:
+    up_to(shop, H0, H1)
+    shop.put(H2, {2: H2})
+    shop.step("land", H2)
+    write_restatement(shop.lake, Restatement(H0, H1, False, (H0, H1)))
+    with pytest.raises(MedallionError, match="are being restated"):
+        shop.step("apply", H2)
+    assert [shop.refresh().hour for _ in range(3)] == [H0, H1, H2]
+
+
+def test_a_second_restatement_passes_the_hours_of_the_first_too(shop: Shop) -> None:
+    up_to(shop, H0, H1, H2, H3)
+    write_restatement(shop.lake, Restatement(H1, H3, False, (H1, H2, H3)))  # its process died at once
+    shop.put(H1, {1: "corrected"})
+    shop.restate(H3)
+    assert shop.published() == {0: H0, 1: "corrected", 2: H2, 3: H3}
+
+
+def test_a_restatement_that_an_earlier_version_began_is_continued(shop: Shop) -> None:
+    up_to(shop, H0, H1, H2)
+    place = restatement._place(shop.lake)
+    place.write_text(json.dumps({"hour": H1, "until": H2, "rewound": False, "note": "of another version"}))
+    found = read_restatement(shop.lake)
+    assert found is not None
+    assert found.hours == (H1, H2)
+    assert [shop.refresh().hour for _ in range(2)] == [H1, H2]
+    assert read_restatement(shop.lake) is None
+
+
+def test_after_a_roll_back_the_next_hour_holds_every_hour(shop: Shop) -> None:
+    up_to(shop, H0, H1)
+    shop.roll_back()
+    assert shop.published() == {0: H0}
+    assert shop.refresh(H0).status == "skipped"
+    up_to(shop, H2)
+    assert shop.published() == {0: H0, 1: H1, 2: H2}
+
+
+def test_after_a_roll_back_the_same_hour_is_published_again(shop: Shop) -> None:
+    up_to(shop, H0, H1)
+    shop.roll_back()
+    shop.refresh(H1)
+    assert (shop.published(), releases.find(shop.lake, None).hour) == ({0: H0, 1: H1}, H1)
+
+
+def test_a_roll_back_during_a_restatement_ends_nothing(shop: Shop) -> None:
+    up_to(shop, H0, H1, H2)
+    shop.put(H1, "{broken\n")
+    with pytest.raises(MedallionError):
+        shop.restate(H1)
+    shop.roll_back()
+    shop.put(H1, {1: "mended"})
+    shop.refresh()
+    assert shop.published() == {0: H0, 1: H1}, "as rolled back to, until every hour is passed"
+    shop.refresh()
+    assert shop.published() == {0: H0, 1: "mended", 2: H2}
+
+
+def test_a_running_hour_is_refused_though_the_source_lists_it(shop: Shop) -> None:
+    running = format_hour(datetime.now(UTC))
+    shop.put(running, {1: "still comes"})
+    with pytest.raises(HourNotAvailable, match="has not ended yet"):
+        shop.refresh(running)
+    with pytest.raises(HourNotAvailable):
+        shop.refresh()
+    assert shop.applied is None
+
+
+@pytest.mark.parametrize("stray", ["2025-11-31T00", "2099-01-01T00"])
+def test_a_stray_file_does_not_wedge_the_lake_even_where_it_has_landed(shop: Shop, stray: str) -> None:
+    shop.put(stray, {9: "stray"})
+    up_to(shop, H0)
+    said: list[str] = []
+    shop.put(H1, {1: H1})
+    assert shop.refresh(H1, said).hour == H1
+    assert any(f"ignored 'cdc/orders/{stray}.json' at the source" in line for line in said)
+    manifest = shop.lake.landing / "_hours" / f"{stray}.json"  # as an earlier version landed it
+    manifest.write_text(json.dumps({"hour": stray, "source": "s", "files": {}}))
+    up_to(shop, H2)
+    shop.drop(stray)
+    up_to(shop, H3)
+    shop.restate(H2)
+    assert shop.published() == {0: H0, 1: H1, 2: H2, 3: H3}
+
+
+def test_a_range_passes_over_an_hour_that_the_source_never_had(shop: Shop) -> None:
+    for hour in (H0, H2):
+        shop.put(hour, {int(hour[-2:]): hour})
+    said: list[str] = []
+    driver = shop.driver(said)
+    operations.refresh_hours([Run(shop.settings, hour, "range") for hour in (H0, H1, H2)], driver)
+    assert shop.published() == {0: H0, 2: H2}
+    assert any(line.startswith(f"passed over: the source has no change file for hour {H1}") for line in said)
+    with pytest.raises(HourNotAvailable, match=f"no change file for hour {H3}"):
+        operations.refresh_hours([Run(shop.settings, H3, "range")], driver)
