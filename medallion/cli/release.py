@@ -6,6 +6,8 @@ import click
 
 from medallion.cli.common import AS_ROWS, current_lake, current_tables, new_run_id, open_driver, show_rows
 from medallion.ops import releases
+from medallion.storage.lake import state_of
+from medallion.storage.named_versions import open_named
 
 if TYPE_CHECKING:
     pass
@@ -34,8 +36,9 @@ def show_release(number: int | None, form: str) -> None:
 
     lake = current_lake()
     found = releases.find(lake, number)
-    states = ((table, lake.state(table, version)) for table, version in found.versions.items())
-    rows = ((table, s.version, s.rows, s.files, s.bytes, lake.path(table)) for table, s in states if s)
+    opened = (open_named(lake, named) for named in filter(None, map(found.named, found.versions)))
+    states = zip(found.versions, map(state_of, opened), strict=True)
+    rows = ((table, s.version, s.rows, s.files, s.bytes, lake.path(table)) for table, s in states)
     show_rows(["table", "version", "rows", "files", "bytes", "path"], rows, form)
 
 

@@ -16,16 +16,18 @@ from medallion.ops import releases
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+from medallion.storage.named_versions import open_named
 
 LAKE = Lake(Settings.from_environment().lake)
 RELEASE = os.environ.get("MEDALLION_RELEASE")
-VERSIONS = releases.find(LAKE, int(RELEASE)).versions if RELEASE else {}
+PUBLISHED = releases.find(LAKE, int(RELEASE)) if RELEASE else None
 
 
 def _declare_source(source: Feed | Log) -> None:
     @pipelines.temporary_view(name=source.name)
     def rows() -> DataFrame:
-        delta = LAKE.open(LAKE.path(source.name), VERSIONS.get(source.name))
+        named = PUBLISHED.named(source.name) if PUBLISHED else None
+        delta = open_named(LAKE, named) if named else LAKE.open(LAKE.path(source.name))
         files = [unquote(uri) for uri in delta.file_uris()] if delta is not None else []
         schema = ", ".join(f"{column.name} {column.type}" for column in source.columns)
         return SparkSession.active().read.schema(schema).parquet(*files)

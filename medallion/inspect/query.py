@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import UsageError
 from medallion.model.registry import Node, Registry
 from medallion.ops.releases import Release
-from medallion.storage.duckdb_views import TableAt, open_sealed_views
+from medallion.storage.duckdb_views import open_sealed_views
 from medallion.storage.lake import Lake
+from medallion.storage.named_versions import NamedVersion, open_named
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -38,7 +39,7 @@ def open_release(lake: Lake, release: Release) -> Iterator["DuckDBPyConnection"]
     cannot be read at its version.
     """
     with open_sealed_views(
-        {t: TableAt(lake.path(t), version) for t, version in release.versions.items()}
+        {table: open_named(lake, _named(release, table)) for table in release.versions}
     ) as connection:
         yield connection
 
@@ -119,8 +120,7 @@ def types_of(connection: "DuckDBPyConnection", relation: str) -> dict[str, str]:
 def diff(lake: Lake, old: Release, new: Release, tables: Registry) -> Iterator[TableDiff]:
     """What differs between two releases, table by table in the order of the lineage; equal versions are not read."""
     for table in tables:
-        versions = old.versions.get(table.name), new.versions.get(table.name)
-        if versions[0] == versions[1] or None in versions:
+        if table.name not in old.versions or table.name not in new.versions or _same_version(old, new, table.name):
             yield TableDiff(table.name, 0, 0, 0)
             continue
         with _two(lake, table.name, old, new) as (connection, difference):
@@ -142,6 +142,21 @@ def diff_rows(lake: Lake, old: Release, new: Release, table: Node, limit: int) -
         return [name for name, *_ in cursor.description or ()], cursor.fetchall()
 
 
+def _same_version(old: Release, new: Release, table: str) -> bool:
+    """Whether both name the same version of the same table, as far as that is recorded."""
+    known = old.table_ids.get(table), new.table_ids.get(table)
+    return old.versions[table] == new.versions[table] and known[0] == known[1]
+
+
+def _named(release: Release, table: str) -> NamedVersion:
+    named = release.named(table)
+    if named is None:
+        raise UsageError(
+            f"release {release.release_id} has no table {table}: medallion release show lists those it has"
+        )
+    return named
+
+
 @contextmanager
 def _two(lake: Lake, table: str, old: Release, new: Release) -> Iterator[tuple["DuckDBPyConnection", str]]:
     """Both versions of one table, and the start of a query that has ``gone`` and ``come``: the rows of one side only.
@@ -149,8 +164,7 @@ def _two(lake: Lake, table: str, old: Release, new: Release) -> Iterator[tuple["
     Both sides have the columns that either has. Rows are compared whole and nulls are equal; keys are unique, so sets
     are enough.
     """
-    path = lake.path(table)
-    sides = {"old": TableAt(path, old.versions[table]), "new": TableAt(path, new.versions[table])}
+    sides = {side: open_named(lake, _named(release, table)) for side, release in (("old", old), ("new", new))}
     with open_sealed_views(sides) as connection:
         columns = {side: types_of(connection, side) for side in sides}
         every = columns["new"] | columns["old"]

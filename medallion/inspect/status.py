@@ -15,7 +15,7 @@ from medallion.ops.lake_tables import tables_of
 from medallion.ops.writer_lock import current_writer
 from medallion.settings import Settings
 from medallion.storage import files
-from medallion.storage.lake import Lake, hour_in, origin_of
+from medallion.storage.lake import Lake, TableState, hour_in, origin_of
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -48,7 +48,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
         state = lake.state(table.name)
         if table.layer == "bronze":
             hour = hour_in(state.delta) if state else None
-        elif release and state and release.versions.get(table.name) == state.version:
+        elif release and state and _is_published(release, table.name, state):
             hour = release.hour  # it may be unchanged since an earlier one
         else:
             hour = origin_of(state.delta).get("hour") if state else None
@@ -84,6 +84,12 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
         "tables": tables,
         "problems": [*([late] if late else ()), *_problems(release, tables, stale_hours, most_failures)],
     }
+
+
+def _is_published(release: releases.Release, table: str, state: TableState) -> bool:
+    """Whether the newest version of a table is the one that ``release`` names."""
+    named = release.named(table)
+    return named is not None and named.version == state.version and named.is_in(state.delta)
 
 
 def _failures(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from medallion.hours import hour_or_snapshot
 from medallion.model.registry import Node, Registry
 from medallion.ops.releases import Release
 from medallion.storage.lake import Lake, hour_in, is_complete, state_of
+from medallion.storage.named_versions import open_current
 
 _NOT_EMPTY = "ExpectTableRowCountToBeBetween"  # what a table that must not be empty declares
 
@@ -22,14 +23,14 @@ def validate(lake: Lake, tables: Registry, release: Release, hour: str | None) -
 
 
 def _told(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[str, Any]:
-    version = release.versions.get(table.name)
+    version, named = release.versions.get(table.name), release.named(table.name)
     told: dict[str, Any] = {"version": version, "rows": None, "hour": release.hour, "problem": None}
+    if named is None:
+        return told | {"problem": "it is in no release"}
     try:
-        delta = None if version is None else lake.open(lake.path(table.name), version)
+        delta = open_current(lake, named)
     except MedallionError as error:
         return told | {"problem": str(error)}
-    if delta is None:
-        return told | {"problem": "it is in no release" if version is None else "it is not there"}
     told["rows"] = rows = state_of(delta).rows
     told["hour"] = found = hour_in(delta) if table.layer == "bronze" else release.hour
     if not is_complete(delta):

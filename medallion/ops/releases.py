@@ -1,14 +1,15 @@
 """Releases: the one row that makes an hour visible, naming the version of every table."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.storage import fence, files
-from medallion.storage.lake import Lake
+from medallion.storage.lake import Lake, table_id
+from medallion.storage.named_versions import NamedVersion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 class Release:
     """One published state of the lake. hour is None for the first, made of the snapshot alone.
 
+    versions: of each table. table_ids: which Delta table that is; empty for a release from before they were recorded.
     fence: the fencing number of the writer lease it was published under; None for one of before there were any.
     """
 
@@ -29,6 +31,13 @@ class Release:
     published_at: datetime
     versions: Mapping[str, int]
     fence: int | None = None
+    table_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, table: str) -> NamedVersion | None:
+        """The version of ``table`` that is published; None where the release does not have the table."""
+        if table not in self.versions:
+            return None
+        return NamedVersion(table, self.versions[table], self.table_ids.get(table), self.published_at)
 
 
 def published(lake: Lake) -> list[Release]:
@@ -63,8 +72,11 @@ def publish(
     run_id: str,
     strategy: str,
     versions: Mapping[str, int],
+    table_ids: Mapping[str, str] | None = None,
 ) -> Release:
     """Make ``versions`` the newest release, in one commit that must follow on ``after``.
+
+    table_ids: which Delta tables these are versions of; they are looked up if not given.
 
     after: the newest release as it was before ``versions`` were read. Raises MedallionError when another has been
     published since, by however slow a margin: the commit is a compare-and-swap on the table's Delta log. Raises
@@ -82,10 +94,18 @@ def publish(
             f" {number_of_lease or 'none'}: nothing of run {run_id} is published; run medallion status to see what is"
         )
     number = 1 if newest is None else newest.release_id + 1
+    table_ids = current_ids(lake, versions) if table_ids is None else table_ids
     release = Release(
-        number, hour, run_id, strategy, datetime.now(UTC), dict(sorted(versions.items())), number_of_lease
+        number,
+        hour,
+        run_id,
+        strategy,
+        datetime.now(UTC),
+        dict(sorted(versions.items())),
+        number_of_lease,
+        dict(sorted(table_ids.items())),
     )
-    row = vars(release) | {"versions": list(release.versions.items())}
+    row = vars(release) | {name: list(getattr(release, name).items()) for name in _MAPS}
     overtaken = MedallionError(
         f"another run published while {hour_or_snapshot(hour)} was on its way: nothing of run {run_id} is"
         " published; run medallion status to see what is"
@@ -107,12 +127,21 @@ def publish(
     return release
 
 
+def current_ids(lake: Lake, tables: Iterable[str]) -> dict[str, str]:
+    """The ids of those of ``tables`` that have been written."""
+    opened = ((table, lake.open(lake.path(table))) for table in tables)
+    return {table: table_id(delta) for table, delta in opened if delta is not None}
+
+
 def _read(lake: Lake) -> "tuple[DeltaTable | None, list[Release]]":
     delta = lake.open(lake.ops("releases"))
     if delta is None:
         return None, []
     rows: list[dict[str, Any]] = delta.to_pyarrow_table().sort_by("release_id").to_pylist()
-    return delta, [Release(**(row | {"versions": dict(row["versions"])})) for row in rows]
+    return delta, [Release(**(row | {name: dict(row.get(name) or ()) for name in _MAPS})) for row in rows]
+
+
+_MAPS = ("versions", "table_ids")
 
 
 def _arrow(rows: list[dict[str, Any]]) -> "pa.Table":
@@ -127,6 +156,7 @@ def _arrow(rows: list[dict[str, Any]]) -> "pa.Table":
             ("published_at", pa.timestamp("us", tz="UTC")),
             ("versions", pa.map_(pa.string(), pa.int64())),
             ("fence", pa.int64()),
+            ("table_ids", pa.map_(pa.string(), pa.string())),
         ]
     )
     return pa.Table.from_pylist(rows, schema=schema)

@@ -48,8 +48,7 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
             for name, path in _tables(driver):
                 with log.timed("maintain", None, name) as event:
                     event.engine = "delta-rs"
-                    named = {release.versions[name] for release in kept if name in release.versions}
-                    done = _keep_table(lake, path, named, keep, _key_of(driver, name))
+                    done = _keep_table(lake, path, _named_versions(lake, name, kept), keep, _key_of(driver, name))
                     event.details = done
                     merged, removed = merged + done["merged"], removed + done["removed"]
             _forget_events(lake, keep)
@@ -81,6 +80,13 @@ def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
     yield from ((f"quarantine_{feed.topic}", lake.quarantine(feed.topic)) for feed in driver.tables.feeds)
     yield from ((name, lake.ops(name)) for name in ("event_log", "releases"))
     yield from ((path.name, str(path)) for path in files.glob(files.at(lake.ops("kept")), "*.*"))
+
+
+def _named_versions(lake: Lake, name: str, kept: Collection[releases.Release]) -> set[int]:
+    """The versions of the table in its place that releases name; those of one that was rebuilt since are elsewhere."""
+    named = [*filter(None, (release.named(name) for release in kept))]
+    delta = lake.open(lake.path(name)) if named else None
+    return {one.version for one in named if delta is not None and one.is_in(delta)}
 
 
 def _key_of(driver: Driver, name: str) -> str | None:

@@ -17,7 +17,8 @@ from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import run_step
-from medallion.storage.lake import Lake
+from medallion.storage.lake import Lake, is_complete, table_id
+from medallion.storage.named_versions import TableRebuilt, open_current
 
 DIFF_MAX_ROWS, DIFF_MAX_BYTES = 500_000, 64 << 20  # of a table, for a restatement to compare it row by row at its end
 
@@ -150,8 +151,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
         target = releases.find(lake, newest.release_id - 1 if number is None else number)
         if target.release_id == newest.release_id:
             raise UsageError(f"release {target.release_id} is the newest already: nothing to roll back")
-        if gone := [table for table, version in target.versions.items() if not lake.is_whole(table, version)]:
-            raise MedallionError(f"release {target.release_id} cannot come back: files of {', '.join(gone)} are gone")
+        ids = _require_whole(lake, target)
         log.hour = target.hour
         done = releases.publish(
             lake,
@@ -160,10 +160,33 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
             run_id=run.run_id,
             strategy=target.strategy,
             versions=target.versions,
+            table_ids=ids,
         )
         event.details = {"release_id": done.release_id, "rolled_back_to": target.release_id}
     message = f"release {done.release_id} is release {target.release_id} again, of {hour_or_snapshot(target.hour)}"
     return driver.report_outcome(Outcome("succeeded", message, target.hour))
+
+
+def _require_whole(lake: Lake, release: releases.Release) -> dict[str, str]:
+    """The id of each table of ``release``.
+
+    Raises MedallionError when one was rebuilt since, or files of it are gone.
+    """
+    ids, gone = {}, []
+    for named in filter(None, map(release.named, release.versions)):
+        try:
+            delta = open_current(lake, named)
+        except TableRebuilt as reason:
+            raise MedallionError(f"release {release.release_id} cannot come back: {reason}") from None
+        except MedallionError:
+            delta = None
+        if delta is None or not is_complete(delta):
+            gone.append(named.table)
+        else:
+            ids[named.table] = table_id(delta)
+    if gone:
+        raise MedallionError(f"release {release.release_id} cannot come back: files of {', '.join(gone)} are gone")
+    return ids
 
 
 def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None) -> Outcome:

@@ -1,5 +1,7 @@
 """The steps `publish` and `validate`: one commit that names every table's version, then what readers have."""
 
+from typing import TYPE_CHECKING
+
 from medallion.errors import CheckFailed, MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
@@ -12,7 +14,10 @@ from medallion.ops.lake_tables import missing_tables
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
-from medallion.storage.lake import origin_of
+from medallion.storage.lake import origin_of, table_id
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 
 def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
@@ -26,18 +31,26 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
             )
             return driver.report_outcome(Outcome("skipped", note, run.hour))
         require_bronze_at(driver, run.hour)
-        versions = _audited_versions(driver)
-        if missing := missing_tables(driver.lake, versions):
+        if missing := missing_tables(driver.lake, driver.tables.tables):
             raise MedallionError(
                 f"{', '.join(missing)} would drop out of the release: nothing is published; declare them again, or run"
                 f" medallion tables --drop {missing[0]}"
             )
-        if last is not None and last.hour == run.hour and dict(last.versions) == versions:
+        audited = _audited_tables(driver)
+        versions = {name: delta.version() for name, delta in audited.items()}
+        ids = {name: table_id(delta) for name, delta in audited.items()}
+        if last is not None and last.hour == run.hour and (last.versions, last.table_ids) == (versions, ids):
             end_restatement(driver.lake)
             event.status, event.details["note"] = "skipped", f"release {last.release_id} names these versions already"
             return driver.report_outcome(Outcome("skipped", event.details["note"], run.hour))
         release = releases.publish(
-            driver.lake, after=last, hour=run.hour, run_id=run.run_id, strategy=run.strategy, versions=versions
+            driver.lake,
+            after=last,
+            hour=run.hour,
+            run_id=run.run_id,
+            strategy=run.strategy,
+            versions=versions,
+            table_ids=ids,
         )
         event.details = {"release_id": release.release_id, "versions": versions}
         end_restatement(driver.lake)
@@ -64,20 +77,26 @@ def validate_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -
     return driver.report_outcome(Outcome("succeeded", message, run.hour))
 
 
-def _audited_versions(driver: Driver) -> dict[str, int]:
-    """The current version of every table, each known to have been computed from those of its inputs."""
-    versions: dict[str, int] = {}
+def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":
+    """Every table at its current version, each known to have been computed from those of its inputs."""
+    tables: dict[str, DeltaTable] = {}
     for table in driver.tables:  # in dependency order
         delta = driver.lake.open(driver.lake.path(table.name))
         if delta is None:
             raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
-        versions[table.name] = delta.version()
+        tables[table.name] = delta
         if isinstance(table, Table):
-            consumed = origin_of(delta).get("inputs", {})
+            origin = origin_of(delta)
+            consumed, ids = origin.get("inputs", {}), origin.get("tables", {})
             for name in table.inputs:
-                if not driver.lake.same_rows(name, consumed.get(name), versions[name]):
+                if name in ids and ids[name] != table_id(tables[name]):
+                    raise MedallionError(
+                        f"{table.name} was computed from a table {name} that was rebuilt since: nothing is published;"
+                        f" refresh the {table.layer} layer"
+                    )
+                if not driver.lake.same_rows(name, consumed.get(name), tables[name].version()):
                     raise MedallionError(
                         f"{table.name} was computed from version {consumed.get(name)} of {name}, which is at"
-                        f" {versions[name]} now: nothing is published; refresh the {table.layer} layer"
+                        f" {tables[name].version()} now: nothing is published; refresh the {table.layer} layer"
                     )
-    return versions
+    return tables

@@ -13,7 +13,7 @@ from medallion.spark.delta_reads import read_table, schema_of
 from medallion.spark.session import TABLE_PROPERTIES, explained, in_parallel
 from medallion.storage import fence
 from medallion.storage.delta_writes import properties
-from medallion.storage.lake import Lake, TableState, state_of
+from medallion.storage.lake import Lake, TableState, state_of, table_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -127,7 +127,7 @@ def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
 
 def ids_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
     """Which tables they are: one that has been made anew has another id, and its versions begin again."""
-    return {name: str(state.delta.metadata().id) for name, state in inputs.items()}
+    return {name: table_id(state.delta) for name, state in inputs.items()}
 
 
 def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from medallion.errors import MedallionError, one_line
 from medallion.storage import files
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from duckdb import DuckDBPyConnection
 
     from medallion.storage.read_only_files import ReadOnlyFiles
@@ -67,6 +68,7 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     A table that cannot be read does not raise: it has no view and a line in ``errors``.
     """
     import duckdb
+    from deltalake import DeltaTable
 
     database = f":memory:checks-{uuid.uuid4().hex}"
     versions: dict[str, int] = {}
@@ -78,17 +80,18 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
         served = _served(connection) if any(files.in_bucket(table.path) for table in tables.values()) else None
         for name, table in tables.items():
             try:
-                version = _create_view(connection, name, table, served if files.in_bucket(table.path) else None)
+                delta = DeltaTable(table.path, version=table.version, storage_options=files.storage_options(table.path))
+                _create_view(connection, name, delta, served if files.in_bucket(table.path) else None)
                 (rows[name],) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
-                versions[name] = version
+                versions[name] = delta.version()
             except Exception as error:
                 errors[name] = f"{name} at {table.path} cannot be read: {one_line(error)}"
         yield Views(database, connection, versions, rows, errors)
 
 
 @contextmanager
-def open_sealed_views(tables: Mapping[str, TableAt]) -> Iterator["DuckDBPyConnection"]:
-    """A database with one view per table that can read the data files of these tables, and do nothing else.
+def open_sealed_views(tables: "Mapping[str, DeltaTable]") -> Iterator["DuckDBPyConnection"]:
+    """A database with one view per table, as it was opened, that can read their data files and do nothing else.
 
     It is opened read-only, may not touch any file system but one that serves exactly these files and cannot write, and
     takes no change of its settings. Raises MedallionError when a table cannot be read.
@@ -99,11 +102,13 @@ def open_sealed_views(tables: Mapping[str, TableAt]) -> Iterator["DuckDBPyConnec
         database = f"{scratch}/views.duckdb"
         with duckdb.connect(database) as connection:
             served = _served(connection)
-            for name, table in tables.items():
+            for name, delta in tables.items():
                 try:
-                    _create_view(connection, name, table, served)
+                    _create_view(connection, name, delta, served)
                 except Exception as error:
-                    raise MedallionError(f"{name} at {table.path} cannot be read: {one_line(error)}") from error
+                    raise MedallionError(
+                        f"{name} at {delta.table_uri} cannot be read at version {delta.version()}: {one_line(error)}"
+                    ) from error
         with duckdb.connect(database, read_only=True) as connection:
             connection.register_filesystem(served)
             _configure(connection, f"{scratch}/spill")
@@ -138,18 +143,16 @@ def _served(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
 
 
 def _create_view(
-    connection: "DuckDBPyConnection", name: str, table: TableAt, served: "ReadOnlyFiles | None" = None
-) -> int:
-    """Make the view ``name``; the version of the table that it shows.
+    connection: "DuckDBPyConnection", name: str, delta: "DeltaTable", served: "ReadOnlyFiles | None"
+) -> None:
+    """Make the view ``name`` of a table at the version it was opened at.
 
     served: what its files are read through; None for the file system of this machine.
     """
     import pyarrow as pa
-    from deltalake import DeltaTable
 
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a table name")
-    delta = DeltaTable(table.path, version=table.version, storage_options=files.storage_options(table.path))
     if found := _UNREADABLE_FEATURES.intersection(delta.protocol().reader_features or ()):
         raise ValueError(f"its files alone do not tell its rows, it uses {', '.join(sorted(found))}")
     if delta.metadata().partition_columns:
@@ -168,4 +171,3 @@ def _create_view(
         columns = ", ".join(f'"{column}"' for column in declared.names)
         rows = f"SELECT {columns} FROM ({rows} UNION ALL BY NAME {parquet})"
     connection.execute(f"CREATE VIEW {name} AS {rows}")
-    return delta.version()

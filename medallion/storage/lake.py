@@ -64,6 +64,11 @@ def hour_in(delta: "DeltaTable") -> str | None:
     return hour_from_number(number) if number else None
 
 
+def table_id(delta: "DeltaTable") -> str:
+    """Which table it is: one that was rebuilt has another id, and its versions begin again at 0."""
+    return str(delta.metadata().id)
+
+
 def is_complete(delta: "DeltaTable") -> bool:
     """Whether every data file of a table, as it was opened, is there."""
     return files.all_there(files.at(unquote(uri)) for uri in delta.file_uris())

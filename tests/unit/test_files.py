@@ -166,5 +166,5 @@ def test_a_bucket_that_denies_says_what_may_help(lake_bucket: Any, monkeypatch: 
     finally:
         lake_bucket.Policy().delete()
     assert isinstance(error, MedallionError)
-    said = r"s3a://lakes/shop/\S+ cannot be written: the server answered 403; it needs credentials that .*"
+    said = r"s3a://lakes/shop/\S+ cannot be (read|written): the server answered 403; it needs credentials that .*"
     assert re.fullmatch(said, str(error))

@@ -25,7 +25,7 @@ TABLES = build(
         Table(keys=("id",), query="SELECT id FROM {silver_a}", name="gold_a", layer="gold", doc="One."),
     ]
 )
-RELEASE = Release(1, H0, "a run", "full", datetime(2025, 11, 30, tzinfo=UTC), dict.fromkeys(TABLES.tables, 0))
+RELEASE = Release(1, H0, "a run", "full", datetime(2099, 11, 30, tzinfo=UTC), dict.fromkeys(TABLES.tables, 0))
 
 
 @pytest.fixture

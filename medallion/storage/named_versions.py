@@ -1,0 +1,80 @@
+"""A table as a release names it: one version of one Delta table, known by its id.
+
+Versions begin again at 0 when a table is rebuilt, so a version alone would read other rows.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from medallion.errors import MedallionError
+from medallion.storage import files
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake, table_id
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+class TableRebuilt(MedallionError):
+    """The table under this name is not the one that a release names."""
+
+
+@dataclass(frozen=True)
+class NamedVersion:
+    """One version of a table. table_id: None in a release from before ids were recorded; its table is then known not
+    to have been created after ``published_at``."""
+
+    table: str
+    version: int
+    table_id: str | None
+    published_at: datetime
+
+    def is_in(self, delta: "DeltaTable") -> bool:
+        """Whether ``delta`` is the table that is meant, at whatever version."""
+        if self.table_id is not None:
+            return table_id(delta) == self.table_id
+        created = delta.metadata().created_time
+        return created is None or created <= self.published_at.timestamp() * 1000
+
+
+def open_current(lake: Lake, named: NamedVersion) -> "DeltaTable":
+    """The table at that version, in its place.
+
+    Raises TableRebuilt when another table is in that place by now, MedallionError when the version cannot be read.
+    """
+    path = lake.path(named.table)
+    try:
+        delta = lake.opened(path, named.version)
+    except MedallionError:
+        newest = lake.opened(path)  # a table that was rebuilt may not have as many versions yet
+        if named.is_in(newest):
+            raise
+        delta = newest
+    if not named.is_in(delta):
+        raise TableRebuilt(
+            f"{named.table} was rebuilt since the release that names version {named.version} of it:"
+            f" {path} is another table now"
+        )
+    return delta
+
+
+def open_named(lake: Lake, named: NamedVersion) -> "DeltaTable":
+    """The table at that version, in its place or where it was set aside since. Raises as for open_current."""
+    try:
+        return open_current(lake, named)
+    except MedallionError as reason:
+        for folder in set_aside_folders(lake, named.table):
+            try:
+                delta = lake.opened(str(folder), named.version)
+            except MedallionError:
+                continue
+            if named.is_in(delta):
+                return delta
+        raise reason
+
+
+def set_aside_folders(lake: Lake, table: str = "") -> Iterator[Place]:
+    """Where versions of ``table``, or of any, were set aside, the newest first."""
+    yield from reversed(files.glob(files.at(lake.ops("damaged")), f"{table or '*'}-*"))
