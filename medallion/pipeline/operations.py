@@ -17,8 +17,8 @@ from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import run_step
-from medallion.storage.lake import Lake, is_complete, table_id
-from medallion.storage.named_versions import TableRebuilt, open_current
+from medallion.storage.lake import Lake, is_complete, state_of, table_id
+from medallion.storage.named_versions import TableRebuilt, open_current, open_named
 
 DIFF_MAX_ROWS, DIFF_MAX_BYTES = 500_000, 64 << 20  # of a table, for a restatement to compare it row by row at its end
 
@@ -254,14 +254,19 @@ def _report_difference(driver: Driver, before: Release, after: Release) -> None:
     for table in filter(None, diff(driver.lake, before, after, Registry(small))):
         driver.report(f"{table.table}: {table.added:,} added, {table.removed:,} removed, {table.changed:,} changed")
     if large := [name for name in driver.tables.tables if name not in small]:
-        driver.report(f"not compared, because of their size: {', '.join(large)}; run {by_table} NAME for each")
+        driver.report(
+            f"not compared, because of their size or because they were rebuilt: {', '.join(large)}; run {by_table} NAME for each"
+        )
     driver.report(f"row by row: {by_table} NAME")
 
 
 def _is_small(lake: Lake, table: str, *ends: Release) -> bool:
     """Whether ``table`` is quickly compared between two releases; it is where both have the same version."""
-    versions = {release.versions.get(table) for release in ends}
-    if len(versions) == 1 or None in versions:
+    named = [release.named(table) for release in ends]
+    if None in named or len({(one.version, one.table_id) for one in named if one}) == 1:
         return True
-    states = [lake.state(table, version) for version in versions]
-    return all(s is not None and s.rows <= DIFF_MAX_ROWS and s.bytes <= DIFF_MAX_BYTES for s in states)
+    try:
+        states = [state_of(open_named(lake, one)) for one in named if one]
+    except MedallionError:  # it was rebuilt since, and what was there is gone
+        return False
+    return all(state.rows <= DIFF_MAX_ROWS and state.bytes <= DIFF_MAX_BYTES for state in states)
