@@ -254,9 +254,7 @@ def _report_difference(driver: Driver, before: Release, after: Release) -> None:
     for table in filter(None, diff(driver.lake, before, after, Registry(small))):
         driver.report(f"{table.table}: {table.added:,} added, {table.removed:,} removed, {table.changed:,} changed")
     if large := [name for name in driver.tables.tables if name not in small]:
-        driver.report(
-            f"not compared, because of their size or because they were rebuilt: {', '.join(large)}; run {by_table} NAME for each"
-        )
+        driver.report(f"not compared, being large or rebuilt since: {', '.join(large)}; run {by_table} NAME for each")
     driver.report(f"row by row: {by_table} NAME")
 
 
