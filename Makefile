@@ -36,11 +36,12 @@ test: check  ## every check and every test
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
-check: setup-dev  ## lint, format, types, layering
+check: setup-dev  ## lint, format, types, layering, refresh methods
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(PYTHON) -m medallion.model.proof
 
 .PHONY: format
 format: setup-dev  ## put the code in shape

@@ -97,15 +97,15 @@ class Table:
 
     @property
     def mode(self) -> str:
-        """How it is refreshed incrementally, in words."""
+        """Its refresh method, in words."""
         match self.incremental:
             case ByKey(column):
-                return f"replaced by {column}"
+                return f"upsert on {column}"
             case Additive(parts):
-                return f"sums of {', '.join(parts)}"
+                return f"incremental aggregate of {', '.join(parts)}"
             case Recent(column=column):
-                return f"newest by {column}"
-        return "recomputed"
+                return f"latest rows by {column}"
+        return "full recompute"
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from medallion.ingest.source import Listing
 from medallion.model.registry import Registry
+from medallion.model.table import Table
 from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_of, write_record
 from medallion.ops.writer_lock import WriterLock, writer_lock
@@ -36,6 +37,7 @@ class Driver:
         self.cpu = CpuClock()
         self.listing: Listing | None = None  # of the source, as long as this process is the lake's writer
         self._lock: WriterLock | None = None
+        self._proven: Registry | None = None
         self._starting = Lock()
 
     @contextmanager
@@ -73,6 +75,18 @@ class Driver:
         if record != self._record:
             self._record = record
             self.tables = tables_of(self.lake, self.settings.extras)
+
+    def require_proven_tables(self) -> None:
+        """Raise MedallionError for a table whose refresh method could give other rows than its query; once is enough.
+
+        Not when the registry is built, which the DAG does at each parse: reading SQL takes ten times as long as that.
+        """
+        if self._proven is not self.tables:
+            from medallion.model.proof import prove
+
+            every = self.tables.tables
+            prove([table for table in every.values() if isinstance(table, Table)], every)
+            self._proven = self.tables
 
     @contextmanager
     def recording(self, run: Run, doing: str) -> Iterator[EventLog]:

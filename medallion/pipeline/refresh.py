@@ -14,6 +14,7 @@ from medallion.refresh.strategies import REFRESH
 def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
     assert layer is not None, "run_step asks for it"
     require_bronze_at(driver, run.hour)
+    driver.require_proven_tables()
     spark = driver.spark(log)
     tables = driver.tables.queries(layer)
     with log.timed("refresh", layer, cpu=driver.cpu) as event:

@@ -7,7 +7,7 @@ from functools import cache
 import sqlglot
 from sqlglot import exp
 
-from medallion.errors import MedallionError
+from medallion.model.parsed_query import aggregates, parse
 from medallion.model.table import Additive, Table
 from medallion.spark.delta_reads import SIDE
 
@@ -47,64 +47,64 @@ class Split:
 
 
 def split_of(table: Table) -> Split:
-    """The split of a table that is declared Additive. Raises MedallionError when a part of it does not add up."""
+    """The split of a table whose parts are proven to add up."""
     assert isinstance(table.incremental, Additive)
-    return _split(table.name, table.query, table.inputs, table.incremental.parts)
+    return _split(table.query, table.inputs, table.incremental.parts)
 
 
 @cache
-def _split(name: str, query: str, inputs: tuple[str, ...], parts: tuple[str, ...]) -> Split:
-    tree = _parsed(query, inputs)
-    if missing := set(parts) - {cte.alias for cte in tree.ctes}:
-        raise MedallionError(f"{name} keeps {missing.pop()}, which is no common table expression of its query")
-    kept = {part: _part(name, tree, part, inputs, parts[:place]) for place, part in enumerate(parts)}
+def _split(query: str, inputs: tuple[str, ...], names: tuple[str, ...]) -> Split:
+    tree = parse(query, inputs)
+    parts = {name: _part(tree, name, inputs, names[:place]) for place, name in enumerate(names)}
     rest = tree.copy()
-    _cut(rest, parts)
-    _forget_unread(rest)
-    left, sums = (tuple(one for one in these if one in _named(rest)) for these in (inputs, parts))
-    return Split(kept, _bound(rest, (*left, *sums)), left, sums)
+    _cut(rest, names)
+    _drop_unread(rest)
+    read = _tables_of(rest)
+    left, sums = tuple(n for n in inputs if n in read), tuple(n for n in names if n in read)
+    return Split(parts, _bound(rest, (*left, *sums)), left, sums)
 
 
-def _part(name: str, tree: exp.Query, part: str, inputs: tuple[str, ...], before: tuple[str, ...]) -> Part:
-    query = sqlglot.select("*").from_(part)
+def _part(tree: exp.Query, name: str, inputs: tuple[str, ...], before: tuple[str, ...]) -> Part:
+    query = sqlglot.select("*").from_(name)
     query.set("with_", tree.args["with_"].copy())
     _cut(query, before)
-    _forget_unread(query)
-    body = next(cte.this for cte in query.ctes if cte.alias == part)
+    _drop_unread(query)
+    body = next(cte.this for cte in query.ctes if cte.alias == name)
     keys, sums, values = [], [], {}
-    for column in body.selects:
-        if column.find(exp.AggFunc) is None:
-            keys.append(column.alias_or_name)
+    for item in body.selects:
+        column = item.alias_or_name
+        if not aggregates(item):
+            keys.append(column)
             continue
-        aggregate = column.unalias()
-        aggregate = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
-        if not isinstance(aggregate, exp.Sum | exp.Count):
-            raise MedallionError(f"{name} keeps {part}, whose {column.alias_or_name} is neither a SUM nor a COUNT")
-        sums.append(column.alias_or_name)
-        if isinstance(aggregate, exp.Sum):
-            values[column.alias_or_name] = f"_values_{column.alias_or_name}"
-            body.select(f"COUNT({aggregate.this.sql('spark')}) AS {values[column.alias_or_name]}", copy=False)
+        sums.append(column)
+        if count := _values_of(item.unalias()):
+            values[column] = f"_values_{column}"
+            body.select(exp.alias_(count, values[column]), copy=False)
     body.select(f"COUNT(*) AS {ROWS}", copy=False)
-    read = [one for one in (*inputs, *before) if one in _named(query)]
-    if len(read) != 1:
-        raise MedallionError(f"{name} keeps {part}, which reads {', '.join(read) or 'no table'}: it must read one")
+    (read,) = (n for n in (*inputs, *before) if n in _tables_of(query))
     by_side = query.copy()
     for cte in by_side.ctes:
-        if not isinstance(cte.this, exp.Select):
-            raise MedallionError(f"{name} keeps {part}, which reads {cte.alias}: only a plain SELECT adds up")
+        is_grouped = cte.this.args.get("group") or any(aggregates(item) for item in cte.this.selects)
         cte.this.select(SIDE, copy=False)
-        if cte.this.args.get("group") or any(column.find(exp.AggFunc) for column in cte.this.selects):
+        if is_grouped:
             cte.this.group_by(SIDE, copy=False)
-    return Part(read[0], _bound(query, (read[0],)), _bound(by_side, (read[0],)), tuple(keys), tuple(sums), values)
+    return Part(read, _bound(query, (read,)), _bound(by_side, (read,)), tuple(keys), tuple(sums), values)
 
 
-def _parsed(query: str, inputs: tuple[str, ...]) -> exp.Query:
-    tree = sqlglot.parse_one(query.format_map({name: name for name in inputs}), dialect="spark")
-    assert isinstance(tree, exp.Query)
-    return tree
+def _values_of(aggregate: exp.Expr) -> exp.Expr | None:
+    """How many values a SUM has, of the rows that it is of: without any it is null. None for a COUNT."""
+    counted = aggregate.copy()
+    total = counted.this if isinstance(counted, exp.Filter) else counted
+    if not isinstance(total, exp.Sum):
+        return None
+    count = exp.Count(this=total.this.copy(), big_int=True)
+    if total is counted:
+        return count
+    total.replace(count)
+    return counted
 
 
-def _named(tree: exp.Query) -> set[str]:
+def _tables_of(tree: exp.Query) -> set[str]:
     return {table.name for table in tree.find_all(exp.Table)}
 
 
@@ -114,9 +114,9 @@ def _cut(tree: exp.Query, names: tuple[str, ...]) -> None:
         cte.pop()
 
 
-def _forget_unread(tree: exp.Query) -> None:
+def _drop_unread(tree: exp.Query) -> None:
     """Remove the common table expressions that nothing reads."""
-    while unread := [cte for cte in tree.ctes if cte.alias not in _named(tree)]:
+    while unread := [cte for cte in tree.ctes if cte.alias not in _tables_of(tree)]:
         for cte in unread:
             cte.pop()
     if not tree.ctes:

@@ -1,0 +1,271 @@
+"""A table's query as a tree, and what can be known of it without an engine: columns, types, what is not deterministic.
+
+Reads SQL with sqlglot, whose import costs more than the whole registry: only who refreshes or proves a table does so.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.optimizer.scope import Scope, build_scope
+
+from medallion.errors import MedallionError
+from medallion.model.table import Feed, Log, Table
+
+Kind = Literal["integer", "decimal", "floating", "other", "unknown"]
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT")
+_FLOATING_TYPES = {exp.DataType.Type.FLOAT, exp.DataType.Type.DOUBLE}
+_INTEGER_TYPES = {getattr(exp.DataType.Type, name) for name in ("TINYINT", "SMALLINT", "INT", "BIGINT")}
+_FLOATING_FUNCTIONS = (exp.Sqrt, exp.Cbrt, exp.Exp, exp.Ln, exp.Log, exp.Pow, exp.Stddev, exp.Variance)
+_OF_ARGUMENTS = (exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif, exp.Abs, exp.Neg, exp.Paren, exp.Filter, exp.Sum)
+
+# What gives another answer another time.
+_UNSTABLE = (
+    *(exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime),
+    *(exp.Localtimestamp, exp.CurrentUser, exp.SessionUser),
+)
+# What depends on the order in which rows happen to be read; over a window they have an order of their own.
+_ORDER_DEPENDENT = (
+    *(exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue, exp.ArrayAgg, exp.ArrayUniqueAgg),
+    *(exp.GroupConcat, exp.Mode),
+)
+_UNSTABLE_NAMES = {
+    *("monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start"),
+    *("input_file_block_length", "now", "user", "current_timezone", "randstr", "uniform", "current_database"),
+}
+
+
+class Unprovable(Exception):
+    """Why a refresh method cannot be right for a query."""
+
+
+@cache
+def parse(query: str, inputs: tuple[str, ...]) -> exp.Query:
+    """The query with each ``{silver_customers}`` as a plain name; shared, so copy it before changing it.
+
+    Raises MedallionError for what is no query in Spark's SQL.
+    """
+    try:
+        tree = sqlglot.parse_one(query.format_map({name: name for name in inputs}), dialect="spark")
+    except sqlglot.errors.ParseError as error:
+        raise MedallionError(f"the query cannot be parsed: {str(error).splitlines()[0]}") from None
+    if not isinstance(tree, exp.Query):
+        raise MedallionError("the query is no SELECT")
+    return tree
+
+
+def root_scope(tree: exp.Query) -> Scope:
+    """The outermost query, and by it every common table expression and subquery."""
+    scope = build_scope(tree)
+    if scope is None:
+        raise Unprovable("its query has no SELECT")
+    return scope
+
+
+def sources_of(scope: Scope) -> dict[str, tuple[exp.Selectable, exp.Table | Scope]]:
+    """By alias, what the query of ``scope`` reads, as it is written there and what it stands for; semi joins too."""
+    return {name: (node, scope.sources[name]) for name, node in scope.references if name in scope.sources}
+
+
+def unstable(tree: exp.Expr) -> str | None:
+    """The first function that need not give the same answer twice, in SQL; None if there is none."""
+    for node in tree.find_all(exp.Func):
+        named = isinstance(node, exp.Anonymous) and node.name.lower() in _UNSTABLE_NAMES
+        if named or isinstance(node, _UNSTABLE) or (isinstance(node, _ORDER_DEPENDENT) and not _windowed(node)):
+            return str(node.sql("spark"))
+    return None
+
+
+def unknown_function(tree: exp.Expr) -> str | None:
+    """The first function that is not known here, which might be anything."""
+    found = tree.find(exp.Anonymous, exp.AnonymousAggFunc)
+    return None if found is None else str(found.sql("spark"))
+
+
+def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+    """What must all be true, for ``condition`` to be."""
+    if isinstance(condition, exp.And):
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
+    elif isinstance(condition, exp.Paren):
+        yield from conjuncts(condition.this)
+    elif condition is not None:
+        yield condition
+
+
+def aggregates(tree: exp.Expr) -> list[exp.AggFunc]:
+    """The aggregate functions in ``tree``, but for those over a window."""
+    return [node for node in tree.find_all(exp.AggFunc) if not _windowed(node)]
+
+
+def _windowed(node: exp.Expr) -> bool:
+    parent = node.parent
+    while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        parent = parent.parent
+    return isinstance(parent, exp.Window)
+
+
+def group_expressions(select: exp.Select) -> list[exp.Expr]:
+    """What ``select`` groups by, with numbers and aliases as the columns that they stand for.
+
+    Raises Unprovable for GROUPING SETS, ROLLUP, CUBE and GROUP BY ALL.
+    """
+    group = select.args.get("group")
+    if group is None:
+        return []
+    for name in ("grouping_sets", "rollup", "cube", "totals"):
+        if group.args.get(name):
+            raise Unprovable(f"{name.replace('_', ' ').upper()} gives rows of several groupings")
+    if several := [item for item in group.expressions if isinstance(item, exp.GroupingSets | exp.Rollup | exp.Cube)]:
+        raise Unprovable(f"{type(several[0]).__name__.upper()} gives rows of several groupings")
+    if group.args.get("all"):
+        raise Unprovable("GROUP BY must list its columns")
+    named = {item.alias.lower(): item.unalias() for item in select.selects if isinstance(item, exp.Alias)}
+    resolved = []
+    for item in group.expressions:
+        if isinstance(item, exp.Literal) and not item.is_string:
+            resolved.append(select.selects[int(item.this) - 1].unalias())
+        elif isinstance(item, exp.Column) and not item.table and item.name.lower() in named:
+            # Spark looks among the columns of the input first: only where both mean the same are they one.
+            meant = named[item.name.lower()]
+            resolved.append(meant if not isinstance(meant, exp.Column) else item)
+        else:
+            resolved.append(item)
+    return resolved
+
+
+@dataclass(frozen=True)
+class Schemas:
+    """The columns of every table, with the kind of their type where it is known."""
+
+    nodes: Mapping[str, Feed | Log | Table]
+    _known: dict[str, Mapping[str, Kind]] = field(default_factory=dict)
+    _scopes: dict[int, tuple[Scope, dict[str, Mapping[str, Kind]]]] = field(default_factory=dict)
+    _outputs: dict[int, tuple[Scope, Mapping[str, Kind]]] = field(default_factory=dict)
+
+    def of(self, name: str) -> Mapping[str, Kind]:
+        """By column, in lower case, in the order of the table ``name``."""
+        if name not in self._known:
+            node = self.nodes[name]
+            if isinstance(node, Table):
+                self._known[name] = self.output(root_scope(parse(node.query, node.inputs)))
+            else:
+                self._known[name] = {column.name.lower(): _declared(column.type) for column in node.columns}
+        return self._known[name]
+
+    def output(self, scope: Scope) -> Mapping[str, Kind]:
+        """By column, what the query of ``scope`` gives."""
+        if id(scope) not in self._outputs:
+            self._outputs[id(scope)] = scope, self._output(scope)
+        return self._outputs[id(scope)][1]
+
+    def _output(self, scope: Scope) -> Mapping[str, Kind]:
+        tree = scope.expression.assert_is(exp.Query)
+        if isinstance(tree, exp.SetOperation):
+            left, right = (self.output(branch) for branch in scope.set_operation_scopes)
+            return {name: _wider(a, b) for (name, a), b in zip(left.items(), right.values(), strict=False)}
+        found: dict[str, Kind] = {}
+        for item in tree.selects:
+            if item.is_star:
+                for columns in self.starred(item, scope).values():
+                    found |= columns
+            else:
+                found[item.alias_or_name.lower()] = self.kind(item.unalias(), scope)
+        names = scope.outer_columns
+        return dict(zip((name.lower() for name in names), found.values(), strict=False)) if names else found
+
+    def sources(self, scope: Scope) -> dict[str, Mapping[str, Kind]]:
+        """By alias, the columns of what the query of ``scope`` reads."""
+        if id(scope) not in self._scopes:
+            found = {
+                alias.lower(): self.output(source) if isinstance(source, Scope) else self._of_table(source)
+                for alias, (_, source) in sources_of(scope).items()
+            }
+            self._scopes[id(scope)] = scope, found
+        return self._scopes[id(scope)][1]
+
+    def starred(self, star: exp.Expr, scope: Scope) -> dict[str, Mapping[str, Kind]]:
+        """By alias, the columns that a star in the SELECT of ``scope`` stands for."""
+        wanted = star.table.lower() if isinstance(star, exp.Column) else None
+        visible = {alias.lower() for alias in scope.selected_sources}
+        return {a: c for a, c in self.sources(scope).items() if a in visible and wanted in (None, a)}
+
+    def _of_table(self, source: exp.Expr) -> Mapping[str, Kind]:
+        return self.of(source.name) if isinstance(source, exp.Table) and source.name in self.nodes else {}
+
+    def column(self, column: exp.Column, scope: Scope) -> tuple[str, str] | None:
+        """Alias and name of the column that ``column`` stands for, in lower case; None where that is not known."""
+        name, sources = column.name.lower(), self.sources(scope)
+        if column.table:
+            return (column.table.lower(), name)
+        having = [alias for alias, columns in sources.items() if name in columns]
+        return (having[0], name) if having else None
+
+    def kind(self, tree: exp.Expr, scope: Scope) -> Kind:
+        """The kind of the values of an expression in ``scope``."""
+        if isinstance(tree, exp.Column):
+            place = self.column(tree, scope)
+            return self.sources(scope).get(place[0], {}).get(place[1], "unknown") if place else "unknown"
+        return _kind(tree, lambda part: self.kind(part, scope))
+
+
+def _kind(tree: exp.Expr, of: Callable[[exp.Expr], Kind]) -> Kind:
+    if isinstance(tree, exp.Cast | exp.TryCast):
+        return _of_type(tree.to.this)
+    if isinstance(tree, exp.Literal):
+        if tree.is_string:
+            return "other"
+        return "floating" if "e" in tree.this.lower() else "decimal" if "." in tree.this else "integer"
+    if isinstance(tree, exp.Count | exp.RowNumber | exp.Rank | exp.DenseRank):
+        return "integer"
+    if isinstance(tree, _FLOATING_FUNCTIONS):
+        return "floating"
+    if isinstance(tree, exp.Div | exp.Avg):
+        whole = _widest([of(part) for part in ((tree.left, tree.right) if isinstance(tree, exp.Div) else (tree.this,))])
+        return "floating" if whole == "integer" else whole
+    if isinstance(tree, exp.Case | exp.If):
+        branches = [branch.args["true"] for branch in tree.args.get("ifs") or ()]
+        branches += [tree.args[name] for name in ("true", "false", "default") if tree.args.get(name)]
+        return _widest([of(branch) for branch in branches if not isinstance(branch, exp.Null)])
+    if isinstance(tree, exp.Window | exp.Max | exp.Min):
+        return of(tree.this)
+    if isinstance(tree, (*_OF_ARGUMENTS, exp.Add, exp.Sub, exp.Mul)):
+        parts = [tree.this, *tree.expressions, *([tree.expression] if tree.args.get("expression") else [])]
+        ignored = exp.Null | exp.Where
+        return _widest([of(part) for part in parts if not isinstance(part, ignored)])
+    return "unknown"
+
+
+def _widest(kinds: list[Kind]) -> Kind:
+    whole: Kind = kinds[0] if kinds else "unknown"
+    for kind in kinds[1:]:
+        whole = _wider(whole, kind)
+    return whole
+
+
+def _wider(a: Kind, b: Kind) -> Kind:
+    """The kind of what is made of both: of floating numbers and anything else a floating number."""
+    for kind in ("floating", "unknown", "other", "decimal"):
+        if kind in (a, b):
+            return kind
+    return "integer"
+
+
+def _declared(text: str) -> Kind:
+    if text.startswith(("DOUBLE", "FLOAT")):
+        return "floating"
+    if text.startswith("DECIMAL"):
+        return "decimal"
+    return "integer" if text in _INTEGERS else "other"
+
+
+def _of_type(kind: Any) -> Kind:
+    if kind in _FLOATING_TYPES:
+        return "floating"
+    if kind == exp.DataType.Type.DECIMAL:
+        return "decimal"
+    return "integer" if kind in _INTEGER_TYPES else "other"

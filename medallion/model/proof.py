@@ -1,0 +1,62 @@
+"""The declared refresh method of each table is proven right for its query, or refused with the reason.
+
+Databricks says the same of a query before it is made a materialized view (EXPLAIN CREATE MATERIALIZED VIEW), and the
+words are alike. What cannot be proven is refused, also where it might be right.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from medallion.errors import MedallionError
+from medallion.model.parsed_query import Schemas, Unprovable, parse, unknown_function, unstable
+from medallion.model.proof_additive import prove_additive
+from medallion.model.proof_by_key import prove_by_key
+from medallion.model.proof_recent import prove_recent
+from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table
+
+
+def prove(tables: Iterable[Table], nodes: Mapping[str, Feed | Log | Table]) -> None:
+    """Raise MedallionError for the first of ``tables`` whose refresh method could give other rows than its query.
+
+    nodes: every table by name, for the columns of what they read.
+    """
+    schemas = Schemas(nodes)
+    for table in tables:
+        try:
+            _prove(table, schemas)
+        except Unprovable as reason:
+            instead = "" if table.incremental is None else "; change the query, or leave `incremental` out"
+            raise MedallionError(f"{table.name} cannot be refreshed by {table.mode}: {reason}{instead}") from None
+        except MedallionError as error:
+            raise MedallionError(f"{table.name}: {error}") from None
+
+
+def _prove(table: Table, schemas: Schemas) -> None:
+    tree = parse(table.query, table.inputs)
+    if function := unstable(tree):
+        raise Unprovable(f"{function} is not deterministic")
+    if table.incremental is not None and (function := unknown_function(tree)):
+        raise Unprovable(f"{function} is not known to be deterministic")
+    match table.incremental:
+        case ByKey() as method:
+            prove_by_key(table, method, schemas)
+        case Additive() as method:
+            prove_additive(table, method, schemas)
+        case Recent() as method:
+            prove_recent(table, method)
+
+
+def main() -> None:
+    """Prove every table of the project: a part of ``make check``."""
+    from medallion.model.registry import registry
+
+    every = registry(extras=True)
+    tables = [table for table in every if isinstance(table, Table)]
+    try:
+        prove(tables, every.tables)
+    except MedallionError as error:
+        raise SystemExit(f"medallion: {error}") from None
+    print(f"The refresh methods of {len(tables)} tables are proven.")
+
+
+if __name__ == "__main__":
+    main()

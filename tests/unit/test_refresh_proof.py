@@ -1,0 +1,416 @@
+"""A refresh method that could give other rows than the query is refused, with the construct that is in the way."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from medallion.errors import MedallionError
+from medallion.model.dimension import dimension
+from medallion.model.proof import prove
+from medallion.model.registry import build, registry
+from medallion.model.table import Additive, ByKey, Feed, Recent, Table
+from medallion.ops.event_log import EventLog
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.refresh import refresh_layer
+from medallion.pipeline.run import Run
+from medallion.settings import Settings
+
+ITEMS = Feed(
+    keys=("item_id",),
+    schema="item_id BIGINT NOT NULL, order_id BIGINT, product_id BIGINT, n INT, price DECIMAL(10,2), weight DOUBLE,"
+    " sold_at TIMESTAMP",
+    name="bronze_items",
+)
+ORDERS = Feed(
+    keys=("order_id",), schema="order_id BIGINT NOT NULL, user_id BIGINT, status STRING", name="bronze_orders"
+)
+USERS = Feed(keys=("user_id",), schema="user_id BIGINT NOT NULL, tier STRING", name="bronze_users")
+LINES = Table(
+    keys=("item_id",),
+    query="SELECT item_id, order_id, product_id, n, price, weight, sold_at FROM {bronze_items}",
+    incremental=ByKey("order_id"),
+    name="silver_lines",
+)
+NODES = {node.name: node for node in (ITEMS, ORDERS, USERS, LINES)}
+TO_USERS = {"bronze_users": ("user_id", "bronze_orders", "user_id")}
+
+
+def refusal(query: str, method: ByKey | Additive | Recent | None) -> str:
+    """Why a table with this query and refresh method is refused; empty if it is proven."""
+    table = Table(keys=("k",), query=query, incremental=method, name="gold_x", layer="gold")
+    try:
+        prove([table], NODES)
+    except MedallionError as error:
+        return str(error)
+    return ""
+
+
+def of_part(body: str, rest: str = "SELECT * FROM a") -> str:
+    return refusal(f"WITH a AS ({body}) {rest}", Additive(("a",)))
+
+
+def by_order(query: str, **via: tuple[str, str, str]) -> str:
+    return refusal(query, ByKey("order_id", via=via))
+
+
+GROUPED = "FROM {bronze_items} GROUP BY product_id"
+
+
+def test_every_table_of_the_project_is_refreshed_by_a_method_that_is_proven() -> None:
+    every = registry(extras=True)
+    prove([table for table in every if isinstance(table, Table)], every.tables)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (f"SELECT product_id, SUM(n) AS n {GROUPED} HAVING SUM(n) > 5", "HAVING: filter the groups in the rest"),
+        ("SELECT DISTINCT product_id FROM {bronze_items}", "DISTINCT: group by the columns"),
+        (f"SELECT product_id, SUM(n) AS n {GROUPED} ORDER BY n LIMIT 3", "LIMIT"),
+        (f"SELECT product_id, SUM(n) AS n {GROUPED} LIMIT 3 OFFSET 1", "LIMIT"),
+        (f"SELECT product_id, SUM(SUM(n)) OVER (PARTITION BY product_id) AS n {GROUPED}", "window"),
+        (
+            "SELECT i.product_id, COUNT(*) AS n FROM {bronze_items} AS i INNER JOIN {bronze_items} AS j"
+            " ON j.order_id = i.order_id GROUP BY i.product_id",
+            "JOIN: join in the rest",
+        ),
+        (
+            "SELECT i.product_id, COUNT(*) AS n FROM {bronze_items} AS i LEFT JOIN {bronze_orders} AS o"
+            " ON o.order_id = i.order_id GROUP BY i.product_id",
+            "JOIN: join in the rest",
+        ),
+        (
+            "SELECT i.product_id, COUNT(*) AS n FROM {bronze_items} AS i, {bronze_orders} AS o GROUP BY i.product_id",
+            "JOIN: join in the rest",
+        ),
+        (f"SELECT product_id, COUNT(*) AS n {GROUPED} UNION ALL SELECT product_id, 1 FROM {{bronze_items}}", "UNION"),
+        (
+            "SELECT product_id, COUNT(*) AS n FROM (SELECT product_id FROM {bronze_items}) AS i GROUP BY product_id",
+            "subquery",
+        ),
+        (
+            "SELECT product_id, COUNT(*) AS n FROM {bronze_items} WHERE n > (SELECT AVG(n) FROM {bronze_items})"
+            " GROUP BY product_id",
+            "subquery",
+        ),
+        (
+            "SELECT product_id, COUNT(*) AS n FROM {bronze_items} WHERE order_id IN (SELECT order_id FROM"
+            " {bronze_orders}) GROUP BY product_id",
+            "subquery",
+        ),
+        (f"SELECT product_id, MAX(n) AS n {GROUPED}", "n is neither a SUM nor a COUNT"),
+        (f"SELECT product_id, MIN(n) AS n {GROUPED}", "n is neither a SUM nor a COUNT"),
+        (f"SELECT product_id, AVG(n) AS n {GROUPED}", "n is neither a SUM nor a COUNT"),
+        (f"SELECT product_id, SUM(n) / 2 AS n {GROUPED}", "n is neither a SUM nor a COUNT"),
+        (f"SELECT product_id, COALESCE(SUM(n), 0) AS n {GROUPED}", "n is neither a SUM nor a COUNT"),
+        (f"SELECT product_id, SUM(DISTINCT n) AS n {GROUPED}", "n is a SUM of DISTINCT values"),
+        (f"SELECT product_id, COUNT(DISTINCT order_id) AS n {GROUPED}", "counts DISTINCT values of which a change"),
+        (f"SELECT product_id, SUM(weight) AS n {GROUPED}", "floating-point"),
+        (f"SELECT product_id, SUM(n / 2) AS n {GROUPED}", "floating-point"),
+        (f"SELECT product_id, SUM(CAST(n AS DOUBLE) * price) AS n {GROUPED}", "floating-point"),
+        ("SELECT COUNT(*) AS n FROM {bronze_items}", "without GROUP BY it has a row even where its input has none"),
+        (
+            "SELECT product_id, order_id, COUNT(*) AS n FROM {bronze_items} GROUP BY ROLLUP (product_id, order_id)",
+            "ROLL",
+        ),
+        (
+            "SELECT product_id, order_id, COUNT(*) AS n FROM {bronze_items} GROUP BY product_id, order_id WITH CUBE",
+            "CUBE",
+        ),
+        (
+            "SELECT product_id, COUNT(*) AS n FROM {bronze_items} GROUP BY product_id GROUPING SETS ((product_id), ())",
+            "GROUPING SETS",
+        ),
+        (
+            "SELECT product_id % 2 AS k, COUNT(*) AS n FROM {bronze_items} GROUP BY product_id",
+            "k is neither",
+        ),
+        ("SELECT COUNT(*) AS n FROM {bronze_items} GROUP BY product_id", "groups by product_id and does not select it"),
+        ("SELECT product_id, COUNT(*) AS n FROM {bronze_items} GROUP BY ALL", "GROUP BY must list its columns"),
+        (f"SELECT product_id, SUM(n) {GROUPED}", "every column needs a name"),
+        (
+            "SELECT product_id, COUNT(*) AS n FROM {bronze_items} TABLESAMPLE (10 PERCENT) GROUP BY product_id",
+            "TABLESAMPLE",
+        ),
+    ],
+)
+def test_a_part_is_refused_when_it_does_not_add_up(body: str, reason: str) -> None:
+    refused = of_part(body)
+    assert refused.startswith("gold_x cannot be refreshed by incremental aggregate of a: `a` does not add up: ")
+    assert reason in refused
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(
+            "RAND()",
+            "RANDN()",
+            "UUID()",
+            "NOW()",
+            "CURRENT_TIMESTAMP()",
+            "CURRENT_DATE",
+            "MONOTONICALLY_INCREASING_ID()",
+        ),
+        *("MONOTONICALLY_INCREASING_ID()", "UNIX_TIMESTAMP()", "SPARK_PARTITION_ID()", "INPUT_FILE_NAME()"),
+        *("CURRENT_USER()", "LOCALTIMESTAMP()"),
+    ],
+)
+@pytest.mark.parametrize("method", [None, ByKey("order_id"), Additive(("a",))])
+def test_a_query_is_refused_whatever_its_method_when_it_is_not_deterministic(
+    function: str, method: ByKey | Additive | None
+) -> None:
+    query = f"WITH a AS (SELECT order_id, COUNT(*) AS n, COUNT({function}) AS m FROM {{bronze_items}} GROUP BY 1)"
+    assert "is not deterministic" in refusal(f"{query} SELECT order_id, n, m FROM a", method)
+
+
+def test_a_function_that_is_not_known_is_refused_only_where_the_refresh_is_incremental() -> None:
+    query = "SELECT order_id, MY_FUNCTION(n) AS m FROM {bronze_items}"
+    assert "MY_FUNCTION(n) is not known to be deterministic" in refusal(query, ByKey("order_id"))
+    assert refusal(query, None) == ""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"SELECT product_id, SUM(n) FILTER (WHERE n > 0) AS m, COUNT(*) FILTER (WHERE n > 0) AS n {GROUPED}",
+        f"SELECT product_id, SUM(n * price) AS revenue, COUNT(price) AS n {GROUPED}",
+        f"SELECT product_id, COUNT(DISTINCT item_id) AS n {GROUPED}",
+        "SELECT order_id, COUNT(DISTINCT product_id) AS n FROM {silver_lines} GROUP BY order_id",
+        "SELECT product_id, COUNT(DISTINCT order_id) AS n FROM {silver_lines} GROUP BY product_id",
+        "SELECT i.product_id, SUM(i.n) AS n FROM {bronze_items} AS i GROUP BY product_id",
+        "SELECT product_id AS p, SUM(n) AS n FROM {bronze_items} GROUP BY 1",
+        "SELECT product_id % 2 AS odd, SUM(n) AS n FROM {bronze_items} GROUP BY odd",
+    ],
+)
+def test_sums_and_counts_of_rows_that_come_whole_are_proven(body: str) -> None:
+    assert of_part(body) == ""
+
+
+def test_groups_of_groups_add_up_only_where_a_change_brings_all_rows_of_a_group() -> None:
+    groups = """
+        WITH groups AS (SELECT {by}, product_id, SUM(n) AS n FROM {{silver_lines}} GROUP BY {by}, product_id),
+        a AS (SELECT product_id, COUNT(*) AS groups FROM groups WHERE n > 3 GROUP BY product_id)
+        SELECT * FROM a
+    """
+    assert refusal(groups.format(by="order_id"), Additive(("a",))) == ""
+    refused = refusal(groups.format(by="sold_at"), Additive(("a",)))
+    assert "reads groups of `groups` of which a change brings only some rows: group by order_id too" in refused
+
+
+def test_a_part_over_a_part_takes_its_groups_as_rows() -> None:
+    query = """
+        WITH days AS (SELECT product_id, sold_at, SUM(n) AS n FROM {bronze_items} GROUP BY product_id, sold_at),
+        a AS (SELECT product_id, SUM(n) AS n, COUNT(*) AS days FROM days GROUP BY product_id)
+        SELECT * FROM a
+    """
+    assert refusal(query, Additive(("days", "a"))) == ""
+    assert "group by item_id too" in refusal(query, Additive(("a",))), "days without it are made of some of their rows"
+    assert "group by item_id too" in refusal(query, Additive(("a", "days"))), "of those before it"
+    assert "`weeks` is no common table expression" in refusal(query, Additive(("weeks",)))
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT order_id, n, RANK() OVER (ORDER BY n) AS r FROM {bronze_items}", "window that is not partitioned by"),
+        (
+            "SELECT order_id, SUM(n) OVER w AS r FROM {bronze_items} WINDOW w AS (PARTITION BY product_id)",
+            "window that is not partitioned by order_id",
+        ),
+        ("SELECT order_id, n FROM {bronze_items} LIMIT 5", "LIMIT"),
+        ("SELECT order_id, n FROM {bronze_items} ORDER BY n LIMIT 5", "LIMIT"),
+        (
+            "SELECT product_id, MAX(order_id) AS order_id FROM {bronze_items} GROUP BY product_id",
+            "not grouped by order_id",
+        ),
+        ("SELECT COUNT(*) AS n FROM {bronze_items}", "not grouped by order_id"),
+        ("SELECT item_id, n FROM {bronze_items}", "order_id is not passed through unchanged"),
+        ("SELECT order_id + 1 AS order_id, n FROM {bronze_items}", "order_id is not passed through unchanged"),
+        (
+            "SELECT a.order_id FROM {bronze_items} AS a LEFT SEMI JOIN {bronze_orders} AS b ON b.user_id = a.n",
+            "it joins b without order_id = order_id",
+        ),
+        ("SELECT product_id AS order_id, n FROM {bronze_items}", "order_id is not passed through unchanged"),
+        ("SELECT user_id FROM {bronze_users}", "no input has a column order_id"),
+        (
+            "SELECT i.order_id, j.n FROM {bronze_items} AS i JOIN {bronze_items} AS j ON j.product_id = i.product_id",
+            "it joins j without order_id = order_id",
+        ),
+        (
+            "SELECT i.order_id, o.status FROM {bronze_items} AS i CROSS JOIN {bronze_orders} AS o",
+            "it joins o without order_id = order_id",
+        ),
+        (
+            "SELECT order_id, i.n FROM {bronze_items} AS i RIGHT JOIN {bronze_orders} AS o USING (order_id)",
+            "RIGHT JOIN",
+        ),
+        (
+            "SELECT COALESCE(o.order_id, i.order_id) AS order_id FROM {bronze_items} AS i"
+            " FULL JOIN {bronze_orders} AS o ON o.order_id = i.order_id",
+            "FULL JOIN",
+        ),
+        (
+            "SELECT o.order_id, i.n FROM {bronze_items} AS i LEFT JOIN {bronze_orders} AS o ON o.order_id = i.order_id",
+            "order_id is not passed through unchanged",
+        ),
+        (
+            "SELECT i.order_id, i.n FROM {bronze_items} AS i LEFT JOIN {bronze_orders} AS o"
+            " ON o.user_id = i.product_id WHERE o.order_id = i.order_id",
+            "it joins o without order_id = order_id",
+        ),
+        (
+            "SELECT order_id, n FROM {bronze_items} WHERE n > (SELECT AVG(n) FROM {bronze_items})",
+            "subquery outside",
+        ),
+        (
+            "SELECT order_id FROM {bronze_orders} AS o WHERE EXISTS (SELECT 1 FROM {bronze_items} AS i"
+            " WHERE i.order_id = o.order_id)",
+            "subquery outside",
+        ),
+        ("SELECT order_id, n FROM {bronze_items} GROUP BY ROLLUP (order_id, n)", "ROLLUP"),
+        (
+            "SELECT order_id FROM {bronze_items} UNION ALL SELECT product_id AS order_id FROM {bronze_items}",
+            "order_id is not passed through unchanged",
+        ),
+        (
+            "WITH best AS (SELECT DISTINCT product_id FROM {bronze_items}) SELECT i.order_id FROM {bronze_items} AS i"
+            " INNER JOIN best AS b ON b.product_id = i.product_id",
+            "DISTINCT without order_id",
+        ),
+    ],
+)
+def test_a_query_is_refused_by_key_when_rows_of_other_keys_matter(query: str, reason: str) -> None:
+    assert reason in by_order(query)
+
+
+WITH_TIER = "SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o {join} JOIN {{bronze_users}} AS u ON {on}"
+
+
+@pytest.mark.parametrize(
+    ("query", "via", "reason"),
+    [
+        (WITH_TIER.format(join="LEFT", on="u.user_id = o.user_id"), TO_USERS, ""),
+        (WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"), TO_USERS, ""),
+        (WITH_TIER.format(join="LEFT SEMI", on="u.user_id = o.user_id").replace(", u.tier", ""), TO_USERS, ""),
+        (WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"), {}, "bronze_users has no order_id: say in via"),
+        (WITH_TIER.format(join="INNER", on="u.tier = o.status"), TO_USERS, "bronze_users is not joined on its user_id"),
+        (
+            WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
+            {"bronze_users": ("tier", "bronze_orders", "status")},
+            "bronze_users is not joined on its tier = bronze_orders.status, as via says",
+        ),
+        (
+            WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
+            {"bronze_users": ("user_id", "bronze_orders", "customer")},
+            "via names customer, which is no column of bronze_orders",
+        ),
+        (
+            WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
+            TO_USERS | {"bronze_items": ("order_id", "bronze_orders", "order_id")},
+            "via names bronze_items, which its query does not read",
+        ),
+        (
+            "WITH ranked AS (SELECT user_id, RANK() OVER (ORDER BY tier) AS r FROM {bronze_users}) SELECT o.order_id,"
+            " u.r FROM {bronze_orders} AS o INNER JOIN ranked AS u ON u.user_id = o.user_id",
+            TO_USERS,
+            "it has a window over bronze_users, whose changes then lead to other rows too",
+        ),
+        (
+            "WITH known AS (SELECT user_id, UPPER(tier) AS tier FROM {bronze_users}) SELECT o.order_id, u.tier"
+            " FROM {bronze_orders} AS o INNER JOIN known AS u ON u.user_id = o.user_id",
+            TO_USERS,
+            "",
+        ),
+        (
+            "SELECT u.tier, order_id FROM {bronze_users} AS u LEFT JOIN {bronze_orders} AS o ON o.user_id = u.user_id",
+            TO_USERS,
+            "left side does not have order_id",
+        ),
+    ],
+)
+def test_an_input_without_the_key_is_joined_where_via_says(
+    query: str, via: dict[str, tuple[str, str, str]], reason: str
+) -> None:
+    refused = by_order(query, **via)
+    assert reason in refused and bool(reason) == bool(refused), refused
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT order_id, SUM(n) AS n, MAX(weight) AS w FROM {bronze_items} GROUP BY order_id HAVING SUM(n) > 3",
+        "SELECT DISTINCT order_id, product_id FROM {bronze_items}",
+        "SELECT order_id, n, RANK() OVER w AS r FROM {bronze_items} WINDOW w AS (PARTITION BY order_id ORDER BY n)",
+        "SELECT o.order_id, i.n FROM {bronze_orders} AS o LEFT JOIN {bronze_items} AS i ON i.order_id = o.order_id",
+        "SELECT o.order_id FROM {bronze_orders} AS o LEFT ANTI JOIN {bronze_items} AS i ON i.order_id = o.order_id",
+        "SELECT order_id, i.n FROM {bronze_orders} AS o INNER JOIN {bronze_items} AS i USING (order_id)",
+        "SELECT order_id FROM {bronze_items} UNION SELECT order_id FROM {bronze_orders}",
+        "SELECT * FROM (SELECT order_id, n FROM {bronze_items}) AS i WHERE n > 1",
+    ],
+)
+def test_a_query_whose_rows_follow_from_the_rows_of_their_key_is_proven(query: str) -> None:
+    assert by_order(query) == ""
+
+
+NEWEST = "(SELECT MAX(sold_at) FROM {bronze_items})"
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        (f"sold_at > {NEWEST} - INTERVAL '1' DAY", ""),
+        (f"n > 0 AND sold_at >= {NEWEST} - INTERVAL 24 HOURS", ""),
+        (f"{NEWEST} - INTERVAL '12' HOUR < sold_at", ""),
+        (f"sold_at > {NEWEST} - INTERVAL '2' DAY", "is read without the condition"),
+        (f"sold_at > {NEWEST} - INTERVAL '1' MONTH", "is read without the condition"),
+        (f"sold_at > {NEWEST} - INTERVAL '1' DAY OR n > 5", "is read without the condition"),
+        ("n > 0", "is read without the condition"),
+        ("sold_at > (SELECT MAX(sold_at) FROM {bronze_items} WHERE n > 5) - INTERVAL '1' DAY", "is read without"),
+        ("sold_at > (SELECT MIN(sold_at) FROM {bronze_items}) - INTERVAL '1' DAY", "is read without the condition"),
+    ],
+)
+def test_only_the_newest_rows_may_matter_to_a_table_of_the_latest(where: str, reason: str) -> None:
+    query = f"SELECT product_id, COUNT(*) AS n FROM {{bronze_items}} WHERE {where} GROUP BY product_id"
+    refused = refusal(query, Recent("bronze_items", "sold_at", timedelta(days=1)))
+    assert reason in refused and bool(reason) == bool(refused), refused
+
+
+def test_a_dimension_of_each_type_is_proven_by_key() -> None:
+    every = registry(extras=True)
+    for scd_type in (0, 1, 2, 3):
+        made = dimension(
+            *("bronze_customers_log",),
+            key="customer_id",
+            sequence_by="updated_at",
+            scd_type=scd_type,  # type: ignore[arg-type]
+            columns=("email", "customer_tier"),
+            track=("customer_tier",),
+        )
+        prove([replace(made, name="silver_x")], every.tables)
+
+
+def test_a_layer_is_refused_before_spark_starts_when_a_table_is_not_proven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(lake=str(tmp_path / "lake"))
+    driver = Driver(settings, report=lambda _: None)
+    wrong = replace(
+        LINES, query="SELECT order_id FROM {bronze_items} LIMIT 5", layer="silver", doc="One row per item_id."
+    )
+    driver.tables = build([replace(ITEMS, doc="One row per item_id."), wrong])
+    monkeypatch.setattr("medallion.ingest.ledger.applied_hour", lambda *_: None)
+    monkeypatch.setattr(driver, "spark", lambda _: pytest.fail("Spark was started"))
+    log = EventLog(driver.lake, run_id="a run", hour=None, strategy="full", attempt=1)
+    with pytest.raises(MedallionError, match="silver_lines cannot be refreshed by upsert on order_id: it has LIMIT"):
+        refresh_layer(driver, Run(settings, None, "a run"), log, "silver")
+
+
+def test_the_graph_is_read_without_parsing_any_query() -> None:
+    code = "import sys; from medallion.model.registry import registry; registry(); print('sqlglot' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "False", "the DAG is parsed every half minute"
