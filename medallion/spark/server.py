@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from medallion.errors import MedallionError, UsageError
 from medallion.settings import Settings
 from medallion.spark.java import java_home
-from medallion.spark.session import SERVER, TOKEN, spark_home, submit_conf
+from medallion.spark.listener import PROCESS_SETTING, SERVER_CLASS
+from medallion.spark.session import TOKEN, spark_home, submit_conf
 
-_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SHORT = 20.0  # seconds: one that ends sooner did not start
 _MOST_SHORT = 3
 
@@ -55,11 +55,11 @@ def _command(settings: Settings) -> list[str]:
         # Sessions bring no code along, and a class loader each would compile every query anew.
         "spark.sql.artifact.isolation.enabled": "false",
     }
-    submit = [str(spark_home() / "bin" / "spark-submit"), "--class", _CLASS, "--master", settings.spark_master]
+    submit = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS, "--master", settings.spark_master]
     for name, value in conf.items():
         submit += ["--conf", f"{name}={value}"]
     # The shell's process id stays when it becomes spark-submit, and that the JVM: so Spark can tell its own.
-    script = f'exec "$@" --conf {SERVER}=$$ --name medallion spark-internal'
+    script = f'exec "$@" --conf {PROCESS_SETTING}=$$ --name medallion spark-internal'
     return ["/bin/sh", "-c", script, "spark-server", *submit]
 
 

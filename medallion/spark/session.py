@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from medallion.errors import MedallionError
 from medallion.settings import PROJECT, Settings, bytes_of
 from medallion.spark.java import java_home
+from medallion.spark.listener import PROCESS_SETTING, require_own_server
 from medallion.storage import s3
 from medallion.storage.files import in_bucket
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (where the secret of a warm Spark is)
 PATIENCE = 30.0  # seconds to wait for a warm Spark, or a master, that is being started
-SERVER = "spark.medallion.process"  # the setting in which a warm Spark tells its process id
 
 LOG_SETTINGS = PROJECT / "medallion" / "spark" / "log4j2.properties"
 
@@ -121,7 +121,9 @@ def needed_conf(settings: Settings, master: str) -> dict[str, str]:
         jars += more
     return {
         **({"spark.driver.bindAddress": host, "spark.driver.host": host} if host else {}),
-        **({} if is_local(master) else _executors(settings)),
+        # Other users of this machine must not reach the driver: on a local master Spark draws a secret itself and
+        # keeps it in memory. A cluster has one of its own, in its spark-defaults.conf.
+        **({"spark.authenticate": "true"} if is_local(master) else _executors(settings)),
         "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -251,6 +253,7 @@ def _attached(url: str) -> "SparkSession":
         f"no Spark answers at {url}",
         "medallion spark-server starts one; without MEDALLION_SPARK_CONNECT each process starts its own",
     )
+    require_own_server(urlsplit(url).port or 0)
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -368,7 +371,7 @@ def _jvm_of(spark: "SparkSession") -> int:
     """The process id of the JVM behind ``spark``, which runs on this machine."""
     if hasattr(spark, "_jvm"):
         return int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
-    return int(spark.conf.get(SERVER, "0") or 0)
+    return int(spark.conf.get(PROCESS_SETTING, "0") or 0)
 
 
 def _cpu_seconds(process: int) -> float:

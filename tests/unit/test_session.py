@@ -54,3 +54,13 @@ def test_a_master_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch)
         require_master("spark://127.0.0.1:1,localhost:1")
     require_master("local[2]")
     require_master("yarn")
+
+
+def test_local_driver_authenticates_by_a_secret_that_is_in_no_setting(settings: Settings) -> None:
+    conf = submit_conf(settings, "local[*]")
+    assert conf["spark.authenticate"] == "true"
+    assert not [name for name in conf if "secret" in name.lower()], "settings go onto command lines"
+
+
+def test_cluster_keeps_its_own_authentication(settings: Settings) -> None:
+    assert "spark.authenticate" not in submit_conf(settings, "spark://master:7077")

@@ -1,0 +1,62 @@
+"""Who listens on the port of the warm Spark: its token is sent in the clear, and to a server of this user alone."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from medallion.errors import MedallionError
+
+if TYPE_CHECKING:
+    import psutil
+
+SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
+PROCESS_SETTING = "spark.medallion.process"  # the setting in which a warm Spark states its process id
+
+
+def require_own_server(port: int) -> None:
+    """Raise MedallionError unless every process that listens on ``port`` is a Spark server that this user started.
+
+    Every one, as ``localhost`` may lead to another address than the one that the server listens on.
+    """
+    owners = _listeners(port)
+    if not owners:
+        raise MedallionError(f"nothing listens on port {port} any more: the token was not sent; run this again")
+    for owner in owners:
+        if owner is None or not _is_own_server(owner):
+            who = "a process of another user" if owner is None else f"process {owner}"
+            raise MedallionError(
+                f"port {port} is not that of a Spark server of this user ({who} listens there): the token was not sent;"
+                " stop that process, or choose another port in MEDALLION_SPARK_CONNECT"
+            )
+
+
+def _listeners(port: int) -> set[int | None]:
+    """The processes that listen on ``port``; None stands for one that this user may not look at."""
+    import psutil
+
+    try:
+        found = [(entry.pid, entry) for entry in psutil.net_connections("tcp")]
+    except psutil.AccessDenied:  # macOS shows each user the processes of its own alone
+        found = [(process.pid, entry) for process in _own_processes() for entry in process.net_connections("tcp")]
+    return {pid for pid, entry in found if entry.status == psutil.CONN_LISTEN and entry.laddr.port == port}
+
+
+def _own_processes() -> "Iterator[psutil.Process]":
+    import psutil
+
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.uids().real == os.getuid():
+                yield process
+
+
+def _is_own_server(pid: int) -> bool:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        words, owner = process.cmdline(), process.uids().real
+    except psutil.Error:
+        return False
+    return owner == os.getuid() and SERVER_CLASS in words and f"{PROCESS_SETTING}={pid}" in words

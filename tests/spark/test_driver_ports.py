@@ -1,0 +1,35 @@
+"""The ports that a local driver opens: on loopback alone, and closed to whoever does not know its secret."""
+
+import socket
+import struct
+from typing import Any
+
+import psutil
+
+
+def ports_of(spark: Any) -> list[tuple[str, int]]:
+    jvm = psutil.Process(int(spark._jvm.java.lang.ProcessHandle.current().pid()))
+    listening = (entry.laddr for entry in jvm.net_connections("tcp") if entry.status == psutil.CONN_LISTEN)
+    return [(address.ip.removeprefix("::ffff:"), address.port) for address in listening]
+
+
+def test_driver_listens_on_loopback_alone(spark: Any) -> None:
+    assert {address for address, _ in ports_of(spark)} <= {"127.0.0.1", "::1"}
+
+
+def test_block_manager_refuses_a_call_that_does_not_authenticate(spark: Any) -> None:
+    port = spark._jvm.org.apache.spark.SparkEnv.get().blockManager().blockManagerId().port()
+    request = struct.pack(">bqi", 3, 1, 4) + b"open"  # a call: type, number, length, and what is asked for
+    received = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(struct.pack(">q", 8 + len(request)) + request)
+        while b"Expected SaslMessage" not in received:
+            assert (part := connection.recv(4096)), received
+            received += part
+
+
+def test_secret_of_the_driver_is_on_no_command_line(spark: Any) -> None:
+    secret = spark._jvm.org.apache.spark.SparkEnv.get().securityManager().getSecretKey()
+    assert len(secret) >= 32
+    lines = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+    assert not [line for line in lines if secret in line]
