@@ -24,7 +24,8 @@ def test_block_manager_refuses_a_call_that_does_not_authenticate(spark: Any) -> 
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(struct.pack(">q", 8 + len(request)) + request)
         while b"Expected SaslMessage" not in received:
-            assert (part := connection.recv(4096)), received
+            part = connection.recv(4096)
+            assert part, received
             received += part
 
 
