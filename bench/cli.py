@@ -63,7 +63,8 @@ def run_strategies(
     \b
     With --feldera-url a Feldera of yours takes part: its pipeline is replaced by one made from our tables
     (medallion feldera-program shows it), the hours are pushed to it, its views are compared with ours.
-    MEDALLION_FELDERA_KEY is its API key, where it asks for one.
+    MEDALLION_FELDERA_KEY is its API key, where it asks for one; MEDALLION_FELDERA_REQUEST_BYTES the largest
+    request of a proxy in front of it.
       medallion bench run --strategies full,incremental,feldera --feldera-url http://127.0.0.1:8080
     """
     from tempfile import TemporaryDirectory
@@ -133,6 +134,6 @@ def streaming(hours: int, every: float) -> None:
 @click.command("feldera-program")
 def feldera_program() -> None:
     """Print all tables and views as one program for Feldera, made from the same declarations."""
-    from bench.feldera import program
+    from bench.feldera.program import program
 
     click.echo(program(), nl=False)

@@ -6,6 +6,7 @@ After every hour all Silver and Gold tables are compared, row by row; a strategy
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 import subprocess
@@ -23,7 +24,8 @@ from typing import Any, NamedTuple
 
 from bench.declarative import hour_declarative
 from bench.duck import refresh_duckdb
-from bench.feldera import FelderaDriver, Service
+from bench.feldera.driver import FelderaDriver
+from bench.feldera.service import Service
 from bench.naive import SETTINGS, refresh_naive
 from bench.proof import differing
 from medallion.demo.generate import generate
@@ -45,7 +47,8 @@ REFRESH: Mapping[str, strategies.Refresh] = {"naive": refresh_naive, **strategie
 STRATEGIES = (*REFRESH, "declarative", "feldera")
 CATALOGUE = ("customers", "products", "suppliers")
 _WRITTEN = 0.6  # of the bytes of a lake, by an hour that recomputes all
-PHASES = ("land", "push", "apply", "silver", "gold", "check", "publish", "other")
+PHASES = ("land", "apply", "push", "compute", "silver", "gold", "check", "publish", "other")
+VIEWS = "views"  # the phase in which all views of another engine are read, apart from the total
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,9 @@ def run(
                 if measure.phase == "total":
                     taken = len(measures) // (len(PHASES) + 1)
                     advance(f"{days} days, {measure.hour}, {measure.strategy}", taken, turns)
+            for name, driver in drivers.items():
+                if isinstance(driver, FelderaDriver):
+                    result.setdefault("services", {}).setdefault(f"{days} {change:g} {name}", driver.facts)
             if "incremental" in drivers:
                 kept = _bytes(Path(drivers["incremental"].lake, "ops", "kept"))
                 result["kept_bytes"].setdefault(str(days), kept)  # the first round's: of the usual change
@@ -318,6 +324,7 @@ class _Taken(NamedTuple):
     seconds: float
     cpu_seconds: float | None
     jobs: Sequence[float] | None = None
+    views_seconds: float | None = None
 
 
 @dataclass
@@ -365,8 +372,9 @@ class _drivers:
             lake = self._work / f"lake-{strategy}"
             shutil.rmtree(lake, ignore_errors=True)
             if strategy == "feldera":
-                service = Service(str(self._plan.feldera), os.environ.get("MEDALLION_FELDERA_KEY"))
-                self._made[strategy] = FelderaDriver(service, Path(self._settings.source), lake)
+                service = Service.from_environment(str(self._plan.feldera))
+                bad, workers = self._settings.max_bad_lines, cores(self._settings.spark_master)
+                self._made[strategy] = FelderaDriver(service, Path(self._settings.source), lake, workers, bad)
                 continue
             shutil.copytree(self._settings.lake, lake)
             mine, orders = processes.Pipe()
@@ -382,6 +390,12 @@ class _drivers:
             remote.stop()
             for folder in (remote.lake, f"{remote.lake}-pipeline"):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def cores(master: str) -> int:
+    """How many cores a local Spark master takes, which another engine then has too; of a cluster, those of here."""
+    limit = re.fullmatch(r"local\[(\d+)(?:,\d+)?\]", master)
+    return int(limit[1]) if limit else 1 if master == "local" else len(os.sched_getaffinity(0))
 
 
 def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
@@ -448,6 +462,8 @@ def _hours(
             taken = _Taken(*drivers[strategy].refresh(hour))
             grown = _footprint(lake)
             grown.subtract(before)
+            if isinstance(drivers[strategy], FelderaDriver):  # what it wrote is in the service, the copies are ours
+                grown.clear()
             where = (days, change, repeat, strategy, hour, number, number > plan.warm_up)
             yield from _measures(where, taken, event_log.steps_by_phase(lake, f"bench-{hour}"), grown)
         _require_equal(drivers, hour)
@@ -472,6 +488,8 @@ def _measures(where: tuple[Any, ...], taken: _Taken, steps_of: _Steps, grown: Co
         yield measure(phase, seconds, cpu if rows else None, count if rows else None, [phase])
     yield measure("other", max(0.0, taken.seconds - known), None, None, ["other"])
     yield measure("total", taken.seconds, taken.cpu_seconds, None, PHASES)
+    if taken.views_seconds is not None:
+        yield measure(VIEWS, taken.views_seconds, None, None, [])
 
 
 def _phase_at(moment: float, steps_of: _Steps) -> str:

@@ -23,15 +23,28 @@ def differing(one: Lake, other: Lake, tables: Iterable[Node]) -> list[str]:
         for table in tables:
             if not isinstance(table, Table):
                 continue
-            if digest(left, table.name) == digest(right, table.name):
-                continue
             types = types_of(left, table.name)
+            others = _same_scale(types, types_of(right, table.name))
+            if digest(left, table.name, types) == digest(right, table.name, others):
+                continue
             left.register("other_rows", right.execute(f"SELECT * FROM {table.name}").to_arrow_table())  # noqa: S608
             ((count,),) = left.execute(_difference(table.name, table.keys, types)).fetchall()
             left.unregister("other_rows")
             if count:
                 wrong.append(f"{table.name} ({count:,} rows)")
     return wrong
+
+
+def _same_scale(types: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    """The types of ``others``, a DECIMAL as in ``types`` where only its precision is another: same values."""
+
+    def scale(kind: str | None) -> str:
+        return kind.partition(",")[2] if kind and kind.startswith("DECIMAL") else ""
+
+    return {
+        name: types[name] if scale(kind) and scale(kind) == scale(types.get(name)) else kind
+        for name, kind in others.items()
+    }
 
 
 def publish_copies(lake: Lake, hour: str, strategy: str, rows: "Callable[[str], pa.Table]") -> None:

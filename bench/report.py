@@ -9,7 +9,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from bench.contest import PHASES
+from bench.contest import PHASES, VIEWS
 from medallion.storage.files import read_json, write_text
 
 COLOURS = {
@@ -21,10 +21,14 @@ COLOURS = {
     "feldera": "#8a3fbf",
 }
 PHASE_COLOURS = dict(
-    zip(PHASES, ("#c9cdd3", "#8a3fbf", "#8fb8f5", "#2f6fde", "#1a3f85", "#e2a336", "#1a7f4b", "#e6e8eb"), strict=True)
+    zip(
+        PHASES,
+        ("#c9cdd3", "#8fb8f5", "#8a3fbf", "#c07ee8", "#2f6fde", "#1a3f85", "#e2a336", "#1a7f4b", "#e6e8eb"),
+        strict=True,
+    )
 )
 DAG_COLOURS = {"queue": "#e6e8eb", "start": "#f1c9a5", "session": "#8aa4b8"} | {
-    phase: colour for phase, colour in PHASE_COLOURS.items() if phase not in {"push", "other"}
+    phase: colour for phase, colour in PHASE_COLOURS.items() if phase not in {"push", "compute", "other"}
 }
 
 # What others have published for one hour of these changes: their words, their machines, never like for like.
@@ -142,7 +146,7 @@ def _totals(result: Mapping[str, Any]) -> dict[Key, list[dict[str, Any]]]:
     refresh: dict[tuple[Any, ...], float] = {}
     for m in result["measures"]:
         where = (m["days"], m["change"], m["repeat"], m["strategy"], m["hour"])
-        if m["phase"] in {"silver", "gold", "push"}:
+        if m["phase"] in {"silver", "gold", "push", "compute"}:
             refresh[where] = refresh.get(where, 0.0) + m["seconds"]
         if m["phase"] == "total" and m["warm"]:
             found.setdefault((m["days"], m["change"], m["strategy"]), []).append({**m, "refresh": refresh[where]})
@@ -327,7 +331,7 @@ def _phases(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> str:
             found.setdefault((m["days"], m["change"], m["strategy"], m["phase"]), []).append(m)
     rows = []
     for days, change, name in totals:
-        for phase in PHASES:
+        for phase in (*PHASES, VIEWS):
             its = found.get((days, change, name, phase), [])
             if any(m["seconds"] for m in its):
                 rows.append((f"{days} d", f"x{change:g}", name, phase, *(_middle(its, *field) for field in _FIELDS)))
@@ -383,8 +387,26 @@ def _conditions(result: Mapping[str, Any]) -> str:
         "rows": "equal in all strategies after every hour, or there would be no report",
         "state of incremental": kept or "none",
         "queue": "none: no scheduler stands between the hours here",
+        **_services(result),
     }
     return _table(("", ""), [(name, str(value)) for name, value in facts.items()])
+
+
+def _services(result: Mapping[str, Any]) -> dict[str, str]:
+    """What another engine had, what its cold start took, and what it held after the last hour."""
+    return {
+        f"{start.split()[-1]}, {_size(int(start.split()[0]), float(start.split()[1]))}": (
+            f"{facts['workers']} workers; compiled in {facts['compile_seconds']:.1f} s, deployed in"
+            f" {facts['deploy_seconds']:.1f} s, snapshot in {facts['snapshot_seconds']:.1f} s; afterwards"
+            f" {_megabytes(facts['memory_bytes'])} of memory, {_megabytes(facts['storage_bytes'])} of storage, as it"
+            " reports them; views are read apart, not in its seconds"
+        )
+        for start, facts in result.get("services", {}).items()
+    }
+
+
+def _megabytes(size: float | None) -> str:
+    return "an unknown amount" if size is None else f"{size / 1e6:,.0f} MB"
 
 
 def _colour(name: str) -> str:

@@ -254,8 +254,11 @@ def read_if_whole(
 
 
 def phase_of(row: Mapping[str, Any]) -> str:
-    """What the seconds of a step count as: a refresh as its layer, which is what takes long; the rest as themselves."""
-    phase = str(row["layer"] if row["event_type"] == "refresh" else row["event_type"])
+    """What the seconds of a step count as: a refresh as its layer, which is what takes long; the rest as themselves.
+
+    An engine that computes all layers at once has a refresh without a layer.
+    """
+    phase = str((row["layer"] or "compute") if row["event_type"] == "refresh" else row["event_type"])
     return "publish" if phase == "validate" else phase
 
 

@@ -1,10 +1,12 @@
 """The benchmark without its drivers: what it refuses, how it proves rows equal, and what its page says."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,31 @@ def lake(root: Path, *rows: tuple[Any, ...]) -> Lake:
 def test_rows_are_equal_up_to_rounding_and_no_further(tmp_path: Path, rows: list[Any], wrong: list[str]) -> None:
     one, other = lake(tmp_path / "one", ("a", 1, 1e9), ("b", 2, 0.5)), lake(tmp_path / "other", *rows)
     assert differing(one, other, [TABLE]) == wrong
+
+
+@pytest.mark.parametrize(("number", "wrong"), [("0.07", []), ("0.08", ["gold_numbers (1 rows)"])])
+def test_decimals_of_another_precision_are_compared_by_value(tmp_path: Path, number: str, wrong: list[str]) -> None:
+    lakes = []
+    for name, precision, value in (("one", 31, "0.07"), ("other", 38, number)):
+        made = Lake(str(tmp_path / name))
+        values = pa.array([Decimal(value), None], pa.decimal128(precision, 2))
+        write_deltalake(made.path(TABLE.name), pa.table({"k": ["a", "b"], "n": values}))
+        releases.publish(made, after=None, hour=None, run_id="r", strategy="full", versions={TABLE.name: 0})
+        lakes.append(made)
+    assert differing(*lakes, [TABLE]) == wrong
+
+
+def test_views_of_another_engine_are_apart_from_its_total() -> None:
+    at = datetime(2025, 11, 30, tzinfo=UTC)
+    steps = {
+        phase: [{"started_at": at, "seconds": seconds, "cpu_seconds": None, "rows_out": None}]
+        for phase, seconds in (("push", 1.0), ("compute", 2.0))
+    }
+    where = (30, 1.0, 1, "feldera", FIRST_HOUR, 1, True)
+    taken = contest._Taken(3.5, 1.2, views_seconds=9.0)
+    found = {m.phase: m.seconds for m in contest._measures(where, taken, steps, Counter())}
+    assert (found["push"], found["compute"], found["other"]) == (1.0, 2.0, 0.5)
+    assert (found["total"], found["views"]) == (3.5, 9.0)
 
 
 def test_lakes_at_different_hours_are_not_compared_as_equal(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
@@ -68,3 +69,18 @@ def test_what_the_image_copies_is_let_in_and_there() -> None:
     for file in named:
         assert (ROOT / file).exists()
         assert any(path.match(pattern) for path in (file, *file.parents) for pattern in let_in), file
+
+
+def test_the_profile_feldera_is_a_service_with_a_health_check_of_its_own() -> None:
+    services = yaml.safe_load(COMPOSE)["services"]
+    feldera = services["feldera"]
+    assert feldera["profiles"] == ["feldera"], "it is not started without its profile"
+    assert [name for name, service in services.items() if "feldera" in service.get("depends_on", ())] == []
+    assert re.fullmatch(r"\$\{FELDERA_IMAGE:-ghcr\.io/feldera/pipeline-manager:0\.337\.0\}", feldera["image"])
+    # as in the compose file of Feldera itself
+    assert feldera["healthcheck"]["test"] == [
+        *("CMD-SHELL", "curl --fail --request GET --url http://localhost:8080/healthz")
+    ]
+    assert feldera["healthcheck"]["retries"] * int(feldera["healthcheck"]["interval"].rstrip("s")) >= 60
+    known = {"profiles", "image", "ports", "healthcheck", "mem_limit"} | set(yaml.safe_load(COMPOSE)["x-hardened"])
+    assert set(feldera) == known, "nothing that compose would not know"

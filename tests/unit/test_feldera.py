@@ -1,136 +1,355 @@
-"""Feldera's program, made from our own tables, and the way an hour gets there and its views come back."""
+"""The way of an hour to a Feldera and of its views back, against a stand-in that refuses what the real one refuses."""
 
 import json
-import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-import sqlglot
 from deltalake import DeltaTable
 
-from bench import feldera
-from bench.feldera import FelderaDriver, Service, _chunks, _Feldera, _view, program
+from bench.contest import cores
+from bench.feldera.driver import FelderaDriver, Refreshed
+from bench.feldera.program import program
+from bench.feldera.service import PIPELINE, Service, chunks
+from bench.report import _services
 from medallion.demo.generate import generate
 from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import registry
-from medallion.model.table import Feed, Table
+from medallion.model.table import Feed
 from medallion.ops import event_log, releases
 from medallion.storage.lake import Lake
-from tests.unit.feldera import FakeFeldera, serving
+from tests.unit.feldera import FakeFeldera, Refused, serving
 
-HOUR = "2025-11-30T00"
-
-
-def view(query: str) -> str:
-    """One view, on one line, without its head."""
-    sql = _view(Table(keys=("k",), query=query, name="gold_x", doc="X."), {"whole"})
-    return " ".join(sql.split("AS\n", 1)[1].rstrip(";").split())
-
-
-# --- where its SQL differs, each difference has a test ---------------------------------------------------------------
+HOUR, NEXT = "2025-11-30T00", "2025-11-30T01"
+SMALL = """
+    CREATE TABLE t (id BIGINT NOT NULL, price DECIMAL(10, 2), at TIMESTAMP, PRIMARY KEY (id));
+    CREATE MATERIALIZED VIEW prices AS SELECT SUM(price) AS price, MAX(at) AS at FROM t;
+    CREATE MATERIALIZED VIEW dear AS SELECT id, price FROM t WHERE price > 100;
+"""
 
 
-def test_weeks_are_cut_by_its_own_function() -> None:
-    assert view("SELECT DATE_TRUNC('WEEK', t) AS k FROM {bronze_orders}").startswith("SELECT TIMESTAMP_TRUNC(t, WEEK)")
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small shop, of which two hours change."""
+    folder = tmp_path_factory.mktemp("feldera") / "source"
+    generate(folder, days=2, hours=2, scale=0.01, seed=0)
+    return folder
 
 
-def test_a_sum_of_integers_is_widened_as_spark_does() -> None:
-    assert "SUM(CAST(whole AS BIGINT)) AS k" in view("SELECT SUM(whole) AS k FROM {bronze_orders}")
-    assert "SUM(CAST(CASE WHEN a THEN whole ELSE 0 END AS BIGINT))" in view(
-        "SELECT SUM(CASE WHEN a THEN whole ELSE 0 END) AS k FROM {bronze_orders}"
-    )
-    assert "SUM(money)" in view("SELECT SUM(money) AS k FROM {bronze_orders}")
+@pytest.fixture
+def fake() -> Iterator[FakeFeldera]:
+    with serving(FakeFeldera()) as running:
+        yield running
 
 
-def test_named_windows_are_written_out_where_they_are_used() -> None:
-    sql = view("SELECT SUM(money) OVER w AS k FROM {bronze_orders} WINDOW w AS (PARTITION BY a ORDER BY t)")
-    assert sql == "SELECT SUM(money) OVER (PARTITION BY a ORDER BY t) AS k FROM bronze_orders"
+def service(fake: FakeFeldera, **settings: Any) -> Service:
+    """The service at the stand-in, in a hurry."""
+    return Service(fake.url, fake.key, **{"pause_seconds": 0.001, "patience_seconds": 5.0, **settings})
 
 
-def test_types_are_called_as_it_calls_them() -> None:
-    sql = program()
-    assert "email VARCHAR," in sql
-    assert "created_at TIMESTAMP NOT NULL," in sql
-    assert "TEXT" not in sql and "TIMESTAMPTZ" not in sql
+def started(fake: FakeFeldera, sql: str = SMALL, **settings: Any) -> Service:
+    """A service whose pipeline runs."""
+    it = service(fake, **settings)
+    it.compile(sql, 1)
+    it.start()
+    return it
 
 
-def test_casts_and_divisions_are_as_they_were() -> None:
-    sql = view("SELECT CAST(a AS DOUBLE) / NULLIF(b, 0) AS k FROM {bronze_orders}")
-    assert sql == "SELECT CAST(a AS DOUBLE) / NULLIF(b, 0) AS k FROM bronze_orders"
+def insert(**row: Any) -> bytes:
+    return json.dumps({"insert": row}).encode()
 
 
-def test_beyond_these_differences_each_view_is_our_query() -> None:
-    for table in registry():
-        if isinstance(table, Feed):
-            continue
-        ours = table.query.format_map({name: name for name in table.inputs})
-        words = set(re.findall(r"\w+", sqlglot.transpile(ours, read="spark", comments=False)[0].upper()))
-        theirs = set(re.findall(r"\w+", _view(table, set()).split("AS\n", 1)[1].upper()))
-        assert theirs - words <= {"TIMESTAMP_TRUNC", "CAST"}, table.name
-        assert words - theirs <= {"TRY_CAST", "DATE_TRUNC", "WINDOW", "LAST_4_WEEKS", "SO_FAR", "YEAR_TO_DATE"}
+def plain(fake: FakeFeldera, method: str, rest: str, body: bytes | None = None) -> tuple[int, str]:
+    """What the stand-in answers to one plain request, as a driver would see it that takes no precautions."""
+    request = urllib.request.Request(f"{fake.url}/v0/pipelines/{PIPELINE}{rest}", body, method=method)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
 
 
-def test_the_program_has_every_table_once_inputs_first() -> None:
-    statements = sqlglot.parse(program(), read=_Feldera)
-    names = [statement.find(sqlglot.exp.Table).name for statement in statements if statement]
-    assert names == [table.name for table in registry()]
+def price(it: Service, tmp_path: Path) -> Any:
+    ((value),) = it.rows("prices", tmp_path / "prices.parquet").column("price").to_pylist()
+    return value
 
 
-# --- the way there and back ------------------------------------------------------------------------------------------
+# --- start -----------------------------------------------------------------------------------------------------------
 
 
-def test_chunks_are_whole_lines_under_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feldera, "CHUNK", 10)
-    assert list(_chunks([b"aaaa\n", b"bbbb", b"cc\n"])) == [b"aaaa\nbbbb\n", b"cc\n"]
-    assert list(_chunks([b"longer than the limit\n", b"b\n"])) == [b"longer than the limit\n", b"b\n"]
+def test_clearing_is_awaited_before_the_start(fake: FakeFeldera) -> None:
+    started(fake).stop()
+    assert plain(fake, "POST", "/clear")[0] == 202
+    status, said = plain(fake, "POST", "/start")
+    assert (status, json.loads(said)["error_code"]) == (400, "CannotStartWhileClearingStorage"), "what waiting avoids"
+    started(fake)
+    assert fake.pipeline is not None and fake.pipeline["deployment_status"] == "Running"
 
 
-def test_an_hour_is_pushed_awaited_and_its_views_are_a_release(tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    generate(source, days=2, hours=1, scale=0.01, seed=0)
-    with serving(FakeFeldera()) as fake:
-        fake.key = "key of the api"
-        driver = FelderaDriver(Service(fake.url, fake.key), source, tmp_path / "lake")
-        seconds, cpu = driver.refresh(HOUR)
-        waited = [path for _, path in fake.requests if path.endswith("completion_status")]
-        driver.stop()
-        assert fake.pipeline is not None and fake.pipeline["deployment_status"] == "Stopped"
+def test_rows_of_a_former_run_are_gone(fake: FakeFeldera, tmp_path: Path) -> None:
+    for _ in range(2):
+        it = started(fake)
+        it.wait(it.push({"t": [insert(id=len(fake.requests), price="1.00")]}))
+        assert str(price(it, tmp_path)) == "1.00"
+
+
+def test_an_error_of_a_former_run_is_dismissed(fake: FakeFeldera) -> None:
+    started(fake)
+    fake.end(RuntimeError("division by zero"))
+    assert json.loads(plain(fake, "GET", "?selector=status")[1])["deployment_error"], "it stays until then"
+    assert plain(fake, "POST", "/start?dismiss_error=false")[0] == 400
+    started(fake)
+    assert fake.pipeline is not None and fake.pipeline["deployment_error"] is None
+
+
+def test_a_pipeline_that_cannot_start_says_why(fake: FakeFeldera) -> None:
+    it = service(fake)
+    it.compile(SMALL, 1)
+    starting = fake.act
+
+    def ends(what: str, asked: dict[str, list[str]]) -> None:
+        starting(what, asked)
+        fake.end(RuntimeError("no such worker"))
+
+    fake.act = ends  # type: ignore[method-assign]
+    with pytest.raises(MedallionError, match="the pipeline ended in Feldera at .*no such worker"):
+        it.start()
+
+
+def test_other_workers_are_refused_until_storage_is_cleared(fake: FakeFeldera) -> None:
+    started(fake).stop()
+    body = json.dumps({"name": PIPELINE, "program_code": SMALL, "runtime_config": {"workers": 7}}).encode()
+    assert "EditRestrictedToClearedStorage" in plain(fake, "PUT", "", body)[1]
+    service(fake).compile(SMALL, 7)
+    assert fake.pipeline is not None and fake.pipeline["runtime_config"] == {"workers": 7}
+
+
+def test_a_program_that_does_not_compile_tells_its_errors_without_the_warnings(fake: FakeFeldera) -> None:
+    with pytest.raises(MedallionError, match=r"not compiled .*: SqlError: line 7: SQL error: .*no_such") as refused:
+        service(fake).compile(f"{SMALL} CREATE MATERIALIZED VIEW v AS SELECT no_such FROM t;", 1)
+    assert "not used" not in str(refused.value)
+    first, *_ = json.loads(plain(fake, "GET", "")[1])["program_error"]["sql_compilation"]["messages"]
+    assert first["warning"], "which the service lists first"
+
+
+@pytest.mark.parametrize(("master", "number"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2)])
+def test_workers_are_the_cores_of_the_others(master: str, number: int) -> None:
+    assert cores(master) == number
+    assert cores("local[*]") == cores("spark://host:7077") >= 1
+
+
+# --- push ------------------------------------------------------------------------------------------------------------
+
+
+def test_chunks_are_whole_lines_under_the_limits() -> None:
+    assert list(chunks([b"aaaa\n", b"bbbb", b"cc\n"], 10)) == [b"aaaa\nbbbb\n", b"cc\n"]
+    assert list(chunks([b"longer than the limit\n", b"b\n"], 10)) == [b"longer than the limit\n", b"b\n"]
+    assert list(chunks([b"a", b"b", b"c"], 100, 2)) == [b"a\nb\n", b"c\n"]
+
+
+def test_a_push_is_repeated_while_the_buffer_stands_full(fake: FakeFeldera, tmp_path: Path) -> None:
+    it = started(fake)
+    fake.buffer_records, fake.stalled = 2, 3
+    lines = [insert(id=n % 4, price=f"{n}.10") for n in range(6)]
+    ingress = "/ingress/t?format=json&update_format=insert_delete&array=false"
+    assert plain(fake, "POST", ingress, b"\n".join(lines))[0] == 503, "with a part of it taken in"
+    it.wait(it.push({"t": lines}))
+    assert fake.stalled == 0
+    assert str(price(it, tmp_path)) == "14.40", "4.10 + 5.10 + 2.10 + 3.10: each key once, its last row"
+
+
+def test_calls_that_end_after_ten_seconds_are_repeated(fake: FakeFeldera, tmp_path: Path) -> None:
+    it = started(fake)
+    fake.busy.update(completion_status=2, stats=2, query=1, t=1)
+    it.wait(it.push({"t": [insert(id=1, price="1.00")]}))
+    assert it.usage().memory_bytes
+    assert str(price(it, tmp_path)) == "1.00"
+    assert not any(fake.busy.values())
+
+
+def test_patience_with_a_busy_service_ends(fake: FakeFeldera) -> None:
+    it = started(fake, patience_seconds=0.05)
+    fake.busy["stats"] = 1000
+    with pytest.raises(MedallionError, match=r"GET .*/stats: still 503 Timeout .* after 0.05 seconds"):
+        it.usage()
+
+
+def test_a_bad_line_is_refused_and_the_good_ones_of_its_request_are_taken_in(fake: FakeFeldera, tmp_path: Path) -> None:
+    it = started(fake)
+    lines = [insert(id=1, price="1.00"), b'{"insert": {"id": "one"}}', insert(id=2, price="2.00")]
+    with pytest.raises(MedallionError, match=r"ingress/t: 400 Errors parsing input data \(1 errors\)"):
+        it.push({"t": lines})
+    it.wait(it.push({"t": [insert(id=3, price="4.00")]}))
+    assert str(price(it, tmp_path)) == "7.00"
+
+
+def test_tables_are_pushed_side_by_side(fake: FakeFeldera) -> None:
+    it = started(fake, SMALL + SMALL.replace("TABLE t ", "TABLE u ").split(";")[0] + ";")
+    fake.push_seconds = 0.2
+    it.push({"t": [insert(id=1)], "u": [insert(id=1)]})
+    assert fake.at_once == 2
+    fake.at_once = 0
+    it.push({"t": [insert(id=1), insert(id=2)]})
+    assert fake.at_once == 1, "the changes of one table stay in order"
+
+
+def test_the_size_of_a_request_is_a_setting(fake: FakeFeldera, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [insert(id=n, price="1.00") for n in range(100)]
+    it = started(fake)
+    fake.proxy_bytes = 1200
+    with pytest.raises(MedallionError, match="413 Request Entity Too Large"):
+        it.push({"t": lines})
+    monkeypatch.setenv("MEDALLION_FELDERA_REQUEST_BYTES", "1000")
+    monkeypatch.setenv("MEDALLION_FELDERA_KEY", "key of the api")
+    made = Service.from_environment(fake.url)
+    assert made.key == "key of the api"
+    made.push({"t": lines})
+    assert max(size for _, size, _ in fake.pushes) <= 1000
+    monkeypatch.setenv("MEDALLION_FELDERA_REQUEST_BYTES", "1 MB")
+    with pytest.raises(UsageError, match="MEDALLION_FELDERA_REQUEST_BYTES is '1 MB'"):
+        Service.from_environment(fake.url)
+
+
+def test_a_transaction_is_computed_at_its_end(fake: FakeFeldera, tmp_path: Path) -> None:
+    it = started(fake)
+    with it.transaction():
+        tokens = it.push({"t": [insert(id=1, price="1.00")]})
+        for _ in range(3):
+            assert '"inprogress"' in plain(fake, "GET", f"/completion_status?token={tokens[0].replace('+', '%2B')}")[1]
+        assert price(it, tmp_path) is None
+    it.wait(tokens)
+    assert str(price(it, tmp_path)) == "1.00"
+
+
+def test_an_error_at_run_time_is_told_at_once(fake: FakeFeldera) -> None:
+    it = started(fake, f"{SMALL} CREATE MATERIALIZED VIEW v AS SELECT 1 / (id - id) AS x FROM t;", patience_seconds=60)
+    began = time.monotonic()
+    with pytest.raises(MedallionError, match="the pipeline ended in Feldera at .*Division by zero"):
+        it.wait(it.push({"t": [insert(id=1)]}))
+    assert time.monotonic() - began < 30
+
+
+# --- read ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_view_is_read_with_exact_decimals_and_moments_in_utc(fake: FakeFeldera, tmp_path: Path) -> None:
+    it = started(fake)
+    it.wait(it.push({"t": [insert(id=1, price="12345678.90", at="2025-11-30 01:02:03.000004")]}))
+    found = it.rows("prices", tmp_path / "a.parquet")
+    assert str(found.schema.field("price").type) == "decimal128(38, 2)"
+    assert str(found.schema.field("at").type) == "timestamp[us, tz=UTC]"
+    assert found.to_pylist()[0]["at"].isoformat() == "2025-11-30T01:02:03.000004+00:00"
+    bare = plain(fake, "GET", "/query?format=json&sql=SELECT%20*%20FROM%20prices")[1]
+    assert '"price": 12345678.9,' in bare, "a bare number, which becomes a double"
+    assert not (tmp_path / "a.parquet").exists()
+
+
+def test_an_empty_view_has_its_columns(fake: FakeFeldera, tmp_path: Path) -> None:
+    it = started(fake)
+    found = it.rows("dear", tmp_path / "a.parquet")
+    assert (len(found), found.column_names) == (0, ["id", "price"])
+    assert plain(fake, "GET", "/query?format=json&sql=SELECT%20*%20FROM%20dear") == (200, "")
+
+
+def test_a_query_that_fails_midway_is_no_answer(fake: FakeFeldera, tmp_path: Path) -> None:
+    it = started(fake)
+    fake.broken = {"prices"}
+    assert plain(fake, "GET", "/query?format=json&sql=SELECT%20*%20FROM%20prices")[0] == 200, "with a line of error"
+    with pytest.raises(MedallionError, match="could not read prices: the answer broke off"):
+        it.rows("prices", tmp_path / "a.parquet")
+
+
+# --- as one of the contest -------------------------------------------------------------------------------------------
+
+
+def drive(fake: FakeFeldera, source: Path, lake: Path, *hours: str, **settings: Any) -> tuple[FelderaDriver, Refreshed]:
+    driver = FelderaDriver(service(fake), source, lake, **settings)
+    *_, last = [driver.refresh(hour) for hour in hours]
+    return driver, last
+
+
+def test_an_hour_is_pushed_computed_and_its_views_are_a_release(
+    fake: FakeFeldera, source: Path, tmp_path: Path
+) -> None:
+    fake.key = "key of the api"
+    driver, took = drive(fake, source, tmp_path / "lake", HOUR, workers=3)
+    driver.stop()
+    assert fake.pipeline is not None and fake.pipeline["deployment_status"] == "Stopped"
+    assert fake.pipeline["runtime_config"] == {"workers": 3}
     lake = Lake(driver.lake)
     release = releases.find(lake, None)
     assert (release.hour, release.strategy) == (HOUR, "feldera")
     assert set(release.versions) == {table.name for table in registry() if not isinstance(table, Feed)}
-    (row,) = event_log.read(lake, hour=HOUR, event_type="push")
+    rows = {row["event_type"]: row for row in event_log.read(lake, hour=HOUR)}
+    assert list(rows) == ["land", "apply", "push", "refresh"]
     lines = sum(len(file.read_bytes().splitlines()) for file in source.glob(f"cdc/*/{HOUR}.json"))
-    assert (row["engine"], row["rows_in"], row["status"]) == ("feldera", lines, "succeeded")
-    assert 0 < row["seconds"] <= seconds and cpu is None
-    assert len(waited) >= 8, "it asks again until all is complete"
+    assert (rows["push"]["engine"], rows["push"]["rows_in"], rows["push"]["status"]) == ("feldera", lines, "succeeded")
+    assert 0 < sum(row["seconds"] for row in rows.values()) <= took.seconds
+    assert took.views_seconds is not None and took.views_seconds > 0, "apart"
+    assert took.cpu_seconds is not None and took.cpu_seconds > 0, "as the service reports them"
+    assert set(event_log.steps_by_phase(lake, f"bench-{HOUR}")) == {"land", "apply", "push", "compute"}
+    told = rows["refresh"]["details"]
+    assert (told["workers"], told["memory_bytes"], told["storage_bytes"]) == (3, 300 << 20, 40 << 20)
+    cold = [told[f"{what}_seconds"] for what in ("compile", "deploy", "snapshot")]
+    assert sum(cold) == pytest.approx(driver.session_seconds, abs=0.01)
+    (words,) = _services({"services": {"30 1 feldera": driver.facts}}).values()
+    assert words.startswith("3 workers; compiled in ") and "315 MB of memory, 42 MB of storage" in words
     orders = DeltaTable(lake.path("silver_orders_enriched")).to_pyarrow_table().to_pylist()
     assert orders and {order["order_status"] for order in orders} <= {
         *("pending", "confirmed", "shipped", "delivered", "cancelled", "returned")
     }
 
 
-def test_a_program_that_does_not_compile_says_why() -> None:
-    with serving(FakeFeldera()) as fake, pytest.raises(MedallionError, match="not compiled.*no_such_column"):
-        Service(fake.url).start(
-            "CREATE TABLE t (a BIGINT); CREATE MATERIALIZED VIEW v AS SELECT no_such_column FROM t;"
-        )
+def with_bad_lines(source: Path, target: Path, share: float) -> Path:
+    """The source with lines in front of one file that no decoder takes."""
+    (target / "cdc" / "orders").mkdir(parents=True)
+    (target / "snapshot").symlink_to(source / "snapshot")
+    good = (source / "cdc" / "orders" / f"{HOUR}.json").read_bytes().splitlines(keepends=True) * 10
+    bad = [b'{"insert": {"order_id": 1}}\n'] * max(1, int(share * len(good)))
+    (target / "cdc" / "orders" / f"{HOUR}.json").write_bytes(b"".join([*bad, *good]))
+    return target
 
 
-def test_what_it_refuses_is_said_without_the_key() -> None:
-    with serving(FakeFeldera()) as fake:
-        fake.key = "right"
-        with pytest.raises(MedallionError, match="401.*who are you") as refused:
-            Service(fake.url, "wrong").start(program())
+def test_what_is_pushed_is_what_bronze_accepts(fake: FakeFeldera, source: Path, tmp_path: Path) -> None:
+    few, many = (with_bad_lines(source, tmp_path / f"{share}", share) for share in (0.0, 0.05))
+    driver, _ = drive(fake, few, tmp_path / "few", HOUR)
+    (row,) = event_log.read(Lake(driver.lake), hour=HOUR, event_type="apply")
+    assert row["details"]["rejected"] == 1
+    with pytest.raises(MedallionError, match=r"lines are bad, more than the 1.0% of MEDALLION_MAX_BAD_LINES"):
+        drive(fake, many, tmp_path / "many", HOUR)
+
+
+def test_a_driver_that_cannot_begin_leaves_nothing_running(
+    fake: FakeFeldera, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(_: FakeFeldera) -> None:
+        raise Refused(500, "OutOfMemory")
+
+    monkeypatch.setattr(FakeFeldera, "commit", out_of_memory)
+    with pytest.raises(MedallionError, match="commit_transaction: 500 OutOfMemory"):
+        FelderaDriver(service(fake, patience_seconds=0.1), source, tmp_path / "lake")
+    assert fake.pipeline is not None and fake.pipeline["deployment_status"] == "Stopped"
+
+
+# --- who is there ----------------------------------------------------------------------------------------------------
+
+
+def test_what_it_refuses_is_said_without_the_key(fake: FakeFeldera) -> None:
+    fake.key = "right"
+    with pytest.raises(MedallionError, match="401 who are you") as refused:
+        Service(fake.url, "wrong").compile(program(), 1)
     assert "wrong" not in str(refused.value)
 
 
 def test_nobody_there_is_one_line() -> None:
     with pytest.raises(MedallionError, match=r"Feldera at http://127.0.0.1:1: GET pipelines: .*refused"):
-        Service("http://127.0.0.1:1").start(program())
+        Service("http://127.0.0.1:1").compile(program(), 1)
 
 
 def test_only_http_is_spoken() -> None:
     with pytest.raises(UsageError, match="no address"):
         Service("file:///etc/passwd")
-    assert json.dumps(Service("http://x").key) == "null"

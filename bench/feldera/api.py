@@ -1,0 +1,102 @@
+"""Calls of an HTTP API of JSON, made again while the service is busy or a connection is lost."""
+
+import http.client
+import json
+import random
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from medallion.errors import MedallionError, UsageError
+
+_BUSY = {408, 429, 502, 503, 504}
+_LOST = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, TimeoutError, http.client.HTTPException)
+_LARGEST_PAUSE_SECONDS = 5.0
+_TIMEOUT_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Api:
+    """A Feldera's HTTP API.
+
+    Args:
+        url: Where it is.
+        key: Of the API, where it asks for one.
+        patience_seconds: How long a call is repeated while the service is busy.
+        pause_seconds: The first pause between two calls; it doubles.
+    """
+
+    url: str
+    key: str | None = None
+    patience_seconds: float = 600.0
+    pause_seconds: float = 0.1
+
+    def __post_init__(self) -> None:
+        if urllib.parse.urlsplit(self.url).scheme not in {"http", "https"}:
+            raise UsageError(f"{self.url[:80]!r} is no address of a Feldera: write http://host:8080")
+
+    def call(self, method: str, path: str, body: bytes | None = None, *, repeatable: bool = True) -> Any:
+        """Return the answer of the API, parsed.
+
+        Args:
+            method: Of HTTP.
+            path: Below /v0.
+            body: What is sent.
+            repeatable: Whether it may be sent again when the service is busy or the connection is lost.
+
+        Raises:
+            MedallionError: The service refuses, with what it said; or it is busy for longer than our patience.
+        """
+
+        def read() -> bytes:
+            with self._open(method, path, body) as answer:
+                return bytes(answer.read())
+
+        text = self._repeated(f"{method} {path}", read, repeatable)
+        return json.loads(text) if text.strip() else None
+
+    def stream(self, path: str) -> Any:
+        """Return the answer to a GET, to be read bit by bit; what goes wrong then is for the reader."""
+        return self._repeated(f"GET {path}", lambda: self._open("GET", path, None), True)
+
+    def check_while_busy(self, path: str) -> None:
+        """Raise MedallionError where there is no use in calling ``path`` again; to be overridden."""
+
+    def _repeated(self, what: str, action: Callable[[], Any], repeatable: bool) -> Any:
+        path, what = what.split()[1], f"Feldera at {self.url}: {what.partition('?')[0]}"
+        deadline, pause = time.monotonic() + self.patience_seconds, self.pause_seconds
+        while True:
+            try:
+                return action()
+            except urllib.error.HTTPError as refused:
+                said, busy = f"{refused.code} {_message(refused.read())}", refused.code in _BUSY
+            except (OSError, http.client.HTTPException) as failed:
+                reason = getattr(failed, "reason", failed)
+                said, busy = str(reason) or type(reason).__name__, isinstance(reason, _LOST)
+            if not (busy and repeatable):
+                raise MedallionError(f"{what}: {said}") from None
+            self.check_while_busy(path)
+            if time.monotonic() + pause > deadline:
+                raise MedallionError(f"{what}: still {said} after {self.patience_seconds:g} seconds") from None
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 (not all at the same moment)
+            pause = min(2 * pause, _LARGEST_PAUSE_SECONDS)
+
+    def _open(self, method: str, path: str, body: bytes | None) -> Any:
+        headers = {"Content-Type": "application/json"}
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
+        request = urllib.request.Request(f"{self.url.rstrip('/')}/v0/{path}", body, headers, method=method)  # noqa: S310
+        return urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)  # noqa: S310 (the scheme is checked)
+
+
+def _message(answer: bytes) -> str:
+    """Return what the service says is wrong, in one line."""
+    try:
+        text = str(json.loads(answer)["message"])
+    except (ValueError, KeyError, TypeError):
+        text = answer.decode(errors="replace")
+    return " ".join(text.split())[:400]
