@@ -48,6 +48,7 @@ def set_up(*, dev: bool, s3: bool = False) -> None:
     fetch_jars(java, ROOT / "jars.lock", JARS)
     if s3:
         fetch_jars(java, ROOT / "jars-s3.lock", JARS / "s3")
+    archive_classes()
     if dev and not (os.environ.get("CHROMIUM") or Path("/usr/bin/chromium").exists() or apt_install("chromium")):
         say("there is no chromium, so tests in a browser are skipped: apt-get install chromium, or set CHROMIUM")
 
@@ -105,6 +106,17 @@ def fetch_jars(java: Path, lock: Path, folder: Path) -> None:
         first = missing[0][0]
         say(f"fetching {first}" + (f" and {len(missing) - 1} more" if missing[1:] else ""))
         fetch(java, missing, folder)
+
+
+def archive_classes() -> None:
+    """Write the class archive that Spark drivers start from, where the one that fits is missing."""
+    module = "medallion.spark.class_archive"
+    where = f"from {module} import archive_path; print(archive_path({str(JARS)!r}))"
+    found = subprocess.run([PYTHON, "-c", where], cwd=ROOT, capture_output=True, text=True)
+    if found.returncode == 0 and not Path(found.stdout.strip()).exists():
+        say("archiving the classes that Spark loads, which makes each of its starts cheaper; this takes half a minute")
+        if not succeeds(PYTHON, "-m", module, JARS):
+            say(f"that failed, and Spark starts without it: {PYTHON} -m {module} {JARS} says why")
 
 
 def locked_jars(lock: Path) -> Iterator[tuple[str, str, str]]:

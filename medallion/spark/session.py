@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from medallion.errors import MedallionError
 from medallion.settings import PROJECT, Settings, bytes_of
+from medallion.spark.class_archive import archive_options, class_path
 from medallion.spark.java import java_home
 from medallion.spark.listener import PROCESS_SETTING, require_own_server
 from medallion.storage import s3
@@ -74,7 +75,8 @@ def submit_conf(settings: Settings, master: str) -> dict[str, str]:
     """
     needed = needed_conf(settings, master)
     options = "spark.driver.extraJavaOptions"
-    return {**needed, **TUNING, options: f"{needed[options]} {JAVA_TUNING}"}
+    java = " ".join(filter(None, (needed[options], JAVA_TUNING, archive_options(settings.jars))))
+    return {**needed, **TUNING, options: java}
 
 
 def cluster_conf(cores: int, memory: Iterable[str]) -> dict[str, str]:
@@ -109,8 +111,9 @@ def needed_conf(settings: Settings, master: str) -> dict[str, str]:
 
     Raises MedallionError when Delta's JARs have not been fetched.
     """
-    jars = sorted(Path(settings.jars).glob("*.jar"))
-    if not jars:
+    delta = class_path(settings.jars)
+    jars = [] if is_local(master) else list(delta)
+    if not delta:
         raise MedallionError(f"no JARs in {settings.jars}: fetch them with make setup, or set MEDALLION_JARS")
     host = "127.0.0.1" if _on_loopback(master) else settings.driver_host
     bucket = _bucket_conf(settings) if in_bucket(settings.lake) else {}
@@ -124,7 +127,9 @@ def needed_conf(settings: Settings, master: str) -> dict[str, str]:
         # Other users of this machine must not reach the driver: on a local master Spark draws a secret itself and
         # keeps it in memory. A cluster has one of its own, in its spark-defaults.conf.
         **({"spark.authenticate": "true"} if is_local(master) else _executors(settings)),
-        "spark.jars": ",".join(str(jar) for jar in jars),
+        # On the class path, and not fetched by the driver from itself: only what is there can be in the class archive.
+        "spark.driver.extraClassPath": ":".join(str(jar.absolute()) for jar in delta),
+        **({"spark.jars": ",".join(str(jar) for jar in jars)} if jars else {}),
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.driver.memory": settings.driver_memory,

@@ -1,0 +1,113 @@
+"""A class-data archive (AppCDS) of what a Spark driver loads, so that no JVM parses and verifies it again.
+
+An archive fits one Java, one pyspark, and one list of JARs, and its name says which: one that no longer fits is not
+found. ``make setup`` writes it; a driver without it starts all the same, at half as much CPU again.
+"""
+
+import sys
+import sysconfig
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from subprocess import PIPE, STDOUT, run
+from tempfile import TemporaryDirectory
+
+from medallion.errors import MedallionError
+from medallion.spark.java import java_home
+
+_SIGNED_JARS = "-Xlog:cds=off"  # classes of signed JARs cannot be archived; the JVM warns about each
+
+
+def class_path(jars: str) -> list[Path]:
+    """The JARs in folder ``jars`` that precede Spark's own on a driver's class path, in a fixed order."""
+    return sorted(Path(jars).glob("*.jar"))
+
+
+def archive_path(jars: str, java: Path | None = None) -> Path:
+    """Where the archive lies that fits this Java, this pyspark, and the JARs in folder ``jars``."""
+    release = (java or java_home()) / "release"
+    pyspark = sorted(path.name for path in Path(sysconfig.get_path("purelib")).glob("pyspark-*.dist-info"))
+    fits = (release.read_text() if release.exists() else "", pyspark, [str(jar.absolute()) for jar in class_path(jars)])
+    return Path(jars) / f"classes-{sha256(repr(fits).encode()).hexdigest()[:16]}.jsa"
+
+
+def archive_options(jars: str) -> str:
+    """The JVM options that use the archive; empty where there is none."""
+    path = archive_path(jars)
+    return f"-XX:SharedArchiveFile={path} -Xshare:auto {_SIGNED_JARS}" if path.exists() else ""
+
+
+def write_archive(jars: str) -> Path:
+    """Write the archive, by a session that does what an hour does, and remove those that no longer fit.
+
+    Raises MedallionError, with what the session printed, when there is none after it.
+    """
+    path = archive_path(str(Path(jars).absolute()))
+    jars = str(path.parent)
+    with TemporaryDirectory(dir=jars) as folder:
+        fresh = Path(folder, path.name)
+        command = [sys.executable, "-m", "medallion.spark.class_archive", jars, str(fresh), folder]
+        done = run(command, stdout=PIPE, stderr=STDOUT, text=True)
+        if done.returncode or not fresh.exists():
+            raise MedallionError(f"the class archive {path} was not written: {' '.join(done.stdout.split())[-500:]}")
+        for former in Path(jars).glob("classes-*.jsa"):
+            former.unlink()
+        fresh.replace(path)
+    return path
+
+
+def _record(jars: str, archive: Path, folder: str) -> None:
+    """Do an hour's kinds of work in one session, whose JVM writes ``archive`` when it ends."""
+    from pyspark import SparkContext
+
+    from medallion.settings import Settings
+    from medallion.spark.session import TABLE_PROPERTIES, spark_session, submit_conf
+
+    settings = Settings(lake=folder, jars=jars)
+    options = "spark.driver.extraJavaOptions"
+    conf = submit_conf(settings, "local[2]")
+    conf[options] += f" -XX:ArchiveClassesAtExit={archive} {_SIGNED_JARS}"
+    spark = spark_session(settings, conf=conf)
+    orders, totals = f"{folder}/orders", f"{folder}/totals"
+    rows = spark.range(2000).selectExpr(
+        "id AS order_id", "id % 7 AS user_id", "CAST(id AS DECIMAL(12,2)) AS total", "TIMESTAMP '2025-11-30' AS at"
+    )
+    rows.write.format("delta").options(**TABLE_PROPERTIES).save(orders)
+    read = spark.read.parquet(*spark.read.format("delta").load(orders).inputFiles())
+    query = """
+        WITH users AS (
+            SELECT user_id, DATE_TRUNC('WEEK', at) AS week, SUM(total) AS total, COUNT(DISTINCT order_id) AS orders
+            FROM {orders} WHERE total >= 0 GROUP BY user_id, DATE_TRUNC('WEEK', at)
+        )
+        SELECT u.*, o.order_id, SUM(u.total) OVER (PARTITION BY u.user_id ORDER BY u.week) AS running
+        FROM users AS u INNER JOIN {orders} AS o ON o.user_id = u.user_id
+    """
+    made = spark.sql(query, orders=read)
+    made.toArrow()
+    made.write.format("delta").mode("overwrite").option("userMetadata", "{}").save(totals)
+    made.where("user_id = 1").write.format("delta").mode("overwrite").option("replaceWhere", "user_id = 1").save(totals)
+    changes = spark.createDataFrame(read.limit(10).toArrow())
+    spark.sql(
+        f"MERGE INTO delta.`{orders}` AS t USING {{changes}} AS s ON t.order_id = s.order_id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+        changes=changes,
+    )
+    gateway = SparkContext._gateway
+    spark.stop()
+    if gateway is not None:  # the JVM ends, and writes its archive, when its standard input does
+        process = gateway.proc
+        process.stdin.close()
+        process.wait(timeout=120)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the archive for the folder of JARs that is given; with two more arguments, be the session that does."""
+    jars, *recording = arguments
+    if recording:
+        _record(jars, Path(recording[0]), recording[1])
+    else:
+        print(write_archive(jars))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
