@@ -1,5 +1,9 @@
 """The errors a person is meant to read: one line, naming what failed, where, and what to do."""
 
+from errno import EACCES, EPERM, EROFS
+
+NOT_ALLOWED = frozenset({EACCES, EPERM, EROFS})  # numbers of the OSErrors of an account that may not read or write
+
 
 class MedallionError(Exception):
     """Work failed. The message names the table, hour and file. Exit code 1."""

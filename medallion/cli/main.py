@@ -12,7 +12,7 @@ from medallion.cli.quarantine import quarantine
 from medallion.cli.release import release
 from medallion.cli.source import source
 from medallion.cli.spark_server import spark_server
-from medallion.errors import MedallionError
+from medallion.errors import NOT_ALLOWED, MedallionError
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 BENCHMARK = "bench.cli"  # imported when one of its commands is asked for: it is above the package, and heavy
@@ -83,6 +83,11 @@ def run(command: Callable[..., Any]) -> int:
         return _fail(f"{error.format_message()} (medallion --help tells more)", 2)
     except MedallionError as error:
         return _fail(str(error), error.exit_code)
+    except OSError as error:
+        if error.errno not in NOT_ALLOWED:
+            raise
+        advice = "run this as the account that the lake belongs to, or let this one read and write there"
+        return _fail(f"{error.filename}: {error.strerror}; {advice}", 1)
     return 0
 
 

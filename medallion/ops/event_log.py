@@ -5,7 +5,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -13,6 +13,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import HourNotAvailable
+from medallion.ops.waiting_events import read_waiting, set_aside, write_waiting
 from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.change_feed import located
@@ -127,8 +128,7 @@ class EventLog:
     def keep(self) -> None:
         """Leave what was recorded in a file beside the table, for the next flush: that costs no commit."""
         if self._pending:
-            rows = "".join(f"{json.dumps(asdict(event), default=_moment)}\n" for event in self._pending)
-            files.write_text(files.at(self._path).parent / f"event_log.{time.time_ns()}.waiting", rows)
+            write_waiting(files.at(self._path).parent, map(asdict, self._pending))
             self._pending = []
 
     def flush(self) -> None:
@@ -138,7 +138,7 @@ class EventLog:
         """
         try:
             kept = _kept(self._path)
-            if rows := [event for events in kept.values() for event in events] + self._pending:
+            if rows := [event for waiting in kept.values() for event in waiting.events] + self._pending:
                 append(self._path, rows)
         except Exception as error:
             told = f"the event log {self._path} cannot be written, its rows wait beside it for the next step"
@@ -146,36 +146,73 @@ class EventLog:
             self.keep()
         else:
             self._pending = []
-            for file in kept:
+            for file, waiting in kept.items():
+                if waiting.unreadable:
+                    print(f"medallion: they are kept in {set_aside(file, waiting.unreadable)}", file=sys.stderr)
                 file.unlink(missing_ok=True)
 
 
-def _kept(path: str) -> dict[Place, list[Event]]:
-    """The events that wait beside the event log at ``path``, by file, as they were recorded."""
-    found: dict[Place, list[Event]] = {}
-    for file in files.glob(files.at(path).parent, "event_log.*.waiting"):
-        with suppress(FileNotFoundError):  # another's flush has just taken them in
-            lines = file.read_text(encoding="utf-8").splitlines()
-            found[file] = [Event(**json.loads(line, object_hook=_moments)) for line in lines]
-    return found
+@dataclass(frozen=True)
+class _Waiting:
+    """The events of one waiting file, and its lines that are no events."""
+
+    events: list[Event]
+    unreadable: list[str]
 
 
-def _moment(value: Any) -> Any:
-    return {"moment": value.isoformat()} if isinstance(value, datetime) else str(value)
+def _kept(path: str) -> dict[Place, _Waiting]:
+    """What waits beside the event log at ``path``, by file."""
+    kept: dict[Place, _Waiting] = {}
+    for file, waiting in read_waiting(files.at(path).parent).items():
+        kept[file] = _Waiting([], waiting.unreadable)
+        for row in waiting.rows:
+            event = _event_of(row)
+            if event is None:
+                kept[file].unreadable.append(json.dumps(row, default=str))
+            else:
+                kept[file].events.append(event)
+        if lines := len(kept[file].unreadable):
+            what = f"{lines} line{'s' * (lines > 1)} of {file} left out: no event that this version can read"
+            print(f"medallion: {what}", file=sys.stderr)
+    return kept
 
 
-def _moments(value: dict[str, Any]) -> Any:
-    return datetime.fromisoformat(value["moment"]) if set(value) == {"moment"} else value
+def _event_of(row: Mapping[str, Any]) -> Event | None:
+    """The event that another version may have written as ``row``; None where the table cannot hold it.
+
+    Fields that this version does not have go into its details.
+    """
+    known = {f.name for f in fields(Event)}
+    same_id = str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(row, default=str, sort_keys=True)))  # at each reading
+    unsaid = {"run_id": "unknown", "hour": None, "event_type": "unknown", "strategy": "", "attempt": 0}
+    values = unsaid | {"event_id": same_id} | {name: value for name, value in row.items() if name in known}
+    event = Event(**values)
+    if not all(isinstance(moment, datetime) and moment.tzinfo for moment in (event.started_at, event.event_timestamp)):
+        return None
+    if not isinstance(event.details, dict):
+        event.details = {"details": event.details}
+    if others := {name: value for name, value in row.items() if name not in known}:
+        event.details = event.details | {"other_fields": others}
+    try:
+        _arrow([event])
+    except (ValueError, TypeError, OverflowError):  # Arrow's errors are ValueErrors and TypeErrors
+        return None
+    return event
 
 
 def append(path: str, events: Sequence[Event]) -> None:
     """Append ``events`` to the event log at ``path``, making the table when it is not there."""
-    import pyarrow as pa
     from deltalake import write_deltalake
 
+    options = files.storage_options(path)
+    write_deltalake(path, _arrow(events), mode="append", name="event_log", storage_options=options)
+
+
+def _arrow(events: Sequence[Event]) -> "pa.Table":
+    import pyarrow as pa
+
     rows = [asdict(event) | {"details": json.dumps(event.details, default=str)} for event in events]
-    table = pa.Table.from_pylist([{name: row[name] for name in COLUMNS} for row in rows], schema=_schema())
-    write_deltalake(path, table, mode="append", name="event_log", storage_options=files.storage_options(path))
+    return pa.Table.from_pylist([{name: row[name] for name in COLUMNS} for row in rows], schema=_schema())
 
 
 def read(
@@ -190,7 +227,7 @@ def read(
     path = lake.ops("event_log")
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     known = {name: value for name, value in equal.items() if value is not None}
-    kept = [asdict(event) for events in _kept(path).values() for event in events]
+    kept = [asdict(event) for waiting in _kept(path).values() for event in waiting.events]
     found = _in_table(lake, path, since, known, wanted)  # after what is kept, which goes into it
     for row in kept:
         if all(row[name] == value for name, value in known.items()) and (not since or row["event_timestamp"] >= since):

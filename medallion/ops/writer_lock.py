@@ -12,7 +12,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -114,9 +114,11 @@ def writer_lock(
 
 def current_writer(lake: Lake) -> Holder | None:
     """Who writes to the lake right now, on this machine or another; None when nobody does."""
-    path = _file(lake)
-    if path.exists():
+    path, here = _file(lake), ""
+    descriptor = None
+    with suppress(FileNotFoundError, PermissionError):  # of another account: the lease says who writes
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    if descriptor is not None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -124,8 +126,6 @@ def current_writer(lake: Lake) -> Holder | None:
         finally:
             here = _identity(descriptor)
             os.close(descriptor)
-    else:
-        here = ""
     content = lease.current_holder(lake)
     return None if content is None or content["lock"] == here else Holder.parse(content)
 

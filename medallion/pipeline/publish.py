@@ -64,7 +64,7 @@ def validate_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -
         if restated := read_restatement(lake):
             event.status = "skipped"
             event.details["note"] = note = (
-                f"hours are restated up to {restated.until}: there is nothing to validate yet"
+                f"hours {restated.hour} to {restated.until} are being restated: there is nothing to validate yet"
             )
             return driver.report_outcome(Outcome("skipped", note, run.hour))
         release = releases.find(lake, None)

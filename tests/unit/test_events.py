@@ -1,5 +1,6 @@
 """The event log: one row per step, failed ones too, without a JVM."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -143,3 +144,50 @@ def test_a_step_that_was_killed_is_closed_once_as_failed(lake: Lake) -> None:
     assert not close(1), "a failure that is known is not reported twice"
     assert close(2), "the next attempt's failure is another one"
     assert [row["attempt"] for row in event_log.read(lake, status="failed")] == [1, 2]
+
+
+def wait(lake: Lake, text: str) -> Path:
+    """Have a file wait that another version, or a crash, left."""
+    file = Path(lake.root, "ops", "event_log.1.waiting")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def test_waiting_events_of_another_version_are_read_with_what_they_say(lake: Lake) -> None:
+    wait(
+        lake, '{"run_id": "r", "event_type": "land", "colour": "red"}\n{"hour": "2025-11-30T00", "details": "a text"}\n'
+    )
+    for _ in range(2):
+        rows = {row["run_id"]: row for row in event_log.read(lake)}
+        assert rows["r"]["details"] == {"other_fields": {"colour": "red"}}
+        assert (rows["unknown"]["hour"], rows["unknown"]["details"]) == ("2025-11-30T00", {"details": "a text"})
+        log(lake).flush()
+    assert not list(Path(lake.root, "ops").glob("*.waiting"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"run_id": "r", "event_type": "la',
+        "[1, 2]",
+        "\0\0\0",
+        '{"run_id": "r", "seconds": "soon"}',
+        '{"run_id": "r", "event_timestamp": "today"}',
+        '{"run_id": "r", "started_at": {"moment": 5}}',
+        '{"run_id": "r", "rows_in": 1e400}',
+    ],
+)
+def test_a_waiting_line_that_is_no_event_stops_nothing_and_is_set_aside(
+    lake: Lake, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = wait(lake, f'{line}\n{{"run_id": "good"}}\n')
+    assert [row["run_id"] for row in event_log.read(lake)] == ["good"], "as medallion status reads it"
+    assert f"1 line of {file} left out: no event that this version can read" in capsys.readouterr().err
+    one = log(lake)
+    one.add("land", "bronze", None)
+    one.flush()
+    assert {row["run_id"] for row in event_log.read(lake)} == {"good", "run"}
+    assert not file.exists()
+    kept = file.with_suffix(".unreadable").read_text()
+    assert kept.strip() == line or json.loads(kept)["run_id"] == "r", "nothing is lost"

@@ -1,0 +1,65 @@
+"""Events that wait in files beside the event log for the next flush: written by one step, read by another version."""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from time import time_ns
+from typing import Any
+
+from medallion.storage import files
+from medallion.storage.files import Place
+
+
+@dataclass
+class WaitingFile:
+    """What one waiting file holds: rows as JSON objects, and lines that are none."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+
+def write_waiting(folder: Place, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Leave ``rows`` in a file in ``folder``, one JSON object a line, whole or not at all."""
+    text = "".join(f"{json.dumps(row, default=_encode)}\n" for row in rows)
+    files.write_text(folder / f"event_log.{time_ns()}.waiting", text)
+
+
+def read_waiting(folder: Place) -> dict[Place, WaitingFile]:
+    """The waiting files in ``folder``, in the order in which they were written."""
+    read: dict[Place, WaitingFile] = {}
+    for file in files.glob(folder, "event_log.*.waiting"):
+        with suppress(FileNotFoundError):  # another's flush has just taken them in
+            content = file.read_bytes().decode("utf-8", "backslashreplace")
+            read[file] = WaitingFile()
+            for line in filter(str.strip, content.split("\n")):
+                row = _parse(line)
+                if row is None:
+                    read[file].unreadable.append(line)
+                else:
+                    read[file].rows.append(row)
+    return read
+
+
+def set_aside(file: Place, lines: Iterable[str]) -> Place:
+    """Keep ``lines`` of a waiting file that are no events beside it, where no flush looks; where they are now."""
+    aside = file.with_suffix(".unreadable")
+    files.write_text(aside, "".join(f"{line}\n" for line in lines))
+    return aside
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line, object_hook=_decode)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _encode(value: Any) -> Any:
+    return {"moment": value.isoformat()} if isinstance(value, datetime) else str(value)
+
+
+def _decode(value: dict[str, Any]) -> Any:
+    return datetime.fromisoformat(value["moment"]) if set(value) == {"moment"} else value
