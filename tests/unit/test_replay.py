@@ -78,7 +78,7 @@ def test_a_restatement_does_not_compare_large_tables_and_names_the_command(
     said: list[str] = []
     shop.put(H0, lines_of({3: "new"}) + lines_of(MANY))
     shop.restate(H0, said)
-    (sentence,) = [line for line in said if line.startswith("not compared, because of their size: ")]
+    (sentence,) = [line for line in said if line.startswith("not compared, being large or rebuilt since: ")]
     assert "bronze_orders, silver_orders, gold_orders; run medallion release diff 3 4 --table NAME" in sentence
     said.clear()
     monkeypatch.setattr(operations, "DIFF_MAX_ROWS", 1000)
