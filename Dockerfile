@@ -14,7 +14,7 @@ RUN apt-get update \
 # one a line) and its certificate, as secrets; nothing of them is left in the image.
 FROM java AS locked
 WORKDIR /opt/medallion
-COPY pyproject.toml README.md requirements.in requirements.txt jars.lock jars-s3.lock ./
+COPY pyproject.toml README.md LICENSE requirements.in requirements.txt jars.lock jars-s3.lock ./
 COPY scripts/bootstrap scripts/bootstrap.py scripts/bootstrap.txt scripts/
 COPY expectations/__init__.py expectations/vocabulary.py expectations/
 COPY medallion/__init__.py medallion/errors.py medallion/hours.py medallion/settings.py medallion/

@@ -35,6 +35,14 @@ setup-s3:  ## the same, and the JARs for a lake on s3a://
 test: check  ## every check and every test
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
+.PHONY: test-quick
+test-quick: check  ## every check, and the tests that need neither Spark nor a scheduler
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/unit tests/airflow
+
+.PHONY: house
+house: setup-dev  ## sizes, parameters, complexity, cycles and words of the code, now and before
+	@$(PYTHON) -m scripts.house
+
 .PHONY: check
 check: setup-dev  ## lint, format, types, layering, refresh methods
 	@$(BIN)/ruff check .
