@@ -1,4 +1,4 @@
-"""Mirror the code's structure: sizes, parameters, complexity, cycles, words. ``make house`` prints it and fails nothing.
+"""Mirror the code: sizes, parameters, complexity, cycles, words. ``make house`` prints it and fails nothing.
 
 The last column is what stood there before the engine became a package of its own.
 """
