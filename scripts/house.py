@@ -116,7 +116,7 @@ def measure() -> list[Row]:
     words = sum(len(re.findall(r"\w+", document.read_text(encoding="utf-8"))) for document in documents)
     large = [f"{name} ({lines})" for name, lines in sizes.most_common() if lines > MAX_LINES]
     complex_functions, circular = too_complex(), cycles()
-    now = (
+    now: tuple[tuple[int, list[str]], ...] = (
         (len(circular), circular),
         (len(large), large),
         (len(long_lists), long_lists),
