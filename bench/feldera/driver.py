@@ -67,7 +67,7 @@ class FelderaDriver:
             service.start()
             marks.append(time.perf_counter())
             with service.transaction():
-                tokens = service.push({feed.name: _snapshot(source, feed) for feed in _feeds()})
+                tokens = service.push({feed.name: _snapshot_lines(source, feed) for feed in _feeds()})
             service.wait(tokens)
             marks.append(time.perf_counter())
         except BaseException:
@@ -84,7 +84,7 @@ class FelderaDriver:
         log = EventLog(lake, run_id=f"bench-{hour}", hour=hour, strategy="feldera", attempt=1)
         before = self._service.usage()
         start = time.perf_counter()
-        changes = self._accepted(lake, log, hour)
+        changes = self._accepted_changes(lake, log, hour)
         with log.timed("push") as event:
             event.engine, event.rows_in = "feldera", sum(map(len, changes.values()))
             event.bytes_out = sum(len(line) + 1 for lines in changes.values() for line in lines)
@@ -110,20 +110,20 @@ class FelderaDriver:
         with suppress(MedallionError):  # what went wrong before is told
             self._service.stop()
 
-    def _accepted(self, lake: Lake, log: EventLog, hour: str) -> dict[str, list[bytes]]:
+    def _accepted_changes(self, lake: Lake, log: EventLog, hour: str) -> dict[str, list[bytes]]:
         """Land and decode an hour as any run does; its accepted changes as lines, by table."""
         import pyarrow.parquet as pq
 
         source = FolderSource(str(self._source))
         with log.timed("land", "bronze") as event:
             event.engine = "feldera"
-            names = change_files(source, tuple(feed.topic for feed in _feeds())).get(hour, {})
+            names = change_files(source, tuple(feed.topic for feed in _feeds())).hours.get(hour, {})
             landed = land_hour(source, lake, hour, names)
             event.bytes_out = sum(file.bytes for file in landed.files.values())
         with log.timed("apply", "bronze") as event:
             event.engine = "feldera"
             decoded = decode_hour(lake, _feeds(), hour, self._max_bad_lines)
-            event.details["rejected"] = sum(len(one.rejected) for one in decoded.values())
+            event.details["rejected"] = sum(len(result.rejected) for result in decoded.values())
             changes = {}
             for feed in _feeds():
                 if feed.name in decoded and decoded[feed.name].changes:
@@ -145,7 +145,7 @@ def _feeds() -> tuple[Feed, ...]:
     return tuple(registry().feeds)
 
 
-def _snapshot(source: Path, feed: Feed) -> Iterator[bytes]:
+def _snapshot_lines(source: Path, feed: Feed) -> Iterator[bytes]:
     """The rows of a table of the snapshot as lines that insert them."""
     import pyarrow as pa
     from deltalake import DeltaTable
@@ -164,22 +164,22 @@ def change_lines(changes: "pa.Table", feed: Feed) -> Iterator[bytes]:
     import duckdb
     import pyarrow as pa
 
-    def as_read(name: str, kind: str) -> str:
+    def sql_value(name: str, kind: str) -> str:
         return f'"{name}" := "{name}"' + ("::VARCHAR" if kind.startswith(("DECIMAL", "TIMESTAMP", "DATE")) else "")
 
     types = {column.name: column.type for column in feed.columns}
-    row = f"to_json(struct_pack({', '.join(as_read(*column) for column in types.items())}))"
-    key = f"to_json(struct_pack({', '.join(as_read(name, types[name]) for name in feed.keys)}))"
+    row = f"to_json(struct_pack({', '.join(sql_value(*column) for column in types.items())}))"
+    key = f"to_json(struct_pack({', '.join(sql_value(name, types[name]) for name in feed.keys)}))"
     deleted = f'"{DELETED}"' if DELETED in changes.column_names else "FALSE"
     query = f"""SELECT CASE WHEN {deleted} THEN '{{"delete":' || {key} ELSE '{{"insert":' || {row} END || '}}'"""
     for column in feed.columns:
         name = column.name
-        found = changes.column(name).cast(arrow_type(column))
-        if pa.types.is_timestamp(found.type):
-            found = found.cast(pa.timestamp("us"))
-        changes = changes.set_column(changes.column_names.index(name), name, found)
+        values = changes.column(name).cast(arrow_type(column))
+        if pa.types.is_timestamp(values.type):
+            values = values.cast(pa.timestamp("us"))
+        changes = changes.set_column(changes.column_names.index(name), name, values)
     with duckdb.connect() as connection:
         connection.register("changes", changes)
         answer = connection.execute(f"{query} FROM changes")
-        while some := answer.fetchmany(50_000):
-            yield from (line.encode() for (line,) in some)
+        while rows := answer.fetchmany(50_000):
+            yield from (line.encode() for (line,) in rows)

@@ -183,9 +183,9 @@ def _never_null(value: exp.Expr, scope: Scope, required: dict[str, set[str]]) ->
         case exp.Literal() | exp.Count():
             return True
         case exp.Coalesce():
-            return any(_never_null(one, scope, required) for one in _arguments(value))
+            return any(_never_null(operand, scope, required) for operand in _arguments(value))
         case exp.Add() | exp.Sub() | exp.Mul():
-            return all(_never_null(one, scope, required) for one in (value.this, value.expression))
+            return all(_never_null(operand, scope, required) for operand in (value.this, value.expression))
         case exp.Paren() | exp.Neg() | exp.Abs() | exp.Cast():
             return _never_null(value.this, scope, required)
         case exp.Column():

@@ -86,25 +86,25 @@ class Service(Api):
         }
         self.call("PUT", _path(), json.dumps(body).encode())
 
-        def compiled(now: Mapping[str, Any]) -> bool:
+        def is_compiled(now: Mapping[str, Any]) -> bool:
             if now["program_status"] not in {*_COMPILING, "Success"}:
                 whole = self.call("GET", _path())
                 reason = f"{now['program_status']}: {_compile_errors(whole.get('program_error') or {})}"
                 raise MedallionError(f"the program was not compiled by Feldera at {self.url}: {reason}")
             return bool(now["program_status"] == "Success")
 
-        self._until("compiled", compiled)
+        self._until("compiled", is_compiled)
 
     def start(self) -> None:
         """Start the compiled pipeline, and wait until it runs."""
         self.call("POST", _path("start?initial=running&dismiss_error=false"))
 
-        def running(now: Mapping[str, Any]) -> bool:
+        def is_running(now: Mapping[str, Any]) -> bool:
             if now["deployment_status"] == "Stopped" and now["deployment_desired_status"] == "Stopped":
                 self._raise_if_ended(now)
             return bool(now["deployment_status"] == "Running")
 
-        self._until("started", running)
+        self._until("started", is_running)
 
     def stop(self) -> None:
         """Stop the pipeline, and wait until it is."""
@@ -114,11 +114,11 @@ class Service(Api):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Compute what is pushed in the block at its end, as one change: for a snapshot, which is large."""
-        begun = self.call("POST", _path("start_transaction"), repeatable=False)["transaction_id"]
+        transaction_id = self.call("POST", _path("start_transaction"), repeatable=False)["transaction_id"]
         yield
         self.call("POST", _path("commit_transaction"), repeatable=False)
         self._until_true(
-            "committed", lambda: self.call("GET", _path("stats"))["global_metrics"]["transaction_id"] != begun
+            "committed", lambda: self.call("GET", _path("stats"))["global_metrics"]["transaction_id"] != transaction_id
         )
 
     def usage(self) -> Usage:
@@ -172,7 +172,7 @@ class Service(Api):
             with self.stream(_path(f"query?{query}")) as answer, into.open("wb") as file:
                 while part := answer.read(1 << 20):
                     file.write(part)
-            found = pq.read_table(into)
+            table = pq.read_table(into)
         except (http.client.HTTPException, pa.ArrowInvalid, OSError) as failed:
             start = into.read_bytes()[:200].decode(errors="replace") if into.exists() else ""
             said = (
@@ -183,7 +183,7 @@ class Service(Api):
             raise MedallionError(f"Feldera at {self.url} could not read {view}: {said}") from None
         finally:
             into.unlink(missing_ok=True)
-        return found.cast(pa.schema([_in_utc(field) for field in found.schema]))
+        return table.cast(pa.schema([_in_utc(field) for field in table.schema]))
 
     # --- the state of the pipeline ---------------------------------------------------------------------------------
 
@@ -244,9 +244,9 @@ def _compile_errors(program_error: Mapping[str, Any]) -> str:
     """Return the errors of a compilation, which the service lists after its warnings."""
     messages = (program_error.get("sql_compilation") or {}).get("messages") or []
     errors = [
-        f"line {one['start_line_number']}: {one['error_type']}: {one['message']}"
-        for one in messages
-        if not one.get("warning")
+        f"line {message['start_line_number']}: {message['error_type']}: {message['message']}"
+        for message in messages
+        if not message.get("warning")
     ]
     errors += [str(program_error["system_error"])] if program_error.get("system_error") else []
     rust = program_error.get("rust_compilation") or {}

@@ -88,7 +88,7 @@ class FakeFeldera:
         self._ahead["program_status"] = ["CompilingSql", *last]
         return self.pipeline
 
-    def seen(self, whole: bool) -> dict[str, Any]:
+    def show_state(self, whole: bool) -> dict[str, Any]:
         """The state, as it is when it is looked at; then it goes on."""
         assert self.pipeline is not None
         shown = {name: value for name, value in self.pipeline.items() if whole or name not in ONLY_WHOLE}
@@ -114,7 +114,7 @@ class FakeFeldera:
                 now |= {"deployment_error": None, "deployment_desired_status": "Running", "storage_status": "InUse"}
                 self._ahead["deployment_status"] = ["Provisioning", "Initializing", "Running"]
             case "stop":
-                now["deployment_desired_status"] = "Stopped"
+                now["deployment_desired_status"], self._ahead["deployment_status"] = "Stopped", []
                 if now["deployment_status"] != "Stopped":
                     now["deployment_status"] = "Stopping"
                     self._ahead["deployment_status"] = ["Stopping", "Stopped"]
@@ -194,7 +194,7 @@ class FakeFeldera:
     def begin(self) -> dict[str, int]:
         self.running()
         if self.transaction:
-            raise Refused(400, "TransactionInProgress")
+            raise Refused(409, "TransactionInProgress")
         self._transactions += 1
         self.transaction = self._transactions
         return {"transaction_id": self.transaction}
@@ -202,7 +202,7 @@ class FakeFeldera:
     def commit(self) -> str:
         self.running()
         if not self.transaction:
-            raise Refused(400, "NoTransactionInProgress")
+            raise Refused(409, "NoTransactionInProgress")
         self._commits_in = 2
         return "Transaction commit initiated"
 
@@ -258,14 +258,14 @@ def serving(fake: FakeFeldera) -> Iterator[FakeFeldera]:
         def do(self, words: list[str], asked: dict[str, list[str]], body: bytes) -> None:
             whole = asked.get("selector") != ["status"]
             if words == [""]:
-                return self.answer(200, [fake.seen(whole)] if fake.pipeline else [])
+                return self.answer(200, [fake.show_state(whole)] if fake.pipeline else [])
             match self.command, *words[1:]:
                 case ["PUT"]:
                     self.answer(201, fake.put(json.loads(body)))
                 case _ if fake.pipeline is None:
                     raise Refused(404, "UnknownPipelineName", f"Unknown pipeline name '{words[0]}'")
                 case ["GET"]:
-                    self.answer(200, fake.seen(whole))
+                    self.answer(200, fake.show_state(whole))
                 case "POST", ("start" | "stop" | "clear" | "dismiss_error") as what:
                     fake.act(what, asked)
                     self.answer(202)

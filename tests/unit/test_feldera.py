@@ -53,10 +53,10 @@ def service(fake: FakeFeldera, **settings: Any) -> Service:
 
 def started(fake: FakeFeldera, sql: str = SMALL, **settings: Any) -> Service:
     """A service whose pipeline runs."""
-    it = service(fake, **settings)
-    it.compile(sql, 1)
-    it.start()
-    return it
+    feldera = service(fake, **settings)
+    feldera.compile(sql, 1)
+    feldera.start()
+    return feldera
 
 
 def insert(**row: Any) -> bytes:
@@ -73,8 +73,8 @@ def plain(fake: FakeFeldera, method: str, rest: str, body: bytes | None = None) 
         return refused.code, refused.read().decode()
 
 
-def price(it: Service, tmp_path: Path) -> Any:
-    ((value),) = it.rows("prices", tmp_path / "prices.parquet").column("price").to_pylist()
+def price(feldera: Service, tmp_path: Path) -> Any:
+    ((value),) = feldera.rows("prices", tmp_path / "prices.parquet").column("price").to_pylist()
     return value
 
 
@@ -92,9 +92,9 @@ def test_clearing_is_awaited_before_the_start(fake: FakeFeldera) -> None:
 
 def test_rows_of_a_former_run_are_gone(fake: FakeFeldera, tmp_path: Path) -> None:
     for _ in range(2):
-        it = started(fake)
-        it.wait(it.push({"t": [insert(id=len(fake.requests), price="1.00")]}))
-        assert str(price(it, tmp_path)) == "1.00"
+        feldera = started(fake)
+        feldera.wait(feldera.push({"t": [insert(id=len(fake.requests), price="1.00")]}))
+        assert str(price(feldera, tmp_path)) == "1.00"
 
 
 def test_an_error_of_a_former_run_is_dismissed(fake: FakeFeldera) -> None:
@@ -107,8 +107,8 @@ def test_an_error_of_a_former_run_is_dismissed(fake: FakeFeldera) -> None:
 
 
 def test_a_pipeline_that_cannot_start_says_why(fake: FakeFeldera) -> None:
-    it = service(fake)
-    it.compile(SMALL, 1)
+    feldera = service(fake)
+    feldera.compile(SMALL, 1)
     starting = fake.act
 
     def ends(what: str, asked: dict[str, list[str]]) -> None:
@@ -117,7 +117,7 @@ def test_a_pipeline_that_cannot_start_says_why(fake: FakeFeldera) -> None:
 
     fake.act = ends  # type: ignore[method-assign]
     with pytest.raises(MedallionError, match="the pipeline ended in Feldera at .*no such worker"):
-        it.start()
+        feldera.start()
 
 
 def test_other_workers_are_refused_until_storage_is_cleared(fake: FakeFeldera) -> None:
@@ -152,57 +152,59 @@ def test_chunks_are_whole_lines_under_the_limits() -> None:
 
 
 def test_a_push_is_repeated_while_the_buffer_stands_full(fake: FakeFeldera, tmp_path: Path) -> None:
-    it = started(fake)
+    feldera = started(fake)
     fake.buffer_records, fake.stalled = 2, 3
     lines = [insert(id=n % 4, price=f"{n}.10") for n in range(6)]
     ingress = "/ingress/t?format=json&update_format=insert_delete&array=false"
     assert plain(fake, "POST", ingress, b"\n".join(lines))[0] == 503, "with a part of it taken in"
-    it.wait(it.push({"t": lines}))
+    feldera.wait(feldera.push({"t": lines}))
     assert fake.stalled == 0
-    assert str(price(it, tmp_path)) == "14.40", "4.10 + 5.10 + 2.10 + 3.10: each key once, its last row"
+    assert str(price(feldera, tmp_path)) == "14.40", "4.10 + 5.10 + 2.10 + 3.10: each key once, its last row"
 
 
 def test_calls_that_end_after_ten_seconds_are_repeated(fake: FakeFeldera, tmp_path: Path) -> None:
-    it = started(fake)
+    feldera = started(fake)
+    fake.busy["stats"] = 1
+    assert plain(fake, "GET", "/stats")[0] == 503
     fake.busy.update(completion_status=2, stats=2, query=1, t=1)
-    it.wait(it.push({"t": [insert(id=1, price="1.00")]}))
-    assert it.usage().memory_bytes
-    assert str(price(it, tmp_path)) == "1.00"
+    feldera.wait(feldera.push({"t": [insert(id=1, price="1.00")]}))
+    assert feldera.usage().memory_bytes
+    assert str(price(feldera, tmp_path)) == "1.00"
     assert not any(fake.busy.values())
 
 
 def test_patience_with_a_busy_service_ends(fake: FakeFeldera) -> None:
-    it = started(fake, patience_seconds=0.05)
+    feldera = started(fake, patience_seconds=0.05)
     fake.busy["stats"] = 1000
     with pytest.raises(MedallionError, match=r"GET .*/stats: still 503 Timeout .* after 0.05 seconds"):
-        it.usage()
+        feldera.usage()
 
 
 def test_a_bad_line_is_refused_and_the_good_ones_of_its_request_are_taken_in(fake: FakeFeldera, tmp_path: Path) -> None:
-    it = started(fake)
+    feldera = started(fake)
     lines = [insert(id=1, price="1.00"), b'{"insert": {"id": "one"}}', insert(id=2, price="2.00")]
     with pytest.raises(MedallionError, match=r"ingress/t: 400 Errors parsing input data \(1 errors\)"):
-        it.push({"t": lines})
-    it.wait(it.push({"t": [insert(id=3, price="4.00")]}))
-    assert str(price(it, tmp_path)) == "7.00"
+        feldera.push({"t": lines})
+    feldera.wait(feldera.push({"t": [insert(id=3, price="4.00")]}))
+    assert str(price(feldera, tmp_path)) == "7.00"
 
 
 def test_tables_are_pushed_side_by_side(fake: FakeFeldera) -> None:
-    it = started(fake, SMALL + SMALL.replace("TABLE t ", "TABLE u ").split(";")[0] + ";")
+    feldera = started(fake, SMALL + SMALL.replace("TABLE t ", "TABLE u ").split(";")[0] + ";")
     fake.push_seconds = 0.2
-    it.push({"t": [insert(id=1)], "u": [insert(id=1)]})
+    feldera.push({"t": [insert(id=1)], "u": [insert(id=1)]})
     assert fake.at_once == 2
     fake.at_once = 0
-    it.push({"t": [insert(id=1), insert(id=2)]})
+    feldera.push({"t": [insert(id=1), insert(id=2)]})
     assert fake.at_once == 1, "the changes of one table stay in order"
 
 
 def test_the_size_of_a_request_is_a_setting(fake: FakeFeldera, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [insert(id=n, price="1.00") for n in range(100)]
-    it = started(fake)
+    feldera = started(fake)
     fake.proxy_bytes = 1200
     with pytest.raises(MedallionError, match="413 Request Entity Too Large"):
-        it.push({"t": lines})
+        feldera.push({"t": lines})
     monkeypatch.setenv("MEDALLION_FELDERA_REQUEST_BYTES", "1000")
     monkeypatch.setenv("MEDALLION_FELDERA_KEY", "key of the api")
     made = Service.from_environment(fake.url)
@@ -215,21 +217,24 @@ def test_the_size_of_a_request_is_a_setting(fake: FakeFeldera, monkeypatch: pyte
 
 
 def test_a_transaction_is_computed_at_its_end(fake: FakeFeldera, tmp_path: Path) -> None:
-    it = started(fake)
-    with it.transaction():
-        tokens = it.push({"t": [insert(id=1, price="1.00")]})
+    feldera = started(fake)
+    with feldera.transaction():
+        assert plain(fake, "POST", "/start_transaction")[0] == 409, "one at a time"
+        tokens = feldera.push({"t": [insert(id=1, price="1.00")]})
         for _ in range(3):
             assert '"inprogress"' in plain(fake, "GET", f"/completion_status?token={tokens[0].replace('+', '%2B')}")[1]
-        assert price(it, tmp_path) is None
-    it.wait(tokens)
-    assert str(price(it, tmp_path)) == "1.00"
+        assert price(feldera, tmp_path) is None
+    feldera.wait(tokens)
+    assert str(price(feldera, tmp_path)) == "1.00"
 
 
 def test_an_error_at_run_time_is_told_at_once(fake: FakeFeldera) -> None:
-    it = started(fake, f"{SMALL} CREATE MATERIALIZED VIEW v AS SELECT 1 / (id - id) AS x FROM t;", patience_seconds=60)
+    feldera = started(
+        fake, f"{SMALL} CREATE MATERIALIZED VIEW v AS SELECT 1 / (id - id) AS x FROM t;", patience_seconds=60
+    )
     began = time.monotonic()
     with pytest.raises(MedallionError, match="the pipeline ended in Feldera at .*Division by zero"):
-        it.wait(it.push({"t": [insert(id=1)]}))
+        feldera.wait(feldera.push({"t": [insert(id=1)]}))
     assert time.monotonic() - began < 30
 
 
@@ -237,9 +242,9 @@ def test_an_error_at_run_time_is_told_at_once(fake: FakeFeldera) -> None:
 
 
 def test_a_view_is_read_with_exact_decimals_and_moments_in_utc(fake: FakeFeldera, tmp_path: Path) -> None:
-    it = started(fake)
-    it.wait(it.push({"t": [insert(id=1, price="12345678.90", at="2025-11-30 01:02:03.000004")]}))
-    found = it.rows("prices", tmp_path / "a.parquet")
+    feldera = started(fake)
+    feldera.wait(feldera.push({"t": [insert(id=1, price="12345678.90", at="2025-11-30 01:02:03.000004")]}))
+    found = feldera.rows("prices", tmp_path / "a.parquet")
     assert str(found.schema.field("price").type) == "decimal128(38, 2)"
     assert str(found.schema.field("at").type) == "timestamp[us, tz=UTC]"
     assert found.to_pylist()[0]["at"].isoformat() == "2025-11-30T01:02:03.000004+00:00"
@@ -249,18 +254,18 @@ def test_a_view_is_read_with_exact_decimals_and_moments_in_utc(fake: FakeFeldera
 
 
 def test_an_empty_view_has_its_columns(fake: FakeFeldera, tmp_path: Path) -> None:
-    it = started(fake)
-    found = it.rows("dear", tmp_path / "a.parquet")
+    feldera = started(fake)
+    found = feldera.rows("dear", tmp_path / "a.parquet")
     assert (len(found), found.column_names) == (0, ["id", "price"])
     assert plain(fake, "GET", "/query?format=json&sql=SELECT%20*%20FROM%20dear") == (200, "")
 
 
 def test_a_query_that_fails_midway_is_no_answer(fake: FakeFeldera, tmp_path: Path) -> None:
-    it = started(fake)
+    feldera = started(fake)
     fake.broken = {"prices"}
     assert plain(fake, "GET", "/query?format=json&sql=SELECT%20*%20FROM%20prices")[0] == 200, "with a line of error"
     with pytest.raises(MedallionError, match="could not read prices: the answer broke off"):
-        it.rows("prices", tmp_path / "a.parquet")
+        feldera.rows("prices", tmp_path / "a.parquet")
 
 
 # --- as one of the contest -------------------------------------------------------------------------------------------
