@@ -1,19 +1,21 @@
-"""Many faults in one run: ``python -m tests.faults [--seed N] [--faults N] [--strategy S] [--report FILE]``.
+"""Many faults in one run: ``python -m tests.faults [--seed N] [--faults N] [--strategy S] [--lake L] [--cluster]``.
 
 Each strikes a lake that is its own, is followed by a plain re-run, and then every table is compared with an
 undisturbed run, row by row, while a reader polls the published release. Exit code 1 when anything differs.
+``python -m tests.faults.soak`` runs a week of hours in one go.
 """
 
 import argparse
 import json
 import os
 import random
-import shutil
 import sys
 import tempfile
 import time
 from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
 from medallion.settings import Settings
 from medallion.spark.session import spark_session
+from tests.faults.cluster import cluster_in, s3_server
 from tests.faults.faults import Result, every_fault, suffer
 from tests.faults.world import World, make_world, some_tables
 
@@ -31,25 +34,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("--seed", type=int, default=0, help="chooses the random ones, and which when not all")
     parser.add_argument("--faults", type=int, default=0, help="at most so many  [all]")
+    parser.add_argument("--only", default="", metavar="TEXT", help="those with this in their name")
     parser.add_argument("--strategy", choices=STRATEGIES, default="full", help="how hours are refreshed")
+    parser.add_argument("--lake", choices=("disk", "s3"), default="disk", help="where it is: an S3 server over HTTP")
+    parser.add_argument("--cluster", action="store_true", help="on a master and two workers, not in one JVM")
     parser.add_argument("--all-tables", action="store_true", help="the 22 tables, not the 10 that go every way")
     parser.add_argument("--report", type=Path, help="the results as JSON; one that is there is continued")
     given = parser.parse_args()
     os.environ["TZ"] = "UTC"
     time.tzset()
-    spark = spark_session(replace(Settings.from_environment(), spark_master="local[2]", driver_memory="2g"), "faults")
     tables = registry()
     if not given.all_tables:
         tables = some_tables("gold_order_status_summary", *(feed.name for feed in tables.feeds))
-    with tempfile.TemporaryDirectory(prefix="faults-") as folder, progress_bar() as advance:
-        world = make_world(Path(folder, "world"), spark, tables)
-        scratch = Path(folder, "scratch")
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-"))
+        bucket = stack.enter_context(s3_server()) if given.lake == "s3" else ""
+        master = "local[2]"
+        if given.cluster:
+            master = stack.enter_context(cluster_in(Path(folder, "cluster"), cores=2, memory="2g")).master
+            os.environ |= {"MEDALLION_EXECUTOR_MEMORY": "600m", "MEDALLION_MAX_CORES": "2"}  # for two drivers at once
+        os.environ |= {"MEDALLION_SPARK_MASTER": master, "MEDALLION_LAKE": bucket or str(Path(folder, "none"))}
+        spark = spark_session(replace(Settings.from_environment(), driver_memory="2g"), "faults")
+        advance = stack.enter_context(progress_bar())
+        world = make_world(Path(folder, "world"), spark, tables, bucket=bucket)
+        numbers, last = count(), list[World]()
 
         def fresh(since: str | None) -> World:
-            shutil.rmtree(scratch, ignore_errors=True)
-            return world.copy(scratch, since, given.strategy)
+            while last:
+                last.pop().remove()
+            # In a bucket each under a name of its own: who reads there keeps what it has read.
+            name = f"scratch-{next(numbers)}" if bucket else "scratch"
+            last.append(world.copy(Path(folder, name), since, given.strategy))
+            return last[-1]
 
-        faults = every_fault(fresh, given.seed)
+        faults = [fault for fault in every_fault(fresh, given.seed) if given.only in fault.name]
         if given.faults:
             faults = random.Random(given.seed).sample(faults, min(given.faults, len(faults)))
         results = json.loads(given.report.read_text()) if given.report and given.report.exists() else []

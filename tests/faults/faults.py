@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +17,12 @@ from unittest.mock import patch
 import psutil
 
 from medallion.errors import MedallionError
-from medallion.ops import event_log, releases
+from medallion.ops import event_log, lease, releases
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
+from medallion.storage import fence, files
+from medallion.storage.s3 import S3Path
+from tests.faults.few import SHORT_LEASE
 from tests.faults.world import HOURS, Effects, Reader, World, dies, differing
 
 H0, H1, H2 = HOURS
@@ -177,7 +180,7 @@ def killed_at_commit(number: int, *, jvm: bool, landed: bool) -> Fault:
     def strike(world: World) -> str:
         before = set(_commits(world, drafts=not landed))
         process = start(world, H1)
-        seen: set[Path] = set()
+        seen: set[str] = set()
         while process.poll() is None and len(seen) < number:
             seen |= set(_commits(world, drafts=not landed)) - before
             time.sleep(0.002)
@@ -219,9 +222,63 @@ def two_at_once(apart: float) -> Fault:
     return Fault(f"two refreshes of an hour, {apart:.1f} s apart", "F3", H0, H1, strike)
 
 
-def _commits(world: World, *, drafts: bool) -> list[Path]:
+def _commits(world: World, *, drafts: bool) -> list[str]:
+    if isinstance(root := files.at(world.settings.lake), S3Path):  # a commit is one request there: it has no draft
+        return [str(file) for file in root.rglob("[0-9]*.json") if file.parent.name == "_delta_log"]
     pattern = ".*.json.*.tmp" if drafts else "[0-9]*.json"
-    return list(Path(world.settings.lake).glob(f"*/*/_delta_log/{pattern}"))
+    return [str(file) for file in root.glob(f"*/*/_delta_log/{pattern}")]
+
+
+def frozen_machine(commits: int, *, late: bool) -> Fault:
+    """Another machine freezes in the middle of an hour, this one takes over, and the other one thaws: while this one
+    writes, or when it has published."""
+
+    def strike(world: World) -> str:
+        other = start(world, H1, FAULTS_MACHINE=str(world.root / "other machine"))
+        before, seen = set(_commits(world, drafts=False)), set[str]()
+        while other.poll() is None and len(seen) < commits:
+            seen |= set(_commits(world, drafts=False)) - before
+            time.sleep(0.01)
+        family = [psutil.Process(other.pid), *psutil.Process(other.pid).children(recursive=True)]
+        for process in family:
+            process.suspend()
+        try:
+            with patch.multiple(lease, TTL=SHORT_LEASE[0], SAFETY=SHORT_LEASE[1]):
+                while not _takes_over(world, thaw=() if late else family):
+                    time.sleep(0.5)
+        finally:
+            for process in family:
+                with suppress(psutil.NoSuchProcess):
+                    process.resume()
+        output, _ = other.communicate(timeout=300)
+        fences = [release.fence for release in releases.published(world.lake)]
+        if fences != sorted(fences, key=lambda number: number or 0):
+            raise AssertionError(f"releases under leases {fences}: {output}")
+        return f"{len(seen)} of {commits} commits seen, the other one's exit code {other.returncode}"
+
+    when = "after the release" if late else "while this one writes"
+    return Fault(f"another machine freezes at commit {commits}, thaws {when}", "F36", H0, H2, strike)
+
+
+def _takes_over(world: World, thaw: Sequence[psutil.Process]) -> bool:
+    """Refresh the hour here, unless the frozen machine has its lease still; ``thaw`` once this machine has it."""
+    require = fence.require
+    frozen = list(thaw)
+
+    def thawing() -> None:
+        while frozen:
+            with suppress(psutil.NoSuchProcess):
+                frozen.pop().resume()
+        require()
+
+    with patch.object(fence, "require", thawing):
+        try:
+            world.refresh(H1, "taken over")
+        except MedallionError as refused:
+            if "another writer" in str(refused):
+                return False
+            raise
+    return True
 
 
 # --- files as sources should not deliver them ------------------------------------------------------------------------
@@ -311,8 +368,11 @@ def _damaged_log(path: Path) -> None:
 
 
 def every_fault(worlds: Callable[[str | None], World], seed: int) -> list[Fault]:
-    """All of them, random ones by ``seed``. worlds: gives a world to count in, as it was after an hour."""
-    chance = random.Random(seed)
+    """All of them, random ones by ``seed``. worlds: gives a world to count in, as it was after an hour.
+
+    In a bucket those are left out that spoil files of a disk.
+    """
+    chance, bucket = random.Random(seed), worlds(None).bucket
     refreshed = count_effects(worlds(H0), refresh(H1))
     restated = count_effects(worlds(H2), restate(H2))
     tidied = count_effects(worlds(H2), tidy)
@@ -341,14 +401,15 @@ def every_fault(worlds: Callable[[str | None], World], seed: int) -> list[Fault]
             killed_at_commit(n, jvm=jvm, landed=landed)
             for n in (1, 4, 9, 12)
             for jvm in (True, False)
-            for landed in (True, False)
+            for landed in ((True,) if bucket else (True, False))
         ),
         *(killed_after(chance.uniform(6, 30), jvm=chance.random() < 0.5) for _ in range(8)),
         *(two_at_once(chance.uniform(0, 10)) for _ in range(2)),
         *(delivered(f"a file {name}", ids, spoil) for name, (ids, spoil) in spoiled.items()),
         *(out_of_order(hour) for hour in (H0, H2, "2025-11-29T00", "2026-01-01T00")),
-        no_event_log("cannot be written", lambda path: path.write_text("no folder")),
-        no_event_log("is damaged", _damaged_log),
+        *([] if bucket else [no_event_log("cannot be written", lambda path: path.write_text("no folder"))]),
+        *([] if bucket else [no_event_log("is damaged", _damaged_log)]),
         *(other_zone(zone) for zone in ("America/New_York", "Asia/Kathmandu")),
         broken_check(),
+        *(frozen_machine(commits, late=late) for commits in (1, 8, 14) for late in (True, False)),
     ]

@@ -20,6 +20,7 @@ KINDS = {
     "kill -9 of Python and JVM": 1,
     "kill -9 of Python alone": 1,
     "two refreshes": 1,
+    "another machine freezes": 1,
     "a file cut off": 1,
     "a file with": 2,
     "hour": 1,

@@ -22,6 +22,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+from medallion.storage.s3 import S3Path
 
 HOURS = list(hour_range("2025-11-30T00", "2025-11-30T02"))
 Rows = dict[str, tuple[int, int]]  # by table: how many rows, and a hash of all of them that no order changes
@@ -36,7 +37,8 @@ class World:
     """A source, a lake loaded from it, and the rows of every hour as an undisturbed run published them.
 
     ahead: where another such world is, as it was after that hour. in_part: what was published of spoiled files.
-    strategy: how the world refreshes; what is expected was always made in full.
+    strategy: how the world refreshes; what is expected was always made in full. bucket: where the lake is, if not on
+    this disk; the source is always.
     """
 
     root: Path
@@ -46,11 +48,13 @@ class World:
     ahead: dict[str | None, Path] = field(default_factory=dict)
     in_part: list[Rows] = field(default_factory=list)
     strategy: str = "full"
+    bucket: str = ""
 
     @property
     def settings(self) -> Settings:
         """Where they are; nobody waits for a lock, and in files of forty lines one may be bad."""
-        lake, source = str(self.root / "lake"), str(self.root / "source")
+        lake = f"{self.bucket}/{self.root.name}" if self.bucket else str(self.root / "lake")
+        source = str(self.root / "source")
         return Settings(lake=lake, source=source, lock_wait=0, max_bad_lines=0.1)
 
     @property
@@ -96,7 +100,16 @@ class World:
     def copy(self, root: Path, at: str | None = None, strategy: str = "full") -> "World":
         """Another one like it, to be spoiled: just loaded, or as it was after an hour."""
         shutil.copytree(self.ahead[at], root)
-        return replace(self, root=root, in_part=[], strategy=strategy)
+        made = replace(self, root=root, in_part=[], strategy=strategy)
+        if self.bucket:
+            S3Path.of(f"{self.bucket}/{self.ahead[at].name}").copy_tree(S3Path.of(made.settings.lake))
+        return made
+
+    def remove(self) -> None:
+        """Remove it with its lake."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        if self.bucket:
+            S3Path.of(self.settings.lake).remove_tree()
 
 
 def some_tables(*wanted: str) -> Registry:
@@ -108,10 +121,12 @@ def some_tables(*wanted: str) -> Registry:
     return Registry({table.name: table for table in every if table.name in needed})
 
 
-def make_world(root: Path, spark: Any, tables: Registry, seed: int = 1, hours: list[str] = HOURS) -> World:
+def make_world(
+    root: Path, spark: Any, tables: Registry, seed: int = 1, hours: list[str] = HOURS, bucket: str = ""
+) -> World:
     """Generate, load, and run the hours on copies to learn what is expected. The lake itself is just loaded."""
     generate(root / "source", days=2, hours=len(hours), scale=0.02, seed=seed)
-    world = World(root, spark, tables)
+    world = World(root, spark, tables, bucket=bucket)
     operations.load(Run(world.settings, None, "load"), world.driver())
     world.expected[None], world.ahead[None] = world.published()[1], root
     former: str | None = None
@@ -144,6 +159,8 @@ _EFFECTS = (
     ("deltalake.table.TableMerger", "execute"),
     ("pyspark.sql.readwriter.DataFrameWriter", "save"),
     ("pathlib.Path", "replace"),
+    ("medallion.storage.s3.S3Path", "write_bytes"),
+    ("medallion.storage.s3.S3Path", "upload"),
 )
 
 
