@@ -173,7 +173,7 @@ def _bucket_conf(settings: Settings) -> dict[str, str]:
         "fs.s3a.input.stream.type": "classic",
         "fs.s3a.experimental.input.fadvise": "random",
     }
-    # It looks whether a version is there and then writes it, which is safe for one writer: see core/lock.py.
+    # It looks whether a version is there and then writes it, which is safe for one writer: see docs/adr/0014.
     store = {"spark.delta.logStore.s3a.impl": "io.delta.storage.S3SingleDriverLogStore"}
     return {f"spark.hadoop.{name}": value for name, value in wanted.items()} | store
 
