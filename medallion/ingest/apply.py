@@ -1,7 +1,7 @@
 """Apply: one hour's decoded changes merged into a Bronze table, in one commit that records the hour."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,13 @@ from medallion.ingest.landing import decoded_file
 from medallion.ingest.schema_evolution import evolve
 from medallion.model.table import Feed, Log
 from medallion.spark.session import another, explained
-from medallion.storage import delta_writes, files
+from medallion.storage import delta_writes
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+MAX_CHANGE_BYTES = 256 << 20  # of an hour's changes to a table, for this process to merge them: beyond it Spark does
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def apply_feed(
     if decoded is None or not decoded.changes:
         advance(state, hour)
         return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
-    if state.bytes <= delta_writes.MOST_BYTES:
+    if state.bytes <= delta_writes.MOST_BYTES and decoded.bytes <= MAX_CHANGE_BYTES:
         _apply_in_process(lake, feed, hour, state)
         return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
@@ -85,42 +86,23 @@ def applied_before(lake: Lake, table: Feed | Log, decoded: Decoded | None) -> Ap
 
 def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> None:
     """Bring the table to what an hour's last changes of each key say, in one commit by this process."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from medallion.ingest.arrow_merge import last_images, merge_into
 
-    (key,) = feed.keys
-    name, at = files.in_arrow(decoded_file(lake, feed, hour))
-    lines = pq.read_table(name, filesystem=at).sort_by(LINE)
-    newest = {line[key]: line for line in lines.drop_columns([LINE]).to_pylist()}
-    known = {row[key]: row for row in delta_writes.rows_having(table.delta, key, sorted(newest)).to_pylist()}
-    gone = {value for value, row in newest.items() if row.pop(DELETED)}
-    deleted = [value for value in gone if value in known]
-    updated = [value for value, row in newest.items() if value not in gone and value in known and row != known[value]]
-    inserted = [value for value in newest if value not in gone and value not in known]
-    counts = {"hour": hour, "inserted": len(inserted), "updated": len(updated), "deleted": len(deleted)}
-    columns = lines.drop_columns([LINE, DELETED]).schema
-    rows = pa.Table.from_pylist([newest[value] for value in (*inserted, *updated)], schema=columns)
-    touched = [*updated, *deleted]
-    named = [*touched, *inserted] if touched else []  # what comes must be among what may go
-    advance(table, hour, rows, key, named, json.dumps(counts))
+    last = last_images(decoded_file(lake, feed, hour), feed.keys)
+    known = delta_writes.rows_with_keys(table.delta, last.select(list(feed.keys)), [c.name for c in feed.columns])
+    merge = merge_into(known, last, feed.keys)
+    counts = {"hour": hour, "inserted": merge.inserted, "updated": merge.updated, "deleted": merge.deleted}
+    commit = delta_writes.properties(json.dumps(counts), (LEDGER, hour_number(hour)))
+    delta_writes.replace_keys(table.delta, merge.rows, merge.going, commit, _file_size(table))
 
 
-def advance(
-    table: TableState,
-    hour: str,
-    rows: "pa.Table | None" = None,
-    column: str = "",
-    values: Sequence[Any] = (),
-    told: str | None = None,
-) -> None:
-    """Record ``hour`` as applied to a Bronze table, in one commit with what it brings and takes away, if it does.
+def advance(table: TableState, hour: str) -> None:
+    """Record ``hour``, in which nothing changed, as applied to a Bronze table."""
+    delta_writes.append_rows(table.delta, None, delta_writes.properties(None, (LEDGER, hour_number(hour))))
 
-    rows: those that come; column, values: those that go are the ones with such a value. told: what the commit tells of
-    itself.
-    """
-    size = max(1 << 20, table.bytes // max(1, table.files))  # files stay about as large as they are
-    commit = delta_writes.properties(told, (LEDGER, hour_number(hour)))
-    delta_writes.replace_rows(table.delta, rows, column, sorted(values), commit, size)
+
+def _file_size(table: TableState) -> int:
+    return max(1 << 20, table.bytes // max(1, table.files))  # files stay about as large as they are
 
 
 def _last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
 from medallion.hours import hour_number, parse_hour
-from medallion.ingest.apply import Applied, advance, applied_before
+from medallion.ingest.apply import Applied, applied_before
 from medallion.ingest.decode import DELETED, LINE, Decoded, arrow_type
 from medallion.ingest.landing import decode_hour, decoded_file, forget_decoded
 from medallion.ingest.ledger import known_manifest, landed_hours
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
     from pyspark.sql import SparkSession
+
+_BATCH_ROWS = 50_000
 
 
 def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
@@ -99,15 +101,24 @@ def append_lines(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> Ap
 
 
 def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "DeltaTable") -> None:
+    commit = delta_writes.properties(
+        json.dumps({"hour": hour, "inserted": decoded.changes if decoded else 0}), (LEDGER, hour_number(hour))
+    )
     if decoded is None or not decoded.changes:
-        advance(state_of(delta), hour, told=json.dumps({"hour": hour}))
+        delta_writes.append_rows(delta, None, commit)
         return
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     name, at = files.in_arrow(decoded_file(lake, log.fed_by, hour))
-    came_from = f"{known_manifest(lake, hour).source}/cdc/{log.fed_by.topic}/{hour}.json"
-    rows = _told_of(log, pq.read_table(name, filesystem=at), hour, came_from)
-    advance(state_of(delta), hour, rows, told=json.dumps({"hour": hour, "inserted": len(rows)}))
+    source_file = f"{known_manifest(lake, hour).source}/cdc/{log.fed_by.topic}/{hour}.json"
+    with pq.ParquetFile(name, filesystem=at) as file:
+        batches = (
+            batch
+            for changes in file.iter_batches(_BATCH_ROWS)
+            for batch in _told_of(log, pa.Table.from_batches([changes]), hour, source_file).to_batches()
+        )
+        delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(arrow_schema(log.columns), batches), commit)
 
 
 def _told_of(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":

@@ -20,7 +20,7 @@ START, END = "__START_AT", "__END_AT"
 def dimension(
     log: str,
     *,
-    key: str,
+    key: str | tuple[str, ...],
     sequence_by: str,
     scd_type: Literal[0, 1, 2, 3],
     columns: tuple[str, ...],
@@ -28,7 +28,7 @@ def dimension(
     expect: tuple[Expectation, ...] = (),
     extra: bool = False,
 ) -> Table:
-    """A table of what a log tells of each ``key``: its ``columns``, in one of four ways.
+    """A table of what a log tells of each ``key``, a column or several: its ``columns``, in one of four ways.
 
     scd_type 0: as they first were. 1: as they are. 2: a row for each time that ``track`` (all columns, if not given)
     stayed the same, valid from __START_AT up to, not including, __END_AT, null where it still is; of other columns the
@@ -41,9 +41,12 @@ def dimension(
         raise MedallionError(f"{strange.pop()} is to be tracked, but not among the columns of this dimension")
     if scd_type == 3 and not track:
         raise MedallionError("a dimension of type 3 keeps what was before: name the columns in track")
-    query = _states(log, key, sequence_by, columns) + _SELECT[scd_type](key, columns, track or columns)
-    keys = (key, START) if scd_type == 2 else (key,)
-    return Table(keys=keys, query=query, expect=expect, incremental=ByKey(key), extra=extra)
+    keys = (key,) if isinstance(key, str) else key
+    listed = ", ".join(keys)
+    query = _states(log, listed, sequence_by, columns) + _SELECT[scd_type](listed, columns, track or columns)
+    grain = (*keys, START) if scd_type == 2 else keys
+    # Rows with one value of the first key column follow from the log's rows with that value.
+    return Table(keys=grain, query=query, expect=expect, incremental=ByKey(keys[0]), extra=extra)
 
 
 def _states(log: str, key: str, sequence_by: str, columns: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 from medallion.errors import MedallionError, UsageError
-from medallion.model.table import LAYERS, Feed, Layer, Log, Table
+from medallion.model.table import LAYERS, ByKey, Feed, Layer, Log, Table
 
 Node = Feed | Log | Table
 
@@ -78,6 +78,7 @@ def build(tables: Iterable[Node]) -> Registry:
             raise MedallionError(f"{where} has no docstring: say what the table holds and what one row is")
         if isinstance(table, Feed) and (bad := [k for k in table.keys if k not in {c.name for c in table.columns}]):
             raise MedallionError(f"{where} declares no column for its key {', '.join(bad)}")
+        _require_keys(where, table)
         for name in table.inputs:
             if name not in by_name:
                 raise MedallionError(f"{where} reads {name}, which is no table: there are {', '.join(sorted(by_name))}")
@@ -88,6 +89,18 @@ def build(tables: Iterable[Node]) -> Registry:
     except CycleError as error:
         raise MedallionError(f"the tables {' -> '.join(error.args[1])} read each other in a circle") from None
     return Registry({name: by_name[name] for layer in LAYERS for name in order if by_name[name].layer == layer})
+
+
+def _require_keys(where: str, table: Node) -> None:
+    """Refuse keys that cannot identify a row, or that a refresh cannot follow."""
+    if isinstance(table, Feed) and (null := [c.name for c in table.columns if c.name in table.keys and not c.required]):
+        raise MedallionError(f"{where} declares its key {', '.join(null)} as nullable: write NOT NULL")
+    by = table.incremental if isinstance(table, Table) else None
+    if isinstance(by, ByKey) and not isinstance(by.column, str):
+        raise MedallionError(
+            f"{where} is refreshed by {by.column!r}, but a refresh by key follows one column: name the one of its keys"
+            " with the most values; the rows with that value are computed again together"
+        )
 
 
 def _fed(log: Log, by_name: Mapping[str, Node]) -> Log:

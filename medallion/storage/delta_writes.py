@@ -1,6 +1,8 @@
 """Writing Delta tables from this process, through delta-rs: a commit costs tens of milliseconds, in Spark half a second
 and more. For what fits in this process's memory; the rest goes through Spark."""
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from medallion.storage import fence
@@ -31,6 +33,66 @@ def rows_having(delta: "DeltaTable", column: str, values: list[Any], columns: li
     return data.to_table(columns, filter=(at >= sought[0]) & (at <= sought[-1]) & at.isin(sought))
 
 
+def rows_with_keys(delta: "DeltaTable", keys: "pa.Table", columns: list[str]) -> "pa.Table":
+    """The rows whose key is one of ``keys``, whose columns are those of the key."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    data = delta.to_pyarrow_dataset()
+    if not len(keys):
+        return data.schema.empty_table().select(columns)
+    conditions = []
+    for name in keys.column_names:
+        sought, at = pc.unique(keys[name]), pc.field(name)
+        if pa.types.is_string(sought.type):
+            conditions.append(
+                at.cast(pa.string()).isin(sought)
+            )  # Arrow has no comparison of a file's texts with bounds
+            continue
+        bounds = pc.min_max(sought)
+        # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
+        conditions.append((at >= bounds["min"]) & (at <= bounds["max"]) & at.isin(sought))
+    rows = data.to_table(columns, filter=reduce(and_, conditions))
+    rows = rows.cast(
+        pa.schema([f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in rows.schema])
+    )
+    return rows if len(conditions) == 1 else rows.join(keys, keys.column_names, join_type="left semi")
+
+
+def replace_keys(
+    delta: "DeltaTable", rows: "pa.Table", going: "pa.Table", commit: "CommitProperties", size: int
+) -> None:
+    """Put ``rows`` in the place of those with the keys ``going``, in one commit with its change feed.
+
+    rows: with columns of the table; others of it are null in them. going: keys that the table has, its columns are
+    those of the key. size: of a data file that is written, in bytes.
+    """
+    import pyarrow as pa
+
+    if not len(going):
+        append_rows(delta, _fitting(delta, rows), commit)
+        return
+    if len(going.column_names) == 1:
+        (name,) = going.column_names
+        named_type = pa.types.is_integer(going[name].type) or pa.types.is_string(going[name].type)
+        if named_type and len(going) + len(rows) <= MOST_NAMED:  # what comes must be among what may go
+            values = sorted({*going[name].to_pylist(), *rows[name].to_pylist()})
+            replace_rows(delta, rows, name, values, commit, size)
+            return
+    _merged(delta, _fitting(delta, rows), going, commit)
+
+
+def append_rows(
+    delta: "DeltaTable", rows: "pa.Table | pa.RecordBatchReader | None", commit: "CommitProperties"
+) -> None:
+    """Append ``rows``, with the table's columns, in one commit; None: the commit alone."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    data = pa.schema(delta.schema().to_arrow()).empty_table() if rows is None else rows
+    write_deltalake(delta, data, mode="append", commit_properties=commit)
+
+
 def replace_rows(
     delta: "DeltaTable", rows: "pa.Table | None", column: str, values: list[Any], commit: "CommitProperties", size: int
 ) -> None:
@@ -43,25 +105,25 @@ def replace_rows(
 
     data = _fitting(delta, rows)
     if not values:
-        write_deltalake(delta, data, mode="append", commit_properties=commit)
+        append_rows(delta, data, commit)
     elif len(values) <= MOST_NAMED:
         condition = named(column, values)
         write_deltalake(
             delta, data, mode="overwrite", predicate=condition, target_file_size=size, commit_properties=commit
         )
     else:
-        _merged(delta, data, column, values, commit)
+        # A row to go that is not there would go wrong: delta-rs puts a row of nulls in its place into the change feed.
+        going = rows_having(delta, column, values, [column])
+        _merged(delta, data, going.group_by([column]).aggregate([]), commit)
 
 
-def _merged(delta: "DeltaTable", rows: "pa.Table", column: str, values: list[Any], commit: "CommitProperties") -> None:
+def _merged(delta: "DeltaTable", rows: "pa.Table", going: "pa.Table", commit: "CommitProperties") -> None:
     """The same by a merge: what goes is found by a join with its keys, and what comes matches nothing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # A row to go that is not there would go wrong: delta-rs puts a row of nulls in its place into the change feed.
-    there = pc.unique(rows_having(delta, column, values, [column])[column])
     rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))  # what goes has a key alone
-    going = pa.table({column: there})
+    going = going.cast(pa.schema([rows.schema.field(name) for name in going.column_names]))
     source = pa.concat_tables(
         [
             rows.append_column(_COMES, pa.repeat(pa.scalar(True), len(rows))),
@@ -69,10 +131,19 @@ def _merged(delta: "DeltaTable", rows: "pa.Table", column: str, values: list[Any
         ],
         promote_options="default",
     )
-    least, most = _literal(values[0]), _literal(values[-1])
-    on = f"t.{column} = s.{column} AND NOT s.{_COMES} AND t.{column} >= {least} AND t.{column} <= {most}"
+    on = [f"t.{name} = s.{name}" for name in going.column_names]
+    for name in going.column_names:
+        if pa.types.is_integer(going[name].type) or pa.types.is_string(going[name].type):
+            least, most = (_literal(value) for value in pc.min_max(going[name]).as_py().values())
+            on.append(f"t.{name} >= {least} AND t.{name} <= {most}")
     (
-        delta.merge(source, on, source_alias="s", target_alias="t", commit_properties=commit)
+        delta.merge(
+            source,
+            " AND ".join([*on, f"NOT s.{_COMES}"]),
+            source_alias="s",
+            target_alias="t",
+            commit_properties=commit,
+        )
         .when_matched_delete()
         .when_not_matched_insert({name: f"s.{name}" for name in rows.column_names}, predicate=f"s.{_COMES}")
         .execute()
@@ -96,11 +167,14 @@ def _literal(value: Any) -> str:
 
 
 def _fitting(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table":
-    """``rows`` with the columns and types of the table; none of them: an empty table."""
+    """``rows`` with the columns and types of the table, null where they have none; None: an empty table."""
     import pyarrow as pa
 
     schema = pa.schema(delta.schema().to_arrow())
-    return schema.empty_table() if rows is None else rows.select(schema.names).cast(schema)
+    if rows is None:
+        return schema.empty_table()
+    columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(len(rows), f.type) for f in schema]
+    return pa.table(columns, names=schema.names).cast(schema)
 
 
 def properties(told: str | None = None, transaction: tuple[str, int] | None = None) -> "CommitProperties":
