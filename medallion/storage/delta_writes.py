@@ -45,17 +45,15 @@ def rows_with_keys(delta: "DeltaTable", keys: "pa.Table", columns: list[str]) ->
     for name in keys.column_names:
         sought, at = pc.unique(keys[name]), pc.field(name)
         if pa.types.is_string(sought.type):
-            conditions.append(
-                at.cast(pa.string()).isin(sought)
-            )  # Arrow has no comparison of a file's texts with bounds
+            # Arrow cannot compare bounds with the texts of a file, which are of another type there.
+            conditions.append(at.cast(pa.string()).isin(sought))
             continue
         bounds = pc.min_max(sought)
         # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
         conditions.append((at >= bounds["min"]) & (at <= bounds["max"]) & at.isin(sought))
     rows = data.to_table(columns, filter=reduce(and_, conditions))
-    rows = rows.cast(
-        pa.schema([f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in rows.schema])
-    )
+    texts = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in rows.schema]
+    rows = rows.cast(pa.schema(texts))
     return rows if len(conditions) == 1 else rows.join(keys, keys.column_names, join_type="left semi")
 
 
