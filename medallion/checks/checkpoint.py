@@ -22,6 +22,7 @@ from medallion.checks.result import (
     Verdict,
     slug,
 )
+from medallion.checks.row_counts import RowCountRule
 from medallion.errors import one_line
 from medallion.storage.duckdb_views import TableAt, Views, open_views
 from medallion.storage.files import Place, mirrored
@@ -40,10 +41,12 @@ def run_checkpoint(
     run_id: str,
     attempt: int = 1,
     reports: Place,
+    row_counts: Mapping[str, RowCountRule] | None = None,
 ) -> CheckResult:
     """Judge ``suites``, table name to expectations, and write the report pages under ``reports``.
 
-    tables: where each table is that a suite is about or a query names; others are not opened. Nothing but a report
+    tables: where each table is that a suite is about or a query names; others are not opened. row_counts: what the row
+    counts of tables are judged by, from what opening them tells. Nothing but a report
     that cannot be written raises: a table that cannot be read, a query that does not run, an engine that breaks
     down are broken expectations that say why, so the gate stays shut.
     """
@@ -59,13 +62,17 @@ def run_checkpoint(
         startup_seconds, validation = _validate(
             views.database, sound, f"{hour} {layer} {slug(run_id)} {attempt}", started_at, reports / DATA_DOCS
         )
+        judged = views.rows.keys() & (row_counts or {}).keys()  # a table that cannot be read has failed already
         results = [
             TableResult(
                 table,
                 views.versions.get(table),
                 views.rows.get(table),
                 round(validation.seconds[table], 3),
-                tuple(_results(promises[table], validation.verdicts[table], views, views.rows.get(table, 0))),
+                (
+                    *_results(promises[table], validation.verdicts[table], views, views.rows.get(table, 0)),
+                    *(row_counts[table].judge(views.rows[table]) if row_counts and table in judged else ()),
+                ),
             )
             for table in suites
         ]
@@ -78,6 +85,8 @@ def run_checkpoint(
             seconds=round(perf_counter() - begun, 3),
             startup_seconds=round(startup_seconds, 3),
             versions=views.versions,
+            table_ids=views.table_ids,
+            rows=views.rows,
             tables=tuple(results),
             docs_error=validation.docs_error,
         )

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -102,7 +102,7 @@ class TableResult:
 class CheckResult:
     """The verdict on one layer.
 
-    versions: the Delta version of every table that was looked at, those compared with included. started_at: UTC.
+    versions, table_ids, rows: of every table that was looked at, those compared with included. started_at: UTC.
     seconds: wall, up to the verdict and its Data Docs; startup_seconds: the part that loading Great Expectations
     took. docs_error: why there are no Data Docs of it, which changes no verdict.
     """
@@ -117,6 +117,8 @@ class CheckResult:
     versions: Mapping[str, int]
     tables: tuple[TableResult, ...]
     docs_error: str | None = None
+    table_ids: Mapping[str, str] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def page(self) -> str:

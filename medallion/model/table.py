@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from hashlib import sha256
+from math import inf
 from string import Formatter
 from typing import Literal
 
@@ -15,6 +16,7 @@ from medallion.errors import MedallionError
 Layer = Literal["bronze", "silver", "gold", "platinum"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold", "platinum")  # one folder each; one without tables is no step
 STRATEGIES = ("full", "incremental")
+MAX_ROW_CHANGE = 0.5  # the share of its rows by which a table may grow or shrink from one release to the next
 
 _COLUMN = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)\s+(?P<type>[A-Z]+(?:\(\d+,\s*\d+\))?)(?P<required>\s+NOT NULL)?")
 
@@ -70,8 +72,10 @@ class Table:
     brace is doubled. expect: promises beyond the keys, which are always unique. nullable_keys: the keys that
     may be null and then form a group of their own. incremental: how it is refreshed by touching what changed; None
     for a table that stays small and is always recomputed. pruned_by: columns besides the keys by which readers look for
-    few rows: files tell their ranges. extra: one of the tables that not every lake has. name, layer and doc are filled
-    in by the registry from the module's path and docstring.
+    few rows: files tell their ranges. extra: one of the tables that not every lake has. may_be_empty: whether it may
+    lose all its rows; else a check that finds it emptied since the last release fails. max_row_change: the share by
+    which its row count may change from one release to the next without a warning. name, layer and doc are filled in by
+    the registry from the module's path and docstring.
     """
 
     keys: tuple[str, ...]
@@ -81,6 +85,8 @@ class Table:
     incremental: ByKey | Additive | Recent | None = None
     pruned_by: tuple[str, ...] = ()
     extra: bool = False
+    may_be_empty: bool = False
+    max_row_change: float = MAX_ROW_CHANGE
     name: str = ""
     layer: Layer = "silver"
     doc: str = ""
@@ -135,6 +141,8 @@ class Table:
             self,
             query=f"SELECT *, CONCAT_WS('; ', {told}) AS _broken {found} WHERE {either}",
             expect=counted,
+            may_be_empty=True,
+            max_row_change=inf,
             name=f"quarantine_{self.name}",
             doc=f"The rows that {self.name} drops. One row per {' and '.join(self.keys)}.",
         )
@@ -153,6 +161,8 @@ class Feed:
     expect: tuple[Expectation, ...] = ()
     pruned_by: tuple[str, ...] = ()
     extra: bool = False
+    may_be_empty: bool = False
+    max_row_change: float = MAX_ROW_CHANGE
     name: str = ""
     layer: Layer = "bronze"
     doc: str = ""
@@ -203,6 +213,8 @@ class Log:
     of: str
     source_system: str
     extra: bool = False
+    may_be_empty: bool = False
+    max_row_change: float = MAX_ROW_CHANGE
     feed: Feed | None = None
     name: str = ""
     layer: Layer = "bronze"

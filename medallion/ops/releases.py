@@ -1,6 +1,7 @@
 """Releases: the one row that makes an hour visible, naming the version of every table."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.storage import fence, files
-from medallion.storage.lake import Lake, table_id
-from medallion.storage.named_versions import NamedVersion
+from medallion.storage.lake import Lake, state_of, table_id
+from medallion.storage.named_versions import NamedVersion, open_current
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class Release:
     """One published state of the lake. hour is None for the first, made of the snapshot alone.
 
-    versions: of each table. table_ids: which Delta table that is; empty for a release from before they were recorded.
+    versions: of each table. table_ids: which Delta table that is. row_counts: how many rows that version has, as its
+    check counted them. Both are empty for a release from before they were recorded.
     fence: the fencing number of the writer lease it was published under; None for one of before there were any.
     """
 
@@ -32,6 +34,7 @@ class Release:
     versions: Mapping[str, int]
     fence: int | None = None
     table_ids: Mapping[str, str] = field(default_factory=dict)
+    row_counts: Mapping[str, int] = field(default_factory=dict)
 
     def named(self, table: str) -> NamedVersion | None:
         """The version of ``table`` that is published; None where the release does not have the table."""
@@ -64,6 +67,18 @@ def find(lake: Lake, release_id: int | None) -> Release:
     raise UsageError(f"there is no release {release_id}: choose {kept[0].release_id} to {kept[-1].release_id}")
 
 
+def row_counts_of(lake: Lake, release: Release, tables: Iterable[str]) -> dict[str, int]:
+    """The rows of those of ``tables`` that ``release`` names, without those that cannot be read any more.
+
+    From the release itself; of one from before they were recorded, from the logs of its tables.
+    """
+    counts = {table: release.row_counts[table] for table in tables if table in release.row_counts}
+    for named in filter(None, (release.named(table) for table in tables if table not in counts)):
+        with suppress(MedallionError):
+            counts[named.table] = state_of(open_current(lake, named)).rows
+    return counts
+
+
 def publish(
     lake: Lake,
     *,
@@ -73,6 +88,7 @@ def publish(
     strategy: str,
     versions: Mapping[str, int],
     table_ids: Mapping[str, str] | None = None,
+    row_counts: Mapping[str, int] | None = None,
 ) -> Release:
     """Make ``versions`` the newest release, in one commit that must follow on ``after``.
 
@@ -104,6 +120,7 @@ def publish(
         dict(sorted(versions.items())),
         number_of_lease,
         dict(sorted(table_ids.items())),
+        dict(sorted((row_counts or {}).items())),
     )
     row = vars(release) | {name: list(getattr(release, name).items()) for name in _MAPS}
     overtaken = MedallionError(
@@ -141,7 +158,7 @@ def _read(lake: Lake) -> "tuple[DeltaTable | None, list[Release]]":
     return delta, [Release(**(row | {name: dict(row.get(name) or ()) for name in _MAPS})) for row in rows]
 
 
-_MAPS = ("versions", "table_ids")
+_MAPS = ("versions", "table_ids", "row_counts")
 
 
 def _arrow(rows: list[dict[str, Any]]) -> "pa.Table":
@@ -157,6 +174,7 @@ def _arrow(rows: list[dict[str, Any]]) -> "pa.Table":
             ("versions", pa.map_(pa.string(), pa.int64())),
             ("fence", pa.int64()),
             ("table_ids", pa.map_(pa.string(), pa.string())),
+            ("row_counts", pa.map_(pa.string(), pa.int64())),
         ]
     )
     return pa.Table.from_pylist(rows, schema=schema)

@@ -1,10 +1,18 @@
 """The step `check`: Great Expectations on one layer; a critical one that fails stops the run."""
 
+from typing import TYPE_CHECKING
+
 from medallion.errors import CheckFailed
 from medallion.model.table import Layer
+from medallion.ops import releases
+from medallion.ops.check_records import CheckedTable, CheckRecord, write_check_record
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
+
+if TYPE_CHECKING:
+    from medallion.checks.result import CheckResult
+    from medallion.checks.row_counts import RowCountRule
 
 
 def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
@@ -12,17 +20,19 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
     from medallion.checks.suites import suites
     from medallion.storage.duckdb_views import TableAt
 
+    assert layer is not None, "run_step asks for it"
     lake = driver.lake
     with log.timed("check", layer, cpu=driver.cpu) as event:
         event.engine = "duckdb"
         found = run_checkpoint(
-            str(layer),
+            layer,
             {table.name: TableAt(lake.path(table.name)) for table in driver.tables},
-            suites=suites(str(layer), driver.tables),
+            suites=suites(layer, driver.tables),
             hour=run.hour or "snapshot",
             run_id=run.run_id,
             attempt=run.attempt,
             reports=lake.reports,
+            row_counts=_row_count_rules(driver, layer),
         )
         report = lake.reports / found.page
         for line in found.details():
@@ -39,9 +49,32 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
                 rows_in=table.rows,
                 details={"version": table.version, "expectations": table.counts()},
             )
+        write_check_record(lake, _record(found, run.hour, str(report)))
         event.status = found.status
         event.rows_in = sum(table.rows or 0 for table in found.tables)
         event.details = {"note": found.summary(), "report": str(report), "startup_seconds": found.startup_seconds}
         if found.status == "failed":
             raise CheckFailed(f"{found.summary()}; nothing after it was refreshed or published; see {report}")
     return driver.report_outcome(Outcome(found.status, found.summary(), run.hour))
+
+
+def _row_count_rules(driver: Driver, layer: Layer) -> "dict[str, RowCountRule]":
+    """What the row counts of a layer are judged by; nothing before the first release."""
+    from medallion.checks.row_counts import RowCountRule
+
+    release = releases.latest(driver.lake)
+    if release is None:
+        return {}
+    tables = {table.name: table for table in driver.tables.layer(layer)}
+    return {
+        name: RowCountRule(before, release.release_id, tables[name].max_row_change, tables[name].may_be_empty)
+        for name, before in releases.row_counts_of(driver.lake, release, tables).items()
+    }
+
+
+def _record(found: "CheckResult", hour: str | None, report: str) -> CheckRecord:
+    """What ``found`` looked at and how it ended, as publishing needs it."""
+    tables = {
+        name: CheckedTable(version, found.table_ids[name], found.rows[name]) for name, version in found.versions.items()
+    }
+    return CheckRecord(found.layer, hour, found.run_id, found.attempt, found.started_at, found.status, report, tables)

@@ -1,5 +1,6 @@
 """The steps `publish` and `validate`: one commit that names every table's version, then what readers have."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from medallion.errors import CheckFailed, MedallionError
@@ -9,6 +10,7 @@ from medallion.ingest.restatement import end_restatement, read_restatement
 from medallion.inspect.validate import problems, validate
 from medallion.model.table import Layer, Table
 from medallion.ops import releases
+from medallion.ops.check_records import CheckedTable, read_check_records
 from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import missing_tables
 from medallion.pipeline.driver import Driver
@@ -37,7 +39,8 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
                 f" medallion tables --drop {missing[0]}"
             )
         audited = _audited_tables(driver)
-        versions = {name: delta.version() for name, delta in audited.items()}
+        checked = _checked_tables(driver, audited)
+        versions = {name: table.version for name, table in checked.items()}
         ids = {name: table_id(delta) for name, delta in audited.items()}
         if last is not None and last.hour == run.hour and (last.versions, last.table_ids) == (versions, ids):
             end_restatement(driver.lake)
@@ -51,6 +54,7 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
             strategy=run.strategy,
             versions=versions,
             table_ids=ids,
+            row_counts={name: table.rows for name, table in checked.items()},
         )
         event.details = {"release_id": release.release_id, "versions": versions}
         end_restatement(driver.lake)
@@ -75,6 +79,39 @@ def validate_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -
             raise CheckFailed(f"release {release.release_id} of {hour_or_snapshot(release.hour)}: {'; '.join(wrong)}")
     message = f"all {len(found)} tables are there, as of {hour_or_snapshot(run.hour)}"
     return driver.report_outcome(Outcome("succeeded", message, run.hour))
+
+
+def _checked_tables(driver: Driver, audited: "Mapping[str, DeltaTable]") -> dict[str, CheckedTable]:
+    """Every table as the newest check of its layer read it: what that check passed is published, and nothing else.
+
+    audited: the tables as they are now. Commits since that only moved rows, as upkeep makes them, are left out. Raises
+    CheckFailed where a layer was not checked, did not pass, or was checked with other rows.
+    """
+    checked: dict[str, CheckedTable] = {}
+    for layer, record in read_check_records(driver.lake, driver.tables.layers).items():
+        again = f"nothing is published; check the {layer} layer again: medallion step check --layer {layer}"
+        if record is None:
+            raise CheckFailed(f"the {layer} layer has not been checked: {again}")
+        if record.status == "failed":
+            raise CheckFailed(f"the last check of the {layer} layer failed: nothing is published; see {record.report}")
+        for name, table in record.tables.items():
+            if name in audited and not _is_as_checked(driver, name, table, audited[name]):
+                raise CheckFailed(
+                    f"the {layer} layer was checked with version {table.version} of {name}, which is at"
+                    f" {audited[name].version()} now: {again}"
+                )
+        names = [table.name for table in driver.tables if table.layer == layer]
+        if unread := [name for name in names if name not in record.tables]:
+            raise CheckFailed(f"the last check of the {layer} layer did not read {', '.join(unread)}: {again}")
+        checked |= {name: record.tables[name] for name in names}
+    return checked
+
+
+def _is_as_checked(driver: Driver, name: str, checked: CheckedTable, delta: "DeltaTable") -> bool:
+    """Whether a table is still the one that a check read, with the same rows."""
+    if checked.table_id != table_id(delta):
+        return False
+    return checked.version == delta.version() or driver.lake.same_rows(name, checked.version, delta.version())
 
 
 def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from medallion.errors import MedallionError, one_line
 from medallion.storage import files
+from medallion.storage.lake import table_id
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -39,13 +40,14 @@ class TableAt:
 class Views:
     """Open views, named like their tables.
 
-    database: what to connect to from this process. versions, rows: of every table that could be opened.
+    database: what to connect to from this process. versions, table_ids, rows: of every table that could be opened.
     errors: one line for each that could not.
     """
 
     database: str
     connection: "DuckDBPyConnection"
     versions: Mapping[str, int]
+    table_ids: Mapping[str, str]
     rows: Mapping[str, int]
     errors: Mapping[str, str]
 
@@ -72,6 +74,7 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
 
     database = f":memory:checks-{uuid.uuid4().hex}"
     versions: dict[str, int] = {}
+    ids: dict[str, str] = {}
     rows: dict[str, int] = {}
     errors: dict[str, str] = {}
     with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
@@ -83,10 +86,10 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
                 delta = DeltaTable(table.path, version=table.version, storage_options=files.storage_options(table.path))
                 _create_view(connection, name, delta, served if files.in_bucket(table.path) else None)
                 (rows[name],) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
-                versions[name] = delta.version()
+                versions[name], ids[name] = delta.version(), table_id(delta)
             except Exception as error:
                 errors[name] = f"{name} at {table.path} cannot be read: {one_line(error)}"
-        yield Views(database, connection, versions, rows, errors)
+        yield Views(database, connection, versions, ids, rows, errors)
 
 
 @contextmanager

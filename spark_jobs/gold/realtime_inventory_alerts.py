@@ -5,6 +5,7 @@ from medallion import Table
 
 TABLE = Table(
     keys=("product_id",),
+    may_be_empty=True,  # when stock lasts everywhere
     expect=(
         not_null("stock_risk_level"),
         in_set("stock_risk_level", ("CRITICAL",)),

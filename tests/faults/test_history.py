@@ -148,6 +148,8 @@ def test_maintenance_between_refresh_and_publish_does_not_stop_the_publish(world
     driver = world.driver()
     for name, layer in (("land", None), ("apply", "bronze"), ("refresh", "silver"), ("refresh", "gold")):
         run_step(name, run, layer, driver)
+    for layer in driver.tables.layers:
+        run_step("check", run, layer, driver)
     tidy(world)
     run_step("publish", run, driver=driver)
     assert differing(world, H0) == []

@@ -1,0 +1,62 @@
+"""What the newest check of each layer looked at, and how it ended: ``<lake>/ops/checks/<layer>.json``.
+
+Publishing goes by these records and not by the event log, which may be unwritable without stopping a refresh.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from medallion.storage import files
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+
+
+@dataclass(frozen=True)
+class CheckedTable:
+    """A table as a check read it; rows: how many it had."""
+
+    version: int
+    table_id: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class CheckRecord:
+    """One check of one layer. tables: every table that was read, also those of other layers that it was compared with.
+
+    status: ``succeeded``, ``warned`` or ``failed``. report: its page.
+    """
+
+    layer: str
+    hour: str | None
+    run_id: str
+    attempt: int
+    checked_at: datetime
+    status: str
+    report: str
+    tables: Mapping[str, CheckedTable]
+
+
+def write_check_record(lake: Lake, record: CheckRecord) -> None:
+    """Replace the record of a layer, whole or not at all."""
+    files.write_json(_place(lake, record.layer), asdict(record) | {"checked_at": record.checked_at.isoformat()})
+
+
+def read_check_record(lake: Lake, layer: str) -> CheckRecord | None:
+    """The newest check of a layer; None where there is none."""
+    content = files.read_json(_place(lake, layer))
+    if content is None:
+        return None
+    tables = {name: CheckedTable(**table) for name, table in content["tables"].items()}
+    checked_at = datetime.fromisoformat(content["checked_at"]).astimezone(UTC)
+    return CheckRecord(**(content | {"tables": tables, "checked_at": checked_at}))
+
+
+def read_check_records(lake: Lake, layers: Iterable[str]) -> dict[str, CheckRecord | None]:
+    """The newest check of each layer."""
+    return {layer: read_check_record(lake, layer) for layer in layers}
+
+
+def _place(lake: Lake, layer: str) -> Place:
+    return files.at(lake.ops("checks"), f"{layer}.json")

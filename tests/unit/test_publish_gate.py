@@ -1,0 +1,184 @@
+"""Nothing is published but what a check of every layer has passed, at exactly the versions that it read."""
+
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from expectations.vocabulary import in_set
+from medallion.checks.row_counts import RowCountRule
+from medallion.errors import CheckFailed, MedallionError
+from medallion.model.table import Table
+from medallion.ops import releases
+from medallion.ops.check_records import read_check_record
+from medallion.ops.event_log import EventLog
+from medallion.storage.delta_writes import properties
+from medallion.storage.lake import table_id
+from tests.unit.small_lake import ARROW, H0, H1, Shop, load, without_spark
+
+UP_TO_GOLD = (("land", None), ("apply", None), ("refresh", "silver"), ("refresh", "gold"))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """A shop with one published hour of two rows, and a second hour that waits at its source."""
+    without_spark(monkeypatch)
+    made = load(tmp_path)
+    made.put(H0, {0: "a", 1: "b"})
+    made.put(H0, {0: "x"}, "items")
+    made.refresh(H0)
+    made.put(H1, {2: "c"})
+    return made
+
+
+def work(shop: Shop, *, checked: tuple[str, ...] = ("bronze", "silver", "gold")) -> None:
+    """The second hour, step by step, up to the checks of these layers."""
+    for name, layer in UP_TO_GOLD:
+        shop.step(name, H1, layer)
+    for layer in checked:
+        shop.step("check", H1, layer)
+
+
+def empty(shop: Shop, table: str) -> None:
+    """Take all rows out of a table, as if its refresh had made none from the same inputs."""
+    path = shop.lake.path(table)
+    lineage = DeltaTable(path).history(1)[0]["userMetadata"]
+    write_deltalake(path, ARROW.empty_table(), mode="overwrite", commit_properties=properties(lineage))
+
+
+def hours(shop: Shop) -> list[str | None]:
+    return [release.hour for release in releases.published(shop.lake)]
+
+
+def test_an_hour_that_every_check_passed_is_published_with_its_row_counts(shop: Shop) -> None:
+    work(shop)
+    assert shop.step("publish", H1).status == "succeeded"
+    release = releases.find(shop.lake, None)
+    assert dict(release.row_counts) == {"bronze_items": 1, "bronze_orders": 3, "gold_orders": 3, "silver_orders": 3}
+
+
+@pytest.mark.parametrize("left_out", ["bronze", "silver", "gold"])
+def test_a_layer_that_was_not_checked_at_these_versions_is_not_published(shop: Shop, left_out: str) -> None:
+    work(shop, checked=tuple(layer for layer in ("bronze", "silver", "gold") if layer != left_out))
+    with pytest.raises(CheckFailed, match=rf"the {left_out} layer was checked with version \d+ of {left_out}_\w+"):
+        shop.step("publish", H1)
+    assert hours(shop) == [None, H0]
+    shop.step("check", H1, left_out)
+    shop.step("publish", H1)
+    assert hours(shop) == [None, H0, H1]
+
+
+def test_a_layer_without_any_check_is_not_published(shop: Shop) -> None:
+    work(shop)
+    (Path(shop.lake.root) / "ops/checks/silver.json").unlink()
+    with pytest.raises(CheckFailed, match="the silver layer has not been checked: nothing is published"):
+        shop.step("publish", H1)
+
+
+def test_after_a_failed_check_publish_fails_and_readers_keep_the_last_release(shop: Shop) -> None:
+    work(shop)
+    empty(shop, "gold_orders")
+    with pytest.raises(CheckFailed):
+        shop.step("check", H1, "gold")
+    with pytest.raises(CheckFailed, match="the last check of the gold layer failed: nothing is published; see "):
+        shop.step("publish", H1)
+    assert (hours(shop), shop.published()) == ([None, H0], {0: "a", 1: "b"})
+
+
+def test_what_was_written_after_the_check_is_not_published(shop: Shop) -> None:
+    work(shop)
+    empty(shop, "gold_orders")
+    with pytest.raises(
+        CheckFailed, match="the gold layer was checked with version 2 of gold_orders, which is at 3 now"
+    ):
+        shop.step("publish", H1)
+
+
+def test_a_table_rebuilt_after_the_check_is_not_published(shop: Shop) -> None:
+    work(shop)
+    path, version = shop.lake.path("bronze_items"), shop.lake.version("bronze_items")
+    former = DeltaTable(path).to_pyarrow_table()
+    shop.lake.set_aside("bronze_items")
+    for _ in range((version or 0) + 1):
+        write_deltalake(path, former, mode="overwrite")
+    with pytest.raises(MedallionError, match="nothing is published|Bronze is at"):
+        shop.step("publish", H1)
+    assert hours(shop) == [None, H0]
+
+
+def test_files_merged_after_the_check_are_published_as_they_were_checked(shop: Shop) -> None:
+    work(shop)
+    record = read_check_record(shop.lake, "bronze")
+    assert record is not None
+    DeltaTable(shop.lake.path("bronze_orders")).optimize.compact()
+    assert shop.lake.version("bronze_orders") == record.tables["bronze_orders"].version + 1
+    shop.step("publish", H1)
+    assert releases.find(shop.lake, None).versions["bronze_orders"] == record.tables["bronze_orders"].version
+
+
+def test_a_check_records_what_it_read_though_the_event_log_cannot_be_written(shop: Shop) -> None:
+    work(shop, checked=())
+    with patch.object(EventLog, "flush", lambda *_: None), patch.object(EventLog, "keep", lambda *_: None):
+        for layer in ("bronze", "silver", "gold"):
+            shop.step("check", H1, layer)
+    record = read_check_record(shop.lake, "gold")
+    assert record is not None
+    assert (record.hour, record.status) == (H1, "succeeded")
+    gold = DeltaTable(shop.lake.path("gold_orders"))
+    assert vars(record.tables["gold_orders"]) == {"version": gold.version(), "table_id": table_id(gold), "rows": 3}
+    shop.step("publish", H1)
+    assert hours(shop) == [None, H0, H1]
+
+
+# -- row counts
+
+
+RULES = {
+    "plain": RowCountRule(before=2_000, release_id=5, max_change=0.5, may_be_empty=False),
+    "free": RowCountRule(before=2_000, release_id=5, max_change=inf, may_be_empty=True),
+    "small": RowCountRule(before=100, release_id=5, max_change=0.5, may_be_empty=False),
+    "was empty": RowCountRule(before=0, release_id=5, max_change=0.5, may_be_empty=False),
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "broken"),
+    [
+        ("plain", 2_000, []),
+        ("plain", 3_000, []),
+        ("plain", 3_001, ["warned"]),
+        ("plain", 20_000, ["warned"]),
+        ("plain", 999, ["warned"]),
+        ("plain", 0, ["warned", "failed"]),
+        ("free", 0, []),
+        ("free", 20_000, []),
+        ("small", 600, []),
+        ("small", 601, ["warned"]),
+        ("small", 1, []),
+        ("small", 0, ["failed"]),
+        ("was empty", 0, []),
+        ("was empty", 9_000, []),
+    ],
+)
+def test_a_row_count_is_judged_against_the_last_release(table: str, rows: int, broken: list[str]) -> None:
+    assert [result.status for result in RULES[table].judge(rows) if not result.success] == broken
+
+
+def test_an_emptied_table_says_what_it_had_and_how_to_allow_it() -> None:
+    result = RULES["small"].judge(0)[-1]
+    assert result.observed == "0 rows, 100 in release 5"
+    assert "may_be_empty=True" in result.meaning
+
+
+def test_a_quarantine_table_may_be_empty() -> None:
+    drop = in_set("id", ("a",), severity="drop")
+    kept, dropped = Table(keys=("id",), query="SELECT 1 AS id", expect=(drop,), name="silver_x").apart()
+    assert (kept.may_be_empty, dropped.may_be_empty, dropped.max_row_change) == (False, True, inf)
+
+
+def test_rows_of_a_release_from_before_they_were_recorded_are_read_from_its_tables(shop: Shop) -> None:
+    release = replace(releases.find(shop.lake, None), row_counts={})
+    assert releases.row_counts_of(shop.lake, release, ["gold_orders", "gold_gone"]) == {"gold_orders": 2}
