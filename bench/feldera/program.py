@@ -4,7 +4,7 @@ Three things are written otherwise than in our queries, because they would mean 
 of integers, and timestamps, which have no zone. What else is known to differ is refused: no query of ours needs it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import sqlglot
 from sqlglot import exp
@@ -27,7 +27,7 @@ _NODE = "medallion_node"  # the number of a node, which survives what the optimi
 
 
 def _truncated(generator: Generator, cut: exp.TimestampTrunc) -> str:
-    return f"TIMESTAMP_TRUNC({generator.sql(cut.this)}, {cut.unit.name.upper()})"
+    return f"TIMESTAMP_TRUNC({generator.sql(cut.this)}, {_unit(cut)})"
 
 
 class FelderaSQL(Dialect):
@@ -77,8 +77,7 @@ def view(table: Table, known: dict[str, Columns], required: dict[str, set[str]] 
     tree = sqlglot.parse_one(table.query.format_map({name: name for name in table.inputs}), read="spark")
     for number, node in enumerate(tree.walk()):
         node.meta[_NODE] = number
-    typed = qualify(tree.copy(), schema=known, dialect="spark", quote_identifiers=False, identify=False)
-    typed = annotate_types(typed, schema=known, dialect="spark")
+    typed = _typed(tree, known)
     for difference in _differences(typed, required or {}):
         raise MedallionError(
             f"{table.name} cannot be computed by Feldera as Spark does: {difference}; write it otherwise, or leave"
@@ -90,7 +89,7 @@ def view(table: Table, known: dict[str, Columns], required: dict[str, set[str]] 
         if total.meta[_NODE] in widened:  # a sum has the type of its values there, BIGINT in Spark
             total.set("this", exp.cast(total.this, "BIGINT"))
     for cut in list(tree.find_all(exp.TimestampTrunc)):
-        if cut.unit.name.upper() == "WEEK":
+        if _unit(cut) == "WEEK":
             cut.replace(_from_monday(cut))
     for division in tree.find_all(exp.Div):
         division.set("safe", False)  # our queries guard each divisor themselves
@@ -98,6 +97,19 @@ def view(table: Table, known: dict[str, Columns], required: dict[str, set[str]] 
         cast.replace(exp.Cast(this=cast.this, to=cast.to))
     query = tree.sql(FelderaSQL, pretty=True, comments=False)
     return f"-- {_first_line(table.doc)}\nCREATE MATERIALIZED VIEW {table.name} AS\n{query};"
+
+
+def _typed(tree: exp.Expr, known: Mapping[str, Columns]) -> exp.Query:
+    """Return a copy of a query in which each column has its table, and each expression its type."""
+    schema: dict[str, object] = dict(known)
+    typed = qualify(tree.copy(), schema=schema, dialect="spark", quote_identifiers=False, identify=False)
+    typed = annotate_types(typed, schema=schema, dialect="spark")
+    assert isinstance(typed, exp.Query)
+    return typed
+
+
+def _unit(cut: exp.TimestampTrunc) -> str:
+    return str(cut.args["unit"].name).upper()
 
 
 def _from_monday(cut: exp.TimestampTrunc) -> exp.Expr:
