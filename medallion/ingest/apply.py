@@ -1,14 +1,14 @@
 """Apply: one hour's decoded changes merged into a Bronze table, in one commit that records the hour."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medallion.hours import hour_number
 from medallion.ingest.decode import DELETED, LINE, Decoded
 from medallion.ingest.landing import decoded_file
-from medallion.ingest.schema_evolution import evolve
+from medallion.ingest.schema_evolution import evolve, identifier
 from medallion.model.table import Feed, Log
 from medallion.spark.session import another, explained
 from medallion.storage import delta_writes
@@ -50,7 +50,7 @@ def apply_feed(
     applied = hour_in(delta)
     if applied is not None and applied >= hour:
         return None
-    evolve(spark, lake, feed, delta)
+    undeclared = evolve(spark, lake, feed, delta).undeclared
     state = state_of(delta)
     if decoded is None or not decoded.changes:
         advance(state, hour)
@@ -64,7 +64,7 @@ def apply_feed(
     session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
     lines = session.read.parquet(str(decoded_file(lake, feed, hour)))
     with explained(f"hour {hour} could not be applied to {feed.name}"):
-        _merge(session, lake.path(feed.name), feed, _last_per_key(lines, feed))
+        _merge(session, lake.path(feed.name), feed, _last_per_key(lines, feed), undeclared)
     return applied_before(lake, feed, decoded)
 
 
@@ -113,24 +113,20 @@ def _last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":
     return changes.groupBy(*feed.keys).agg(newest).select("newest.*")
 
 
-def _merge(spark: "SparkSession", path: str, feed: Feed, changes: "DataFrame") -> None:
+def _merge(spark: "SparkSession", path: str, feed: Feed, changes: "DataFrame", undeclared: Sequence[str] = ()) -> None:
+    target = identifier(path).replace("{", "{{").replace("}", "}}")
     names = [c.name for c in feed.columns]
     on = " AND ".join(f"t.{key} = s.{key}" for key in feed.keys)
     differs = " OR ".join(f"NOT t.{name} <=> s.{name}" for name in names)
+    updates = [*(f"t.{name} = s.{name}" for name in names), *(f"t.{name} = NULL" for name in undeclared)]
     merge = f"""
-        MERGE INTO {_identifier(path)} AS t USING {{changes}} AS s ON {on}
+        MERGE INTO {target} AS t USING {{changes}} AS s ON {on}
         WHEN MATCHED AND s.{DELETED} THEN DELETE
-        WHEN MATCHED AND ({differs}) THEN UPDATE SET {", ".join(f"t.{name} = s.{name}" for name in names)}
+        WHEN MATCHED AND ({differs}) THEN UPDATE SET {", ".join(updates)}
         WHEN NOT MATCHED AND NOT s.{DELETED}
             THEN INSERT ({", ".join(names)}) VALUES ({", ".join(f"s.{name}" for name in names)})
     """  # noqa: S608 (of declared column names)
     spark.sql(merge, changes=changes)
-
-
-def _identifier(path: str) -> str:
-    """The table at ``path`` in SQL whose other names are in braces."""
-    escaped = path.replace("`", "``").replace("{", "{{").replace("}", "}}")
-    return f"delta.`{escaped}`"
 
 
 def _count(metrics: Mapping[str, Any] | str, name: str) -> int:

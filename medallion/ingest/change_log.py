@@ -112,13 +112,16 @@ def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "De
 
     name, at = files.in_arrow(decoded_file(lake, log.fed_by, hour))
     source_file = f"{known_manifest(lake, hour).source}/cdc/{log.fed_by.topic}/{hour}.json"
+    schema = pa.schema(delta.schema().to_arrow())  # which may have columns that are not declared any more
     with pq.ParquetFile(name, filesystem=at) as file:
         batches = (
             batch
             for changes in file.iter_batches(_BATCH_ROWS)
-            for batch in _told_of(log, pa.Table.from_batches([changes]), hour, source_file).to_batches()
+            for batch in delta_writes.fitted(
+                _told_of(log, pa.Table.from_batches([changes]), hour, source_file), schema
+            ).to_batches()
         )
-        delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(arrow_schema(log.columns), batches), commit)
+        delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, batches), commit)
 
 
 def _told_of(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":

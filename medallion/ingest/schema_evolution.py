@@ -1,10 +1,11 @@
 """Schema evolution: bring a Bronze table to the columns that its feed declares."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
-from medallion.ingest.decode import arrow_type
+from medallion.ingest.decode import arrow_type, shown_name
 from medallion.model.table import Column, Feed, Log
 from medallion.storage.lake import Lake
 
@@ -20,43 +21,142 @@ def arrow_schema(columns: Iterable[Column]) -> "pa.Schema":
     return pa.schema([pa.field(c.name, arrow_type(c), nullable=not c.required) for c in columns])
 
 
-def evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log, delta: "DeltaTable") -> None:
-    """Bring a table that has these columns to the declared ones: add the new, rewrite it where a type was widened.
+@dataclass(frozen=True)
+class Evolution:
+    """What brings a table to its declared columns.
 
-    delta: the table as it was opened; it follows. Raises MedallionError for any other change of a type, and for a new
-    column that must have a value.
+    new: columns that are added, null in the rows that exist. widened: columns of a wider type. nullable: columns that
+    lose NOT NULL. undeclared: columns that the table keeps though they are not declared any more, null in new rows.
+    """
+
+    new: tuple[Column, ...] = ()
+    widened: tuple[Column, ...] = ()
+    nullable: tuple[str, ...] = ()
+    undeclared: tuple[str, ...] = ()
+
+
+def plan_evolution(table: Feed | Log, delta: "DeltaTable") -> Evolution:
+    """What brings ``delta`` to the columns that ``table`` declares; changes nothing.
+
+    Raises MedallionError for other keys, a narrower or another type, a new column that is NOT NULL, and for NOT NULL
+    on a column that is null in some row.
     """
     import pyarrow as pa
+
+    _require_same_keys(table, delta)
+    found = {f.name: f for f in pa.schema(delta.schema().to_arrow())}
+    declared = {c.name: c for c in table.columns}
+    new = tuple(c for c in table.columns if c.name not in found)
+    if required := [c.name for c in new if c.required]:
+        raise MedallionError(f"cannot add NOT NULL column {required[0]} to {table.name}: existing rows have no value")
+    known = [c for c in table.columns if c.name in found]
+    other = tuple(c for c in known if not same_type(found[c.name].type, arrow_type(c)))
+    if unfit := [c for c in other if not is_wider(found[c.name].type, arrow_type(c))]:
+        column = unfit[0]
+        raise MedallionError(
+            f"{table.name} has {column.name} as {found[column.name].type}, which does not fit into {column.type}:"
+            " declare a wider type, or load a new lake"
+        )
+    for column in known:
+        if column.required and found[column.name].nullable and (nulls := _count_nulls(delta, column.name)):
+            raise MedallionError(
+                f"{column.name} of {table.name} cannot be NOT NULL: {nulls:,} rows have no value; declare it without"
+            )
+    nullable = (n for n, f in found.items() if not f.nullable and not (n in declared and declared[n].required))
+    return Evolution(new, other, tuple(nullable), tuple(name for name in found if name not in declared))
+
+
+def require_evolvable(lake: Lake, tables: Iterable[Feed | Log]) -> list[str]:
+    """What to warn of, a line per column that a table keeps though it is not declared any more.
+
+    Raises MedallionError, before anything is applied, when one of ``tables`` cannot be brought to its declaration.
+    """
+    notes = []
+    for table in tables:
+        if (delta := lake.open(lake.path(table.name))) is not None:
+            undeclared = plan_evolution(table, delta).undeclared
+            if isinstance(table, Feed):  # of its log the same is true
+                notes += [
+                    f"{table.name} keeps the column {shown_name(name)}, which is not declared any more: it is null in"
+                    " rows that are inserted or updated"
+                    for name in undeclared
+                ]
+    return notes
+
+
+def evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log, delta: "DeltaTable") -> Evolution:
+    """Bring a table to its declared columns: add the new, drop NOT NULL, rewrite it where a type was widened.
+
+    delta: the table as it was opened; it follows. Errors as for plan_evolution.
+    """
     from deltalake import Schema
 
-    found = {f.name: f.type for f in pa.schema(delta.schema().to_arrow())}
-    new = [column for column in table.columns if column.name not in found]
-    if new:
-        if required := [column.name for column in new if column.required]:
-            raise MedallionError(
-                f"{table.name} cannot take in {required[0]} as NOT NULL: rows of before have no value in it"
-            )
-        delta.alter.add_columns(Schema.from_arrow(arrow_schema(new)).fields)
-    other = [c for c in table.columns if c.name in found and not same_type(found[c.name], arrow_type(c))]
-    if narrowed := [c for c in other if not is_wider(found[c.name], arrow_type(c))]:
-        column = narrowed[0]
-        raise MedallionError(
-            f"{table.name} has {column.name} as {found[column.name]}, which does not fit into {column.type}:"
-            " declare a wider type, or load the lake anew"
-        )
-    if other:
-        _rewrite(spark(), lake.path(table.name), table.columns)
+    evolution = plan_evolution(table, delta)
+    path = lake.path(table.name)
+    if evolution.new:
+        delta.alter.add_columns(Schema.from_arrow(arrow_schema(evolution.new)).fields)
+    for name in evolution.nullable:
+        spark().sql(f"ALTER TABLE {identifier(path)} ALTER COLUMN {name} DROP NOT NULL")
+    if evolution.widened:
+        _rewrite(spark(), path, table.columns)
+    if evolution.nullable or evolution.widened:
         delta.update_incremental()
+    return evolution
+
+
+def identifier(path: str) -> str:
+    """The Delta table at ``path`` in SQL."""
+    return f"delta.`{path.replace('`', '``')}`"
+
+
+def _require_same_keys(table: Feed | Log, delta: "DeltaTable") -> None:
+    """Refuse other keys than those that the rows were merged by: some rows would be doubled, or lost."""
+    if isinstance(table, Log):
+        return
+    keys = ", ".join(table.keys)
+    loaded = keys_in(delta, len(table.keys))
+    if loaded not in (None, keys):
+        raise MedallionError(
+            f"{table.name} was loaded with the keys {loaded}, not {keys}: its rows cannot be merged by other keys;"
+            " declare those, or load a new lake"
+        )
+
+
+def description(feed: Feed) -> str:
+    """What the Delta table of a feed says of itself; its last words are the keys that it is merged by."""
+    return f"{feed.doc} Keys: {', '.join(feed.keys)}"
+
+
+def keys_in(delta: "DeltaTable", number: int) -> str | None:
+    """The keys that a Bronze table was loaded with, by its description; None where nothing tells.
+
+    number: of keys that are asked for, of a table that was loaded before they were described: they come first among
+    the columns with statistics.
+    """
+    metadata = delta.metadata()
+    _, described, keys = (metadata.description or "").rpartition("Keys: ")
+    if described:
+        return str(keys)
+    columns = metadata.configuration.get("delta.dataSkippingStatsColumns", "").split(",")
+    return ", ".join(columns[:number]) or None
+
+
+def _count_nulls(delta: "DeltaTable", column: str) -> int:
+    import pyarrow.compute as pc
+
+    return int(delta.to_pyarrow_dataset().count_rows(filter=pc.field(column).is_null()))
 
 
 def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column]) -> None:
-    """Write the whole table with the declared types, in one commit; its ledger stays."""
-    from pyspark.sql.types import StructType
+    """Write the whole table with the declared types, in one commit; other columns and its ledger stay."""
+    from pyspark.sql.types import StructField, StructType
 
+    rows = spark.read.format("delta").load(path)
     declared = StructType.fromDDL(", ".join(f"{c.name} {c.type}{' NOT NULL' * c.required}" for c in columns))
     assert isinstance(declared, StructType)
-    rows = spark.read.format("delta").load(path).to(declared)
-    rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+    own = {field.name: field for field in declared}
+    schema = StructType([own.get(f.name, StructField(f.name, f.dataType, True)) for f in rows.schema])
+    rows.to(schema).write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
 
 
 def is_wider(found: Any, wanted: Any) -> bool:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
 from medallion.ingest.decode import arrow_type
-from medallion.ingest.schema_evolution import arrow_schema, same_type
+from medallion.ingest.schema_evolution import arrow_schema, description, same_type
 from medallion.ingest.source import Advance, FolderSource, Source, copy_snapshot, silent
 from medallion.model.table import Feed
 from medallion.spark.session import TABLE_PROPERTIES
@@ -56,7 +56,7 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place) ->
     DeltaTable.create(
         path,
         arrow_schema(feed.columns),
-        description=feed.doc,
+        description=description(feed),
         configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join((*feed.keys, *feed.pruned_by))},
         storage_options=files.storage_options(path),
     )

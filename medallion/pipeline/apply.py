@@ -7,6 +7,7 @@ from typing import Any
 from medallion.errors import MedallionError
 from medallion.ingest import apply, change_log, landing, ledger, quarantine
 from medallion.ingest.restatement import read_restatement
+from medallion.ingest.schema_evolution import require_evolvable
 from medallion.ingest.source import change_files, open_source
 from medallion.model.table import Feed, Layer, Log
 from medallion.ops import event_log
@@ -21,6 +22,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
     hour, feeds = run.required_hour, driver.tables.feeds
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
         _require_turn(driver, hour)
+        undeclared = require_evolvable(driver.lake, (*feeds, *driver.tables.logs))
         decoded = landing.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
         for feed in feeds:
             if feed.name in decoded:
@@ -60,7 +62,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
         event.details["rejected"] = rejected
         if not results:
             event.status = "skipped"
-        drift = landing.drift(feeds, decoded)
+        drift = [*landing.drift(feeds, decoded), *undeclared]
         if rejected:
             drift.append(f"{rejected} bad lines are kept back: medallion quarantine list")
         if drift:

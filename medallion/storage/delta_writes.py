@@ -169,8 +169,13 @@ def _fitting(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table":
     import pyarrow as pa
 
     schema = pa.schema(delta.schema().to_arrow())
-    if rows is None:
-        return schema.empty_table()
+    return schema.empty_table() if rows is None else fitted(rows, schema)
+
+
+def fitted(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+    """``rows`` with the columns and types of ``schema``, null where they have none."""
+    import pyarrow as pa
+
     columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(len(rows), f.type) for f in schema]
     return pa.table(columns, names=schema.names).cast(schema)
 

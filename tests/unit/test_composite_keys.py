@@ -15,7 +15,7 @@ from medallion.errors import MedallionError
 from medallion.hours import format_hour, parse_hour
 from medallion.ingest import apply, change_log, landing, ledger
 from medallion.ingest.schema_evolution import arrow_schema
-from medallion.ingest.source import Landed
+from medallion.ingest.source import digest
 from medallion.model.dimension import dimension
 from medallion.model.registry import build
 from medallion.model.table import ByKey, Feed, Log, Table
@@ -66,7 +66,7 @@ def land(lake: Lake, hour: str, lines: list[dict[str, Any]]) -> None:
     file = lake.landing / "things" / f"{hour}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    ledger.write_manifest(lake, ledger.Manifest(hour, "/source", {"things": Landed(file.stat().st_size, "sum")}))
+    ledger.write_manifest(lake, ledger.Manifest(hour, "/source", {"things": digest(file.open("rb"))}))
 
 
 def rows_of(lake: Lake, name: str, columns: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ import pyarrow.parquet, pyarrow.dataset, pyarrow.compute
 
 from medallion.ingest import apply, arrow_merge, landing, ledger
 from medallion.ingest.schema_evolution import arrow_schema
-from medallion.ingest.source import Landed
+from medallion.ingest.source import digest
 from medallion.model.registry import registry
 from medallion.storage.lake import Lake
 
@@ -37,7 +37,7 @@ def land(hour, lines):
             if what == "quarantine":
                 row["order_id"] = None
             stream.write(json.dumps({"insert": row}) + "\\n")
-    ledger.write_manifest(lake, ledger.Manifest(hour, "/source", {"orders": Landed(file.stat().st_size, "sum")}))
+    ledger.write_manifest(lake, ledger.Manifest(hour, "/source", {"orders": digest(file.open("rb"))}))
 
 def step(hour, lines):
     land(hour, lines)

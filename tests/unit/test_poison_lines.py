@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from medallion.ingest import apply, landing, ledger, quarantine
 from medallion.ingest.decode import decode_file
 from medallion.ingest.schema_evolution import arrow_schema
-from medallion.ingest.source import Landed
+from medallion.ingest.source import digest
 from medallion.model.table import Feed
 from medallion.storage.lake import Lake
 
@@ -159,7 +159,7 @@ def test_an_hour_full_of_poison_is_applied_and_its_bad_lines_are_in_quarantine(t
     file = lake.landing / "things" / f"{HOUR}.json"
     file.parent.mkdir(parents=True)
     file.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
-    ledger.write_manifest(lake, ledger.Manifest(HOUR, "/source", {"things": Landed(file.stat().st_size, "sum")}))
+    ledger.write_manifest(lake, ledger.Manifest(HOUR, "/source", {"things": digest(file.open("rb"))}))
     decoded = landing.decode_hour(lake, (FEED,), HOUR, 1.0)
     quarantine.keep(lake, FEED, HOUR, "run", decoded[FEED.name])
     apply.apply_feed(lambda: pytest.fail("needs no Spark"), lake, FEED, HOUR, decoded[FEED.name])
