@@ -12,6 +12,7 @@ from medallion.model.table import ByKey, Table
 from medallion.spark.delta_reads import read_table, schema_of
 from medallion.spark.session import TABLE_PROPERTIES, explained, in_parallel
 from medallion.storage import fence
+from medallion.storage.damage import proven_damage
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake, TableState, state_of, table_id
 
@@ -162,13 +163,19 @@ def pruned_by(table: Table) -> tuple[str, ...]:
 
 
 def _make_way(spark: "SparkSession", lake: Lake, table: Table) -> str | None:
-    """Set the table aside if its log is damaged, for everything in it can be computed anew; a note, if so."""
+    """Set the table aside if its log is proven to be damaged, as everything in it can be recomputed; a note, if so.
+
+    Raises MedallionError when it cannot be opened for any other reason: that may pass, and the table is sound.
+    """
     try:
         lake.version(table.name)
-    except MedallionError as damaged:
+    except MedallionError:
+        damage = proven_damage(lake.path(table.name))
+        if damage is None:
+            raise
         aside = lake.set_aside(table.name)
         forget_logs(spark)
-        return f"rebuilt, as {damaged}; what was there is in {aside}"
+        return f"rebuilt, as {damage} in the log of {table.name}; what was there is in {aside}"
     return None
 
 

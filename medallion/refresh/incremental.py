@@ -32,6 +32,7 @@ from medallion.spark.delta_reads import SIDE, changed_values, having, read_chang
 from medallion.spark.session import TABLE_PROPERTIES, another, explained
 from medallion.storage import delta_writes, files
 from medallion.storage.change_feed import Changes, changes
+from medallion.storage.damage import proven_damage
 from medallion.storage.delta_writes import bytes_written, listed, named, properties, replace_rows
 from medallion.storage.lake import Lake, TableState, origin_of, state_of
 
@@ -414,7 +415,9 @@ def _sum_anew(
         )
     try:
         lake.open(path)
-    except MedallionError:  # nothing in it is known from elsewhere
+    except MedallionError:
+        if proven_damage(path) is None:
+            raise
         files.remove_tree(files.at(path))
         forget_logs(spark)
     filled = sums.select(

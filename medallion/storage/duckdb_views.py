@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from medallion.errors import MedallionError, one_line
 from medallion.storage import files
-from medallion.storage.lake import table_id
+from medallion.storage.lake import open_table, table_id
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -70,7 +70,6 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     A table that cannot be read does not raise: it has no view and a line in ``errors``.
     """
     import duckdb
-    from deltalake import DeltaTable
 
     database = f":memory:checks-{uuid.uuid4().hex}"
     versions: dict[str, int] = {}
@@ -83,7 +82,9 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
         served = _served(connection) if any(files.in_bucket(table.path) for table in tables.values()) else None
         for name, table in tables.items():
             try:
-                delta = DeltaTable(table.path, version=table.version, storage_options=files.storage_options(table.path))
+                delta = open_table(table.path, table.version)
+                if delta is None:
+                    raise FileNotFoundError("there is no Delta table")
                 _create_view(connection, name, delta, served if files.in_bucket(table.path) else None)
                 (rows[name],) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
                 versions[name], ids[name] = delta.version(), table_id(delta)

@@ -1,12 +1,14 @@
 """The lake without a JVM: where tables lie, and what their Delta logs say."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from random import uniform
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from time import sleep
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from medallion.errors import MedallionError, UsageError
@@ -18,6 +20,8 @@ from medallion.storage.files import Place
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+T = TypeVar("T")
+_PAUSES = (0.1, 0.2, 0.4, 0.8)  # seconds between attempts to open a table
 LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
 
 
@@ -74,6 +78,51 @@ def is_complete(delta: "DeltaTable") -> bool:
     return files.all_there(files.at(unquote(uri)) for uri in delta.file_uris())
 
 
+def open_table(path: str, version: int | None = None) -> "DeltaTable | None":
+    """The Delta table at ``path``, or None where there is none (yet).
+
+    Raises MedallionError when its log cannot be read, which proves no damage: storage may fail for longer than this
+    tries.
+    """
+    from deltalake.exceptions import DeltaError
+
+    try:
+        return _patiently(lambda: _open_once(path, version))
+    except (DeltaError, OSError) as error:
+        of_storage = files.in_bucket(path) or isinstance(error, OSError)
+        why = s3.told_by(error) if of_storage else str(error).splitlines()[0]
+        at = "" if version is None else f" at version {version}"
+        raise MedallionError(f"{path} cannot be read{at}: {why}") from error
+
+
+def _open_once(path: str, version: int | None) -> "DeltaTable | None":
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    if not files.in_bucket(path):
+        try:
+            files.at(path, "_delta_log").stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    try:
+        return DeltaTable(path, version=version, storage_options=files.storage_options(path))
+    except TableNotFoundError:
+        return None
+
+
+def _patiently(work: Callable[[], T]) -> T:
+    """The result of ``work``, tried again while storage fails, for about two seconds in all.
+
+    A bucket's client tries again by itself, so there this adds little.
+    """
+    for seconds in _PAUSES:
+        try:
+            return work()
+        except OSError:
+            sleep(seconds * uniform(0.5, 1.5))  # noqa: S311 (so that readers do not come back all at once)
+    return work()
+
+
 @dataclass(frozen=True)
 class Lake:
     """The lakehouse under ``root``. Paths follow from names; nothing is registered in a catalog."""
@@ -127,23 +176,8 @@ class Lake:
             raise UsageError(f"lake {root} cannot be written: {error.strerror}; set MEDALLION_LAKE elsewhere") from None
 
     def open(self, path: str, version: int | None = None) -> "DeltaTable | None":
-        """The Delta table at ``path``, or None where there is none (yet).
-
-        Raises MedallionError when its log cannot be read.
-        """
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError, TableNotFoundError
-
-        if not files.in_bucket(path) and not files.at(path, "_delta_log").exists():
-            return None
-        try:
-            return DeltaTable(path, version=version, storage_options=files.storage_options(path))
-        except TableNotFoundError:
-            return None
-        except (DeltaError, OSError) as error:
-            why = s3.told_by(error) if files.in_bucket(path) else str(error).splitlines()[0]
-            at = "" if version is None else f" at version {version}"
-            raise MedallionError(f"{path} cannot be read{at}: {why}") from error
+        """The Delta table at ``path``, or None where there is none (yet). Raises as ``open_table``."""
+        return open_table(path, version)
 
     def opened(self, path: str, version: int | None = None) -> "DeltaTable":
         """The Delta table at ``path``, which is there. Raises MedallionError when its log cannot be read."""
@@ -173,7 +207,10 @@ class Lake:
         return delta is not None and is_complete(delta)
 
     def set_aside(self, table: str) -> Place:
-        """Move a table that can be computed anew out of the way, and keep it; where it is now."""
+        """Move a table that is proven to be damaged, and can be rebuilt, out of the way; where it is now.
+
+        Releases that name it are read from there, until upkeep removes what none of them names.
+        """
         aside = files.at(self.ops("damaged"), f"{table}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
         files.move(files.at(self.path(table)), aside)
         return aside

@@ -1,0 +1,87 @@
+"""Proof that a Delta log is damaged: only then may a table be set aside and rebuilt.
+
+That a table cannot be opened proves nothing. A process may have too many open files, a disk or a service may fail for a
+moment, or a newer writer may have made the table.
+"""
+
+import json
+import re
+from typing import Any
+
+from medallion.errors import MedallionError
+from medallion.storage import files
+from medallion.storage.files import Place
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.(parquet|json)")
+
+
+def proven_damage(path: str) -> str | None:
+    """What is damaged in the log of the table at ``path``; None where nothing is, or that cannot be told now."""
+    try:
+        return log_damage(path)
+    except (OSError, MedallionError):
+        return None
+
+
+def log_damage(path: str) -> str | None:
+    """What is damaged in the log of the table at ``path``, of the part that is needed to open it; None if nothing is.
+
+    Raises OSError or MedallionError where something cannot be read at all: nothing is proven then.
+    """
+    folder = files.at(path, "_delta_log")
+    names = {place.name: place for place in folder.iterdir()}
+    commits = {int(found[1]): names[name] for name in names if (found := _COMMIT.fullmatch(name))}
+    checkpoints: dict[int, list[Place]] = {}
+    for name, place in names.items():
+        if found := _CHECKPOINT.fullmatch(name):
+            checkpoints.setdefault(int(found[1]), []).append(place)
+    hinted = _hinted_checkpoint(names.get("_last_checkpoint"))
+    if hinted is not None and hinted not in checkpoints:
+        return f"checkpoint {hinted} is missing"
+    if not commits and not checkpoints:
+        return None  # there is no table
+    newest = max(checkpoints, default=-1)
+    for place in checkpoints.get(newest, ()):
+        if not _is_checkpoint(place):
+            return f"checkpoint {newest} is damaged"
+    for version in range(newest + 1, max(commits, default=newest) + 1):
+        if version not in commits:
+            return f"commit {version} is missing"
+        if not _is_commit(commits[version]):
+            return f"commit {version} is damaged"
+    return None
+
+
+def _hinted_checkpoint(hint: Place | None) -> int | None:
+    try:
+        return None if hint is None else int(json.loads(hint.read_bytes())["version"])
+    except (ValueError, LookupError, TypeError):  # readers do without one that is damaged
+        return None
+
+
+def _is_checkpoint(place: Place) -> bool:
+    content = place.read_bytes()
+    if place.name.endswith(".json"):
+        return _are_actions(content)
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_table(pa.BufferReader(content))
+    except (pa.ArrowException, OSError):  # of what is in memory: not of reading it
+        return False
+    return True
+
+
+def _is_commit(place: Place) -> bool:
+    return _are_actions(place.read_bytes())
+
+
+def _are_actions(content: bytes) -> bool:
+    """Whether every line is an object in JSON."""
+    try:
+        lines: list[Any] = [json.loads(line) for line in content.splitlines() if line.strip()]
+    except ValueError:
+        return False
+    return all(isinstance(line, dict) for line in lines)

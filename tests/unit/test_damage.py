@@ -1,0 +1,201 @@
+"""A table is set aside on proof that its log is damaged, and never because it could not be opened for a moment."""
+
+import os
+import resource
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock, patch
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from medallion.errors import MedallionError
+from medallion.inspect.query import open_release
+from medallion.model.table import Table
+from medallion.ops import releases
+from medallion.refresh.full import _make_way
+from medallion.storage import files
+from medallion.storage import lake as lake_module
+from medallion.storage.damage import log_damage
+from medallion.storage.lake import Lake
+
+LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)
+TABLE = Table(keys=("x",), query="SELECT 1 AS x", name="gold_x", layer="gold", doc="One.")
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was waited between attempts; nobody waits."""
+    waited: list[float] = []
+    monkeypatch.setattr(lake_module, "sleep", waited.append)
+    return waited
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A table of four versions, of which a release names the second, with a checkpoint of the third."""
+    made = Lake(str(tmp_path / "lake"))
+    for x in range(4):
+        write_deltalake(made.path("gold_x"), pa.table({"x": [x]}), mode="append")
+        if x == 2:
+            DeltaTable(made.path("gold_x")).create_checkpoint()
+    releases.publish(made, after=None, hour=None, run_id="r", strategy="full", versions={"gold_x": 1})
+    return made
+
+
+def log_file(lake: Lake, name: str) -> Path:
+    return Path(lake.path("gold_x"), "_delta_log", name)
+
+
+def commit(lake: Lake, version: int) -> Path:
+    return log_file(lake, f"{version:020}.json")
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:60])
+
+
+DAMAGE: dict[str, tuple[Callable[[Lake], Any], str]] = {
+    "commit of other bytes": (lambda lake: commit(lake, 3).write_bytes(b"\0" * 80), "commit 3 is damaged"),
+    "commit cut off": (lambda lake: cut(commit(lake, 3)), "commit 3 is damaged"),
+    "checkpoint cut off": (
+        lambda lake: cut(log_file(lake, f"{2:020}.checkpoint.parquet")),
+        "checkpoint 2 is damaged",
+    ),
+    "checkpoint gone": (lambda lake: log_file(lake, f"{2:020}.checkpoint.parquet").unlink(), "checkpoint 2 is missing"),
+}
+
+
+def published(lake: Lake) -> list[int]:
+    with open_release(lake, releases.find(lake, None)) as connection:
+        return [x for (x,) in connection.execute("SELECT x FROM gold_x ORDER BY x").fetchall()]
+
+
+@pytest.mark.parametrize(("damage", "told"), DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_log_is_proven_and_its_table_set_aside(damage: Callable[[Lake], Any], told: str, lake: Lake) -> None:
+    damage(lake)
+    with pytest.raises(MedallionError, match="cannot be read"):
+        lake.version("gold_x")
+    assert log_damage(lake.path("gold_x")) == told
+    note = _make_way(Mock(spec=[]), lake, TABLE)
+    assert note is not None
+    assert note.startswith(f"rebuilt, as {told} in the log of gold_x; what was there is in ")
+    assert lake.open(lake.path("gold_x")) is None
+
+
+def test_a_commit_that_is_missing_is_proven(lake: Lake) -> None:
+    write_deltalake(lake.path("gold_x"), pa.table({"x": [4]}), mode="append")
+    commit(lake, 3).unlink()
+    assert log_damage(lake.path("gold_x")) == "commit 3 is missing"
+
+
+def test_readers_keep_the_release_of_a_table_that_was_set_aside(lake: Lake) -> None:
+    commit(lake, 3).write_text("{broken")
+    assert published(lake) == [0, 1]
+    _make_way(Mock(spec=[]), lake, TABLE)
+    assert published(lake) == [0, 1], "while the table is rebuilt"
+    write_deltalake(lake.path("gold_x"), pa.table({"x": [7]}))
+    write_deltalake(lake.path("gold_x"), pa.table({"x": [8]}), mode="overwrite")
+    assert published(lake) == [0, 1], "and until it is published"
+    releases.publish(lake, after=releases.latest(lake), hour=None, run_id="r", strategy="full", versions={"gold_x": 1})
+    assert published(lake) == [8]
+
+
+def test_a_sound_log_proves_nothing(lake: Lake) -> None:
+    assert log_damage(lake.path("gold_x")) is None
+    log_file(lake, "_last_checkpoint").write_text("nonsense")
+    assert log_damage(lake.path("gold_x")) is None, "readers do without a damaged hint"
+
+
+# -- errors that are not of the table
+
+
+@pytest.fixture
+def no_more_files() -> Iterator[Callable[[], None]]:
+    """Called, let this process open no further file until the end of the test."""
+
+    def limit() -> None:
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, LIMITS[1]))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_NOFILE, LIMITS)
+
+
+def test_too_many_open_files_for_a_moment_are_waited_out(
+    lake: Lake, no_more_files: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.version("gold_x")  # so that all modules are loaded
+    waited = Mock(side_effect=lambda _: resource.setrlimit(resource.RLIMIT_NOFILE, LIMITS))
+    monkeypatch.setattr(lake_module, "sleep", waited)
+    no_more_files()
+    assert _make_way(Mock(spec=[]), lake, TABLE) is None
+    assert waited.call_count == 1
+    assert published(lake) == [0, 1]
+
+
+def test_too_many_open_files_set_nothing_aside(
+    lake: Lake, no_more_files: Callable[[], None], pauses: list[float]
+) -> None:
+    lake.version("gold_x")
+    no_more_files()
+    try:
+        _make_way(Mock(spec=[]), lake, TABLE)
+    except MedallionError as error:
+        told = str(error)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, LIMITS)
+    assert "Too many open files" in told
+    assert len(pauses) == 4 and 0.7 < sum(pauses) < 2.3
+    assert lake.version("gold_x") == 3 and not files.at(lake.ops("damaged")).exists()
+
+
+FAILURES = {
+    "EACCES": OSError("Kernel error -> Generic LocalFileSystem error\n ↳ Permission denied (os error 13)"),
+    "503": OSError("Kernel error -> Generic S3 error\n ↳ Server returned non-2xx status code: 503: SlowDown"),
+    "a newer writer": DeltaError("Kernel error: Unsupported: Unknown TableFeatures: someFeature"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_a_table_that_cannot_be_opened_now_stays_where_it_is(failure: Exception, lake: Lake) -> None:
+    with patch.object(deltalake, "DeltaTable", side_effect=failure), pytest.raises(MedallionError, match="cannot be"):
+        _make_way(Mock(spec=[]), lake, TABLE)
+    assert lake.version("gold_x") == 3
+    assert published(lake) == [0, 1]
+
+
+def test_a_failure_of_storage_that_passes_is_no_failure(lake: Lake, pauses: list[float]) -> None:
+    sound = DeltaTable(lake.path("gold_x"))
+    with patch.object(deltalake, "DeltaTable", side_effect=[FAILURES["503"], FAILURES["EACCES"], sound]):
+        assert lake.version("gold_x") == 3
+    assert len(pauses) == 2
+
+
+def test_a_log_that_cannot_be_looked_at_proves_nothing(lake: Lake) -> None:
+    commit(lake, 3).write_text("{broken")
+    with (
+        patch.object(Path, "read_bytes", side_effect=PermissionError(13, "Permission denied")),
+        pytest.raises(MedallionError, match="cannot be read"),
+    ):
+        _make_way(Mock(spec=[]), lake, TABLE)
+    assert not files.at(lake.ops("damaged")).exists()
+
+
+@pytest.mark.usefixtures("lake_bucket")
+def test_damage_in_a_bucket_is_proven_and_its_release_still_read() -> None:
+    lake = Lake("s3a://lakes/shop")
+    options = files.storage_options(lake.path("gold_x"))
+    for x in range(3):
+        write_deltalake(lake.path("gold_x"), pa.table({"x": [x]}), mode="append", storage_options=options)
+    releases.publish(lake, after=None, hour=None, run_id="r", strategy="full", versions={"gold_x": 1})
+    files.write_text(files.at(lake.path("gold_x"), "_delta_log", f"{2:020}.json"), "{broken")
+    note = _make_way(Mock(spec=[]), lake, TABLE)
+    assert note is not None
+    assert note.startswith("rebuilt, as commit 2 is damaged in the log of gold_x")
+    assert published(lake) == [0, 1]
