@@ -71,17 +71,18 @@ def run_strategies(
 
     os.environ["MEDALLION_EXTRAS"] = "false"  # what is compared is the same for everybody
 
-    from bench import contest, report
+    from bench import report, runner
+    from bench.plan import Plan
     from medallion.cli.console import progress_bar
 
-    plan = contest.Plan(
+    plan = Plan(
         strategies.split(","),
         *(days, changes, changes_at, hours, warm_up, repeats, scale),
         feldera=feldera_url,
         catalogue=catalogue,
     )
     with TemporaryDirectory(prefix="bench-") as folder, progress_bar() as advance:
-        contest.run(plan, Settings.from_environment(), work or Path(folder), out, advance, resume)
+        runner.run(plan, Settings.from_environment(), work or Path(folder), out, advance, resume)
     report.write(out)
     click.echo(f"rows equal after every hour; the report is {out / 'report.html'}")
 

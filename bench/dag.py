@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import report
-from bench.contest import FIRST_HOUR, Plan, commit, machine, prepare
+from bench.machine import commit, machine
+from bench.plan import FIRST_HOUR, Plan
 from bench.proof import differing
+from bench.sources import prepare
 from medallion.airflow.local import DAG_ID, WARM, LocalAirflow, free_port
 from medallion.errors import MedallionError
 from medallion.hours import hour_from_number, hour_number

@@ -9,7 +9,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from bench.contest import PHASES, VIEWS
+from bench.plan import PHASES, VIEWS
 from medallion.storage.files import read_json, write_text
 
 COLOURS = {

@@ -1,4 +1,4 @@
-"""Feldera as one of the contest: an hour's changes pushed to its pipeline, its views copied to be compared.
+"""Feldera as one of the strategies: an hour's changes pushed to its pipeline, its views copied to be compared.
 
 It is one service for all runs, outside of our lake. What Bronze accepts of an hour is pushed, by the same decoder and
 limit of bad lines as everywhere; the copies of its views go into a lake that is compared with the others as any.

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from bench.contest import _jobs_begun, _submitted
+from bench.drivers import _jobs_begun, _submitted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,11 +14,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from bench import contest
-from bench.contest import FIRST_HOUR, PHASES, Measure, Plan, _with_changes
+from bench import runner, sources
+from bench.drivers import Taken
 from bench.duck import translated
+from bench.plan import FIRST_HOUR, PHASES, Measure, Plan
 from bench.proof import differing
 from bench.report import _crossover, render
+from bench.sources import _with_changes
 from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import registry
 from medallion.model.table import Table
@@ -76,8 +78,8 @@ def test_views_of_another_engine_are_apart_from_its_total() -> None:
         for phase, seconds in (("push", 1.0), ("compute", 2.0))
     }
     where = (30, 1.0, 1, "feldera", FIRST_HOUR, 1, True)
-    taken = contest._Taken(3.5, 1.2, views_seconds=9.0)
-    found = {m.phase: m.seconds for m in contest._measures(where, taken, steps, Counter())}
+    taken = Taken(3.5, 1.2, views_seconds=9.0)
+    found = {m.phase: m.seconds for m in runner._measures(where, taken, steps, Counter())}
     assert (found["push"], found["compute"], found["other"]) == (1.0, 2.0, 0.5)
     assert (found["total"], found["views"]) == (3.5, 9.0)
 
@@ -110,24 +112,24 @@ def test_sizes_of_history_are_repeated_and_sizes_of_change_measured_once() -> No
 
 def test_a_round_that_would_fill_the_disk_is_not_begun(tmp_path: Path) -> None:
     plan = Plan(("full", "incremental"), (30,), hours=7)
-    contest._require_room(plan, 1000, tmp_path)
+    sources.require_room(plan, 1000, tmp_path)
     with pytest.raises(MedallionError, match="GB free, and this round may take 14000000: "):
-        contest._require_room(plan, 10**15, tmp_path)
+        sources.require_room(plan, 10**15, tmp_path)
 
 
 def test_a_loaded_lake_is_used_again_only_by_the_code_that_loaded_it_from_the_same_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads: list[str] = []
-    monkeypatch.setattr(contest, "generate", lambda *_, **__: None)
-    monkeypatch.setattr(contest, "_with_changes", lambda source, *_: source)
-    monkeypatch.setattr(contest, "_load", lambda settings: loads.append(settings.lake))
+    monkeypatch.setattr(sources, "generate", lambda *_, **__: None)
+    monkeypatch.setattr(sources, "_with_changes", lambda source, *_: source)
+    monkeypatch.setattr(sources, "_load", lambda settings: loads.append(settings.lake))
     code = "abc"
-    monkeypatch.setattr(contest, "commit", lambda: code)
+    monkeypatch.setattr(sources, "commit", lambda: code)
     plan = Plan(("full", "incremental"), (7,))
 
     def times(plan: Plan) -> int:
-        contest.prepare(plan, Settings(), tmp_path, 7)
+        sources.prepare(plan, Settings(), tmp_path, 7)
         return len(loads)
 
     assert [times(plan), times(plan), times(replace(plan, hours=2))] == [1, 1, 1]
@@ -163,7 +165,7 @@ def test_the_changes_of_the_catalogue_can_be_left_out(tmp_path: Path) -> None:
     assert (left / "cdc" / "orders" / f"{FIRST_HOUR}.json").read_text() == "a line\n"
 
 
-def test_a_contest_that_was_stopped_goes_on_with_the_rounds_it_lacks(
+def test_a_comparison_that_was_stopped_goes_on_with_the_rounds_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds: list[tuple[int, int]] = []
@@ -176,14 +178,14 @@ def test_a_contest_that_was_stopped_goes_on_with_the_rounds_it_lacks(
             raise MedallionError("stopped")
 
     for name in ("generate", "_load", "_with_changes"):
-        monkeypatch.setattr(contest, name, lambda *_, **__: tmp_path)
+        monkeypatch.setattr(sources, name, lambda *_, **__: tmp_path)
     (tmp_path / "work").mkdir()
-    monkeypatch.setattr(contest, "_drivers", lambda *_: nullcontext({}))
-    monkeypatch.setattr(contest, "_hours", hours)
+    monkeypatch.setattr(runner, "Drivers", lambda *_: nullcontext({}))
+    monkeypatch.setattr(runner, "_hours", hours)
     plan = Plan(("full", "incremental"), (7, 30), repeats=2)
 
     def run(plan: Plan, *, resume: bool) -> dict[str, Any]:
-        return contest.run(plan, Settings(), tmp_path / "work", tmp_path / "out", lambda *_: None, resume)
+        return runner.run(plan, Settings(), tmp_path / "work", tmp_path / "out", lambda *_: None, resume)
 
     with pytest.raises(MedallionError, match="stopped"):
         run(plan, resume=False)
@@ -208,8 +210,8 @@ def test_jobs_files_and_seconds_are_those_of_the_phase_in_which_they_were(tmp_pa
     Path(tmp_path, "ops/b.parquet").write_bytes(b"more of it")
     jobs = [at.timestamp() + after for after in (0.0, 1.9, 2.1)]
     where = (30, 1.0, 1, "full", FIRST_HOUR, 1, False)
-    grown = contest._footprint(Lake(str(tmp_path)))
-    found = {m.phase: m for m in contest._measures(where, contest._Taken(5.0, 6.0, jobs), steps, grown)}
+    grown = runner._footprint(Lake(str(tmp_path)))
+    found = {m.phase: m for m in runner._measures(where, Taken(5.0, 6.0, jobs), steps, grown)}
     assert set(found) == {*PHASES, "total"}
 
     def told(phase: str) -> tuple[Any, ...]:
@@ -220,7 +222,7 @@ def test_jobs_files_and_seconds_are_those_of_the_phase_in_which_they_were(tmp_pa
     assert told("gold") == (0, None, None, 0, 0, 0, 0)
     assert told("other") == (3.0, None, None, 1, 0, 10, 1)
     assert told("total") == (5.0, 6.0, None, 2, 1, 14, 3)
-    unknown = {m.phase: m.jobs for m in contest._measures(where, contest._Taken(5.0, None), steps, grown)}
+    unknown = {m.phase: m.jobs for m in runner._measures(where, Taken(5.0, None), steps, grown)}
     assert set(unknown.values()) == {None}
 
 

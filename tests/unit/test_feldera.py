@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from bench.contest import cores
 from bench.feldera.driver import FelderaDriver, Refreshed
 from bench.feldera.program import program
 from bench.feldera.service import PIPELINE, Service, chunks
+from bench.machine import cores
 from bench.report import _services
 from medallion.demo.generate import generate
 from medallion.errors import MedallionError, UsageError
@@ -268,7 +268,7 @@ def test_a_query_that_fails_midway_is_no_answer(fake: FakeFeldera, tmp_path: Pat
         feldera.rows("prices", tmp_path / "a.parquet")
 
 
-# --- as one of the contest -------------------------------------------------------------------------------------------
+# --- as one of the strategies ----------------------------------------------------------------------------------------
 
 
 def drive(fake: FakeFeldera, source: Path, lake: Path, *hours: str, **settings: Any) -> tuple[FelderaDriver, Refreshed]:

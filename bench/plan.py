@@ -1,0 +1,101 @@
+"""What a comparison of strategies is asked for, and what it measures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from medallion.errors import UsageError
+from medallion.model.table import STRATEGIES as RUN_STRATEGIES
+
+FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
+
+
+STRATEGIES = ("naive", *RUN_STRATEGIES, "duckdb", "declarative", "feldera")
+
+
+CATALOGUE = ("customers", "products", "suppliers")
+
+
+PHASES = ("land", "apply", "push", "compute", "silver", "gold", "check", "publish", "other")
+
+
+VIEWS = "views"  # the phase in which all views of another engine are read, apart from the total
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is compared. days: sizes of history, each with the usual change of an hour, ``repeats`` times; changes:
+    multiples of that change, each once with the history ``changes_at``, by default the first; hours: that count, after
+    those that warm a driver up; feldera: where a Feldera runs, for the strategy of that name. catalogue:
+    whether customers, products and suppliers change too, whose changes fan out to many orders."""
+
+    strategies: Sequence[str]
+    days: Sequence[int]
+    changes: Sequence[float] = ()
+    changes_at: int | None = None
+    hours: int = 10
+    warm_up: int = 3
+    repeats: int = 1
+    scale: float = 1.0
+    seed: int = 0
+    feldera: str | None = None
+    catalogue: bool = True
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.strategies if name not in STRATEGIES]:
+            raise UsageError(f"strategy {unknown[0][:40]!r} is unknown: choose {', '.join(STRATEGIES)}")
+        if len(self.strategies) < 2 or min(*self.days, *self.changes, self.hours, self.repeats, self.at) <= 0:
+            raise UsageError("a comparison takes two strategies or more, and at least one hour, day and repeat")
+        if ("feldera" in self.strategies) != (self.feldera is not None):
+            raise UsageError("the strategy feldera needs --feldera-url, and that address the strategy")
+
+    @property
+    def all_hours(self) -> int:
+        """Hours that a driver refreshes."""
+        return self.warm_up + self.hours
+
+    @property
+    def at(self) -> int:
+        """The history with which changes of other sizes are measured."""
+        return self.changes_at or self.days[0]
+
+    @property
+    def rounds(self) -> "list[Round]":
+        """All sizes of history once, then the other sizes of change, then the repeats."""
+        first, *again = ([Round(days, 1.0, repeat) for days in self.days] for repeat in range(1, self.repeats + 1))
+        others = [Round(self.at, change, 1) for change in self.changes if change != 1]
+        return list(dict.fromkeys([*first, *others, *(one for repeat in again for one in repeat)]))
+
+
+class Round(NamedTuple):
+    """Fresh drivers that refresh the same hours in turns. change: a multiple of an hour's usual one."""
+
+    days: int
+    change: float
+    repeat: int
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One phase of one hour of one strategy. number counts the hours of a driver from 1; the first ones warm it up.
+
+    seconds are wall seconds, cpu_seconds those of the driver and its JVM, jobs those of its Spark: None where that is
+    not known apart. files, commits and bytes_out are of the tables of that phase; what is kept beside the tables (event
+    log, sums, reports) counts as other.
+    """
+
+    days: int
+    change: float
+    repeat: int
+    strategy: str
+    hour: str
+    number: int
+    warm: bool
+    phase: str
+    seconds: float
+    cpu_seconds: float | None = None
+    rows_out: int | None = None
+    files: int = 0
+    commits: int = 0
+    bytes_out: int = 0
+    jobs: int | None = None
