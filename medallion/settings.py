@@ -18,9 +18,10 @@ class Settings:
     """Where the lake and the source are, and how this installation runs.
 
     lake: a path or ``s3a://`` URI. source: a path or ``s3://`` URI. max_bad_lines: the share of a file's lines
-    that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer. extras:
-    whether a lake gets the tables that not everybody needs too, read when it is loaded: history, star schema, business
-    views; None where it is not set.
+    that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer.
+    source_wait: seconds that a scheduled run waits for an hour that the source does not list yet. catch_up_hours: how
+    many hours before its own it takes up by itself. extras: whether a lake gets the tables that not everybody needs
+    too, read when it is loaded: history, star schema, business views; None where it is not set.
     spark_log: what Spark tells in the log, ``error``, ``warn``, ``info`` or ``debug``.
     spark_connect: where a warm Spark listens, ``sc://localhost:15002``; None to start one per process.
     driver_host: the name under which a cluster's executors find the driver. executor_cores, max_cores: of one executor
@@ -45,6 +46,8 @@ class Settings:
     s3_timeout: float = 60.0
     max_bad_lines: float = 0.01
     lock_wait: float = 600.0
+    source_wait: float = 2700.0
+    catch_up_hours: int = 72
     extras: bool | None = None
 
     @classmethod
@@ -85,6 +88,8 @@ class Settings:
             s3_timeout=read("s3_timeout", _seconds, cls.s3_timeout),
             max_bad_lines=read("max_bad_lines", _share, cls.max_bad_lines),
             lock_wait=read("lock_wait", _seconds, cls.lock_wait),
+            source_wait=read("source_wait", _seconds, cls.source_wait),
+            catch_up_hours=read("catch_up_hours", _count, cls.catch_up_hours),
             extras=read("extras", _flag, cls.extras),
         )
 

@@ -1,0 +1,217 @@
+"""Whose turn it is: whether a request for an hour is taken now, waits, or ends, and why, in words.
+
+The ledger alone decides which hour may be applied, under the writer lock. This decides what a run says and does when
+its hour is not the next: it never holds up another run, and never waits for what will not come.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from medallion.hours import ONE_HOUR, parse_hour
+from medallion.ingest import ledger
+from medallion.ingest.arrivals import pending_at_source
+from medallion.model.registry import registry
+from medallion.ops import event_log, releases
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
+
+Kind = Literal["schedule", "catch_up", "backfill", "person"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run asks for. hour: None for the next. until: the last hour of a catch-up."""
+
+    kind: Kind
+    hour: str | None
+    until: str | None = None
+
+    @property
+    def by_person(self) -> bool:
+        """Whether somebody asked for this hour: then a refusal is a failure, else there is only nothing to do."""
+        return self.kind in ("backfill", "person")
+
+
+@dataclass(frozen=True)
+class Unsettled:
+    """An hour that Bronze has and no release: by which run, and the failed check where there is one."""
+
+    hour: str
+    run_id: str
+    red: str | None
+
+
+@dataclass(frozen=True)
+class Line:
+    """Where the lake stands. pending: the hours that are still to be applied, oldest first."""
+
+    applied: str | None
+    pending: Sequence[str]
+    unsettled: Unsettled | None = None
+
+
+class Runs(Protocol):
+    """The runs of the scheduler."""
+
+    def active(self, run_id: str) -> bool:
+        """Whether another run of that id is queued or running."""
+
+    def running(self, hours: Collection[str]) -> bool:
+        """Whether a run for one of ``hours`` is running."""
+
+    def queued(self, hours: Collection[str]) -> bool:
+        """Whether a run for one of ``hours`` is queued."""
+
+
+@dataclass(frozen=True)
+class Take:
+    """Go on with this hour; the ledger has the last word. then: the hour that a run must be started for after it."""
+
+    hour: str | None
+    then: str | None = None
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Wait, for the source, for the turn, or for a place among the active runs of a backfill."""
+
+    reason: str
+    what: Literal["source", "turn", "place"]
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """End, and have a run start for this earlier hour."""
+
+    hour: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class End:
+    """End without doing anything. failed: somebody asked for it and does not get it."""
+
+    reason: str
+    failed: bool
+
+
+Verdict = Take | Wait | CatchUp | End
+
+
+def read_line(settings: Settings, until: str | None = None) -> Line:
+    """Read where the lake stands, with the pending hours up to ``until``: logs and one listing of the source.
+
+    Raises UsageError when the lake has not been loaded or the source does not exist.
+    """
+    lake = Lake(settings.lake)
+    applied = ledger.applied_hour(lake, registry())
+    return Line(applied, pending_at_source(settings, until), _unsettled(lake, applied))
+
+
+def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
+    """Decide what a run does about its request.
+
+    Args:
+        request: What it asks for.
+        line: Where the lake stands, with the pending hours up to the requested one.
+        runs: The runs of the scheduler.
+        window: How many hours before its own a scheduled run takes up by itself.
+    """
+    hour, unsettled = request.hour, line.unsettled
+    if unsettled is not None and (hour is None or hour >= unsettled.hour):
+        if runs.active(unsettled.run_id):
+            return Wait(f"hour {unsettled.hour} is being refreshed by run {unsettled.run_id}", "turn")
+        if hour != unsettled.hour:
+            return _after_unsettled(request, unsettled, runs)
+    if hour is None or (line.applied is not None and hour <= line.applied):
+        return Take(hour)
+    earlier = [pending for pending in line.pending if pending < hour]
+    if request.kind == "schedule":
+        return _scheduled(hour, line, earlier, runs, window)
+    if request.kind == "backfill" and earlier and hour in line.pending:
+        return _backfilled(hour, earlier, runs)
+    if request.kind == "catch_up":
+        if earlier:
+            return End(f"{_several(earlier)} must come before {hour}: the next scheduled run takes them", failed=False)
+        return Take(hour, then=next((pending for pending in line.pending if pending > hour), None))
+    return Take(hour)
+
+
+def _after_unsettled(request: Request, unsettled: Unsettled, runs: Runs) -> Verdict:
+    before = unsettled.hour
+    if unsettled.red is not None:
+        reason = (
+            f"waiting: hour {before} is red: {unsettled.red}. Mend the cause, then clear the failed task of run"
+            f" {unsettled.run_id}; once it is published, later hours go on from there"
+        )
+        if request.by_person:
+            reason += ": trigger or backfill them again"
+        return End(reason, failed=request.by_person)
+    if request.kind == "schedule":
+        return CatchUp(before, f"hour {before} is in Bronze and was not published: it is finished first")
+    if request.hour is None:
+        return Take(before)
+    if request.kind == "backfill" and (runs.running([before]) or runs.queued([before])):
+        return Wait(f"hour {before} must be published first, and its run is to come", "turn")
+    reason = f"hour {before} is in Bronze and was not published: trigger hour {before} first"
+    return End(reason, failed=request.by_person)
+
+
+def _scheduled(hour: str, line: Line, earlier: Sequence[str], runs: Runs, window: int) -> Verdict:
+    if not line.pending:
+        late = line.applied is not None and _hours_between(line.applied, hour) <= window
+        return Wait(f"the source does not list hour {hour} yet", "source") if late else Take(hour)
+    if not earlier:
+        return Take(hour)
+    if runs.running(earlier[:1]) or runs.queued(earlier[:1]):
+        return End(f"runs for {_several(earlier)} are under way: a later run takes hour {hour}", failed=False)
+    if _hours_between(earlier[0], hour) > window:
+        return End(
+            f"{_several(earlier)} were never applied, and lie more than {window} hours (MEDALLION_CATCH_UP_HOURS) back:"
+            f" trigger or backfill them, then {hour} follows by itself",
+            failed=False,
+        )
+    return CatchUp(earlier[0], f"{_several(line.pending)} of the source are pending: each gets a run, in order")
+
+
+def _backfilled(hour: str, earlier: Sequence[str], runs: Runs) -> Verdict:
+    if runs.running(earlier[:1]):
+        return Wait(f"{_several(earlier)} must come before {hour}, and their runs are under way", "turn")
+    if runs.queued(earlier[:1]):
+        return Wait(
+            f"{_several(earlier)} must come before {hour}, and their runs are queued behind this one: run the backfill"
+            " forwards",
+            "place",
+        )
+    return End(
+        f"{_several(earlier)} must come before {hour}, and no run is under way for them: backfill from {earlier[0]}",
+        failed=True,
+    )
+
+
+def _several(hours: Sequence[str]) -> str:
+    """The hours as a message names them."""
+    if len(hours) == 1:
+        return f"hour {hours[0]}"
+    return f"{len(hours)} hours ({hours[0]} to {hours[-1]})"
+
+
+def _hours_between(first: str, last: str) -> float:
+    return (parse_hour(last) - parse_hour(first)) / ONE_HOUR
+
+
+def _unsettled(lake: Lake, applied: str | None) -> Unsettled | None:
+    """The hour that Bronze has, unless some release has it too and its validation did not fail."""
+    if applied is None or ledger.read_restatement(lake) is not None:
+        return None
+    rows = event_log.read_if_whole(lake, hour=applied) or []
+    steps = [row for row in rows if row["table_name"] is None]
+    judged = [row for row in steps if row["event_type"] in ("check", "validate")]
+    red = judged[-1] if judged and judged[-1]["status"] == "failed" else None
+    # Not the newest release alone: after a roll back, hours that readers had before are not refreshed unasked.
+    if any(release.hour == applied for release in releases.published(lake)):
+        if red is None or red["event_type"] != "validate":
+            return None
+    run_id = str(red["run_id"]) if red else next((str(row["run_id"]) for row in reversed(steps)), "")
+    return Unsettled(applied, run_id, str(red["details"].get("error") or "see its log") if red else None)
