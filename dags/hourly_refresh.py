@@ -8,10 +8,12 @@ failed task was cleared and went through, or the run was deleted. An hour that t
 skipped, with a note.
 """
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, TaskGroup, chain
+from airflow.sdk import DAG, Param, TaskGroup, chain
 
 from medallion.airflow.alerts import Webhook, deadline
+from medallion.airflow.landing import LandChanges
 from medallion.airflow.tasks import EVERY_DAG, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
+from medallion.airflow.timetable import Hourly
 from medallion.hours import PATTERN
 from medallion.model.table import LAYERS, STRATEGIES
 from medallion.ops.lake_tables import tables_at_parse_time
@@ -20,8 +22,7 @@ from medallion.settings import Settings
 with DAG(
     "hourly_refresh",
     doc_md=f"{__doc__}{lineage()}",
-    # The plain "@hourly" has intervals of no width: its runs would not know which hour they are for.
-    schedule=CronDataIntervalTimetable("0 * * * *", timezone="UTC"),
+    schedule=Hourly(),
     on_failure_callback=Webhook(run=True),
     deadline=deadline(),
     **EVERY_DAG,
@@ -48,10 +49,8 @@ with DAG(
         ),
     },
 ) as dag:
-    # Hours in order: land waits for what lies directly downstream of it in the run before, and that is also validate.
-    land = run_here.override(task_id=LAND, depends_on_past=True, wait_for_downstream=True, **policy("land", "bronze"))(
-        "land", "bronze", ""
-    )
+    # It waits for the hour's turn, or says why it has none: the ledger of hours keeps the order, no run another.
+    land = LandChanges(task_id=LAND, **policy("land", "bronze"))
 
     layers = []
     for layer in tables_at_parse_time(Settings.from_environment()).layers:
@@ -68,7 +67,6 @@ with DAG(
     publish = run_here.override(task_id="publish", outlets=assets(*LAYERS[2:]), **policy("publish", None))(
         "publish", None, HOUR
     )
-    # What readers have now: an hour that left it wanting holds up the next.
+    # What readers have now: later hours wait for one that left it wanting.
     validate = run_here.override(task_id="validate", **policy("validate", None))("validate", None, HOUR)
     chain(land, *layers, publish, validate)
-    land >> validate

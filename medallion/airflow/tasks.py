@@ -22,8 +22,9 @@ from airflow.sdk.exceptions import (
 )
 
 from medallion.airflow.alerts import Webhook
+from medallion.airflow.notes import leave_note, noting_failures
+from medallion.airflow.runs import requested_hour
 from medallion.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
-from medallion.hours import format_hour
 from medallion.model.table import Layer
 from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.settings import PROJECT, Settings
@@ -44,6 +45,8 @@ EVERY_DAG: dict[str, Any] = {
         "owner": "data-platform",
         # One slot, for the lake has one writer: runs of a backfill do not count towards max_active_runs.
         "pool": "lake_writer",
+        # A run that has begun goes on before another begins: the later a task, the sooner it gets the slot.
+        "weight_rule": "upstream",
         "retries": 2,
         "retry_delay": timedelta(minutes=1),
         "execution_timeout": timedelta(minutes=30),
@@ -52,21 +55,23 @@ EVERY_DAG: dict[str, Any] = {
 
 
 @task
-def run_here(
-    step: str, layer: Layer | None, hour: str, *, params: Any = None, dag_run: Any = None, ti: Any = None
-) -> str:
+def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
     """Run ``step`` in this process, without a JVM; applying changes to a table beyond its means starts one.
 
-    hour: empty for the one that the form or the schedule asks for. Returns the hour; skips the rest of the run
-    when there is nothing to do for it.
+    Return the hour. The reason of a failure, and of the last step what the run did, becomes the run's note.
     """
-    outcome = _run(step, layer, hour or requested_hour(params, dag_run), params, dag_run, ti)
-    if step == "land" and outcome.status == "skipped":
-        raise AirflowSkipException(outcome.message)
+    ti = context["ti"]
+    with noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")):
+        outcome = run_in_process(step, layer, hour, context)
+        if step == "validate":
+            from medallion.inspect.run_summary import run_summary
+
+            leave_note(ti, run_summary(Lake(Settings.from_environment().lake), context["dag_run"].run_id))
     return str(outcome.hour)
 
 
-def _run(step: str, layer: Layer | None, hour: str | None, params: Any, dag_run: Any, ti: Any) -> "Outcome":
+def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Mapping[str, Any]) -> "Outcome":
+    """Run a step of the run that ``context`` is of. Raise what its errors mean to the scheduler."""
     from medallion.pipeline.run import Run
     from medallion.pipeline.steps import run_step
 
@@ -76,7 +81,8 @@ def _run(step: str, layer: Layer | None, hour: str | None, params: Any, dag_run:
         settings = Settings.from_environment()
         if step == "apply":
             settings = replace(settings, spark_master=spark_master(RunOnSpark.connection))
-        return run_step(step, Run(settings, hour, dag_run.run_id, ti.try_number, params["strategy"]), layer)
+        run_id, attempt = context["dag_run"].run_id, context["ti"].try_number
+        return run_step(step, Run(settings, hour, run_id, attempt, context["params"]["strategy"]), layer)
 
 
 @task(task_id="maintain")
@@ -132,21 +138,21 @@ class RunOnSpark(SparkSubmitOperator):
         """Submit it. A missing connection is an error here; the provider's hook would go looking for YARN."""
         from medallion.spark.session import require_master, submit_conf
 
-        with as_airflow_errors():
-            settings = Settings.from_environment()
-            if settings.spark_connect:
-                ti = context["ti"]
-                hour = ti.xcom_pull(task_ids=LAND)
-                _run(self._step, self._layer, hour, context["params"], context["dag_run"], ti)
-                return
-            master = spark_master(self._conn_id)
-            require_master(master)
-            self.conf = submit_conf(settings, master)
-        try:
-            super().execute(context)
-        except AirflowException as error:
-            # It holds the whole command and output, which the log has already; the last line says what was wrong.
-            raise AirflowException(str(error).splitlines()[-1]) from None
+        with noting_failures(context["ti"], f"{self._layer} {self._step}"):
+            with as_airflow_errors():
+                settings = Settings.from_environment()
+                if settings.spark_connect:
+                    hour = context["ti"].xcom_pull(task_ids=LAND)
+                    run_in_process(self._step, self._layer, hour, context)
+                    return
+                master = spark_master(self._conn_id)
+                require_master(master)
+                self.conf = submit_conf(settings, master)
+            try:
+                super().execute(context)
+            except AirflowException as error:
+                # It holds the whole command and output, which the log has already; the last line says what was wrong.
+                raise AirflowException(str(error).splitlines()[-1]) from None
 
 
 def policy(step: str, layer: Layer | None) -> dict[str, Any]:
@@ -172,18 +178,6 @@ def record_failure(context: Mapping[str, Any], *, step: str, layer: Layer | None
         )
     except Exception:
         logging.getLogger(__name__).exception("this failure is not in the event log")
-
-
-def requested_hour(params: Mapping[str, Any], dag_run: Any) -> str | None:
-    """The hour of the form; else the hour of the schedule; None, for the next in line, when a person left it open.
-
-    In a backfill the form is one for all its runs, and each has an hour of its own.
-    """
-    if params["hour"] and dag_run.run_type != "backfill":
-        return str(params["hour"])
-    if dag_run.run_type == "manual" or dag_run.data_interval_start is None:
-        return None
-    return format_hour(dag_run.data_interval_start)
 
 
 def spark_master(conn_id: str) -> str:

@@ -11,8 +11,8 @@ from typing import Literal, Protocol
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest import ledger
 from medallion.ingest.arrivals import pending_at_source
-from medallion.model.registry import registry
 from medallion.ops import event_log, releases
+from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -105,7 +105,7 @@ def read_line(settings: Settings, until: str | None = None) -> Line:
     Raises UsageError when the lake has not been loaded or the source does not exist.
     """
     lake = Lake(settings.lake)
-    applied = ledger.applied_hour(lake, registry())
+    applied = ledger.applied_hour(lake, tables_of(lake, settings.extras))
     return Line(applied, pending_at_source(settings, until), _unsettled(lake, applied))
 
 
@@ -135,6 +135,12 @@ def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
         if earlier:
             return End(f"{_several(earlier)} must come before {hour}: the next scheduled run takes them", failed=False)
         return Take(hour, then=next((pending for pending in line.pending if pending > hour), None))
+    if request.kind == "person" and earlier and hour in line.pending:
+        return End(
+            f"{_several(earlier)} must come before {hour}: backfill {earlier[0]} to {hour}, or leave the hour empty for"
+            f" {earlier[0]}",
+            failed=True,
+        )
     return Take(hour)
 
 
@@ -210,8 +216,8 @@ def _unsettled(lake: Lake, applied: str | None) -> Unsettled | None:
     judged = [row for row in steps if row["event_type"] in ("check", "validate")]
     red = judged[-1] if judged and judged[-1]["status"] == "failed" else None
     # Not the newest release alone: after a roll back, hours that readers had before are not refreshed unasked.
-    if any(release.hour == applied for release in releases.published(lake)):
-        if red is None or red["event_type"] != "validate":
-            return None
+    published = any(release.hour == applied for release in releases.published(lake))
+    if published and (red is None or red["event_type"] != "validate"):
+        return None
     run_id = str(red["run_id"]) if red else next((str(row["run_id"]) for row in reversed(steps)), "")
     return Unsettled(applied, run_id, str(red["details"].get("error") or "see its log") if red else None)

@@ -2,7 +2,9 @@
 
 import os
 import tempfile
+from pathlib import Path
 
 # Airflow reads these once, when it is first imported.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-test-")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(Path(__file__).parents[2] / "plugins")  # the timetable is one

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pendulum
 import pytest
+from airflow.models.dagrun import DagRun
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
+from airflow.timetables.base import TimeRestriction
+from airflow.utils.types import DagRunType
 
 from dags.daily_maintenance import dag as upkeep
 from dags.hourly_refresh import dag
@@ -34,7 +37,7 @@ def test_a_layer_starts_when_the_layer_below_has_been_checked() -> None:
         "gold.refresh": {"silver.check"},
         "gold.check": {"gold.refresh"},
         "publish": {"gold.check"},
-        "validate": {"publish", "land_changes"},
+        "validate": {"publish"},
     }
 
 
@@ -55,11 +58,41 @@ def test_one_run_at_a_time() -> None:
     assert dag.max_active_runs == 1
 
 
-def test_the_next_hour_lands_only_when_the_hour_before_is_published_and_readers_find_it() -> None:
-    land = dag.get_task("land_changes")
-    assert land.depends_on_past
-    assert land.wait_for_downstream
-    assert "validate" in land.downstream_task_ids
+def test_no_run_holds_up_another_by_its_state_alone() -> None:
+    """The ledger of hours keeps the order; a run that failed must not bar all later ones without a word."""
+    assert not any(task.depends_on_past or task.wait_for_downstream for task in dag.tasks)
+
+
+def test_a_run_that_has_begun_gets_the_slot_of_the_lake_before_one_that_begins() -> None:
+    assert {str(task.weight_rule) for task in dag.tasks} == {"upstream"}, "the later a task, the heavier"
+
+
+def test_runs_are_called_by_the_hour_they_are_for() -> None:
+    timetable = DagSerialization.from_dict(DagSerialization.to_dict(dag)).timetable
+    interval = timetable.infer_manual_data_interval(run_after=pendulum.datetime(2025, 11, 30, 5))
+    scheduled = timetable.generate_run_id(run_type=DagRunType.SCHEDULED, run_after=interval.end, data_interval=interval)
+    assert scheduled == "scheduled__2025-11-30T04"
+
+
+def test_the_runs_of_a_backfill_are_called_by_the_hour_they_are_for() -> None:
+    as_scheduled = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    first, last = pendulum.datetime(2025, 11, 30, 1), pendulum.datetime(2025, 11, 30, 3)
+    runs = list(as_scheduled.iter_dagrun_infos_between(first, last))
+    assert [run.logical_date.hour for run in runs] == [1, 2, 3]
+    ids = [
+        DagRun.generate_run_id(run_type=DagRunType.BACKFILL_JOB, logical_date=run.logical_date, run_after=run.run_after)
+        for run in runs
+    ]
+    assert [run_id[:25] for run_id in ids] == [f"backfill__2025-11-30T0{hour}:00"[:25] for hour in (1, 2, 3)]
+
+
+def test_a_scheduled_run_starts_when_its_hour_has_ended() -> None:
+    as_scheduled = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    start = pendulum.datetime(2025, 11, 30, 4)
+    info = as_scheduled.timetable.next_dagrun_info(
+        last_automated_data_interval=None, restriction=TimeRestriction(start, None, catchup=False)
+    )
+    assert info is not None and info.run_after == info.data_interval.end
 
 
 @ALL_TASKS
@@ -166,6 +199,7 @@ def test_parsing_a_dag_imports_no_engine(module: str) -> None:
     script = f"""
 import sys
 import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
+import airflow.timetables.interval, airflow.triggers.base, airflow.listeners, asgiref.sync
 from airflow.sdk import DAG, Asset, BaseHook, CronDataIntervalTimetable, Param, TaskGroup, chain, task
 before = {{name.partition(".")[0] for name in sys.modules}}
 import dags.{module}

@@ -7,8 +7,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from dags.hourly_refresh import dag
-from medallion.airflow.tasks import record_failure, requested_hour, run_here, self_check, spark_master
-from medallion.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
+from medallion.airflow.runs import requested_hour
+from medallion.airflow.tasks import record_failure, run_here, self_check, spark_master
+from medallion.errors import CheckFailed, MedallionError, UsageError
 from medallion.hours import parse_hour
 from medallion.inspect import status
 from medallion.ops import event_log
@@ -22,10 +23,21 @@ def dag_run(run_type: str = "scheduled", interval_start: str | None = "2025-11-3
     return SimpleNamespace(run_id="a_run", run_type=run_type, data_interval_start=start)
 
 
-def run(step: str, hour: str = "", **of_the_run) -> str:
-    return run_here.function(
-        step, "bronze", hour, params=PARAMS, dag_run=dag_run(**of_the_run), ti=SimpleNamespace(try_number=2)
-    )
+class Task(SimpleNamespace):
+    """A task instance, and the notes that were left."""
+
+    def __init__(self) -> None:
+        super().__init__(try_number=2, notes=[])
+
+    def xcom_push(self, key: str, value: str) -> None:
+        self.notes.append(value)
+
+    def xcom_pull(self, task_ids: str) -> str:
+        return "2025-11-30T04"
+
+
+def run(step: str, hour: str = "2025-11-30T04", ti: Task | None = None) -> str:
+    return run_here.function(step, "bronze", hour, params=PARAMS, dag_run=dag_run(), ti=ti or Task())
 
 
 @pytest.fixture
@@ -54,12 +66,6 @@ def step_ends(monkeypatch: pytest.MonkeyPatch):
     return arrange
 
 
-def test_an_hour_that_the_source_does_not_have_skips_the_run_with_a_note(step_raises) -> None:
-    step_raises(HourNotAvailable("the source has no hour 2025-11-30T04"))
-    with pytest.raises(AirflowSkipException, match="the source has no hour"):
-        run("land")
-
-
 @pytest.mark.parametrize("error", [CheckFailed("orders are red"), UsageError("no such strategy")])
 def test_what_another_try_would_not_mend_is_not_tried_again(step_raises, error: MedallionError) -> None:
     step_raises(error)
@@ -67,17 +73,19 @@ def test_what_another_try_would_not_mend_is_not_tried_again(step_raises, error: 
         run("check", "2025-11-30T04")
 
 
+def test_a_failure_becomes_the_note_of_its_run(step_raises) -> None:
+    step_raises(CheckFailed("orders are red; see the report"))
+    ti = Task()
+    with pytest.raises(AirflowFailException):
+        run("check", ti=ti)
+    assert ti.notes == ["hour 2025-11-30T04: bronze check: orders are red; see the report"]
+
+
 def test_any_other_failure_is_tried_again(step_raises) -> None:
     step_raises(MedallionError("the disk is full"))
     with pytest.raises(AirflowException, match="the disk is full") as raised:
         run("publish", "2025-11-30T04")
     assert not isinstance(raised.value, AirflowFailException | AirflowSkipException)
-
-
-def test_an_hour_that_is_published_already_skips_the_run(step_ends) -> None:
-    step_ends("skipped")
-    with pytest.raises(AirflowSkipException, match="a note"):
-        run("land")
 
 
 def test_a_release_that_is_there_already_is_no_reason_to_skip(step_ends) -> None:
@@ -92,7 +100,7 @@ def test_a_warning_lets_the_run_go_on(step_ends) -> None:
 
 def test_the_step_is_told_run_and_attempt(step_ends) -> None:
     asked = step_ends("succeeded")
-    run("land")
+    run("check")
     assert (asked[0].run_id, asked[0].attempt, asked[0].strategy) == ("a_run", 2, "full")
 
 
@@ -116,12 +124,6 @@ def test_the_self_check_is_red_with_all_that_is_wrong_and_is_not_tried_again(mon
     wrong = []
     self_check.function(params={"stale_hours": 3, "most_failures": 0})
     assert asked == [(2, 1), (3, 0)]
-
-
-def test_a_manual_run_without_an_hour_takes_the_next_in_line(step_ends) -> None:
-    asked = step_ends("succeeded")
-    assert run("land", run_type="manual") == "2025-11-30T07"
-    assert asked[0].hour is None
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,7 @@ def test_spark_runs_where_the_connection_says(monkeypatch: pytest.MonkeyPatch, c
 def test_a_missing_connection_is_an_error_that_says_what_to_add(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
     with pytest.raises(AirflowFailException, match="no connection is called spark_default: add one of type spark"):
-        dag.get_task("silver.refresh").execute({})
+        dag.get_task("silver.refresh").execute({"ti": Task()})
 
 
 def test_changes_are_applied_without_a_jvm_and_with_one_where_the_connection_says(
@@ -178,8 +180,7 @@ def test_with_a_warm_spark_a_spark_task_runs_its_step_attached_to_it(
 ) -> None:
     monkeypatch.setenv("MEDALLION_SPARK_CONNECT", "sc://localhost:15002")
     asked = step_ends("succeeded")
-    ti = SimpleNamespace(try_number=2, xcom_pull=lambda task_ids: "2025-11-30T04")
-    dag.get_task("silver.refresh").execute({"ti": ti, "params": PARAMS, "dag_run": dag_run()})
+    dag.get_task("silver.refresh").execute({"ti": Task(), "params": PARAMS, "dag_run": dag_run()})
     assert (asked[0].hour, asked[0].settings.spark_connect) == ("2025-11-30T04", "sc://localhost:15002")
 
 

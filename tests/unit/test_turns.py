@@ -13,7 +13,9 @@ WINDOW = 72
 class Runs:
     """The scheduler's runs, as the test says."""
 
-    def __init__(self, active: Collection[str] = (), running: Collection[str] = (), queued: Collection[str] = ()) -> None:
+    def __init__(
+        self, active: Collection[str] = (), running: Collection[str] = (), queued: Collection[str] = ()
+    ) -> None:
         self._active, self._running, self._queued = active, running, queued
 
     def active(self, run_id: str) -> bool:
@@ -105,8 +107,14 @@ def test_a_backfill_that_runs_backwards_waits_a_moment_only() -> None:
     assert isinstance(verdict, Wait) and verdict.what == "place" and "forwards" in verdict.reason
 
 
-def test_an_hour_asked_for_by_a_person_is_judged_by_the_ledger_at_once() -> None:
-    assert decide(Request("person", H4), line(H2, H3, H4), Runs(running=[H2, H3]), WINDOW) == Take(H4)
+def test_a_gap_that_a_person_asks_for_fails_at_once_and_says_what_to_do() -> None:
+    verdict = decide(Request("person", H4), line(H2, H3, H4), Runs(running=[H2, H3]), WINDOW)
+    assert isinstance(verdict, End) and verdict.failed
+    assert f"backfill {H2} to {H4}" in verdict.reason
+
+
+def test_an_hour_that_the_source_does_not_have_is_left_to_the_ledger_which_says_so() -> None:
+    assert decide(Request("person", H4), line(H2, H3), NONE, WINDOW) == Take(H4)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,131 @@
+"""The first task of a refresh: it finds out which hour the run is for, waits for its turn, and lands the hour's files.
+
+Waiting is done in the triggerer, without a worker's slot and without the lake's, and for a bounded time.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
+
+from medallion.airflow.notes import leave_note, noting_failures
+from medallion.airflow.runs import SchedulerRuns, request_of, start_run
+from medallion.airflow.tasks import as_airflow_errors, run_in_process
+from medallion.errors import MedallionError
+from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait, decide, read_line
+from medallion.settings import Settings
+
+POLL_SECONDS = 10.0
+TURN_SECONDS = 3600.0  # in which the lake makes no progress
+PLACE_SECONDS = 120.0
+
+
+class LandChanges(BaseOperator):
+    """Land the hour of the run and give it to the tasks that follow; skip or fail, with the reason as the run's note.
+
+    A scheduled run that finds earlier hours pending starts a run for the first of them, which starts the next.
+    """
+
+    def execute(self, context: Any) -> str:
+        """Decide, then land, wait or end."""
+        return self._go_on(context, {})
+
+    def resume(self, context: Any, event: Mapping[str, Any]) -> str:
+        """Decide again after waiting; ``event`` says how that ended."""
+        return self._go_on(context, event)
+
+    def _go_on(self, context: Any, event: Mapping[str, Any]) -> str:
+        dag_run, settings = context["dag_run"], Settings.from_environment()
+        with noting_failures(context["ti"]), as_airflow_errors():
+            request = request_of(context["params"], dag_run)
+            runs = SchedulerRuns(dag_run.dag_id, dag_run.run_id)
+            verdict = decide(request, read_line(settings, request.until or request.hour), runs, settings.catch_up_hours)
+            if isinstance(verdict, Wait):
+                verdict = self._wait(context, request, verdict, event)
+            if isinstance(verdict, CatchUp):
+                run_id = start_run(context, verdict.hour, str(request.hour))
+                raise AirflowSkipException(f"{verdict.reason}, beginning with {run_id}")
+            if isinstance(verdict, End):
+                raise (AirflowFailException if verdict.failed else AirflowSkipException)(verdict.reason)
+            outcome = run_in_process("land", "bronze", verdict.hour, context)
+            if verdict.then is not None:
+                start_run(context, verdict.then, str(request.until))
+            if outcome.status == "skipped":
+                raise AirflowSkipException(outcome.message)
+        return str(outcome.hour)
+
+    def _wait(self, context: Any, request: Request, wait: Wait, event: Mapping[str, Any]) -> Take | End:
+        """Hand over to the triggerer; once it has waited as long as it may, say what to do instead."""
+        patience = _patience(wait)
+        if event.get("gave_way"):
+            return End(f"{wait.reason}; other runs are queued: a later run takes it", failed=False)
+        if event.get("over") == wait.what or not patience:
+            if wait.what == "source":
+                return Take(request.hour)  # the ledger says what the source has instead
+            return End(f"waited {patience / 60:g} minutes: {wait.reason}", failed=request.by_person)
+        self.log.info("waiting, at most %g minutes: %s", patience / 60, wait.reason)
+        leave_note(context["ti"], f"waiting: {wait.reason}")
+        dag_run = context["dag_run"]
+        turn = Turn(asdict(request), dag_run.dag_id, dag_run.run_id)
+        self.defer(trigger=turn, method_name="resume")
+        raise AssertionError("a deferred task goes on in resume")
+
+
+class Turn(BaseTrigger):
+    """Fires when a request has its turn, has waited for too long, or is to give way to runs that are queued."""
+
+    def __init__(self, request: dict[str, Any], dag_id: str, run_id: str, poll: float = POLL_SECONDS) -> None:
+        """request: a ``Request`` as a dictionary. poll: seconds between two looks at source and lake."""
+        super().__init__()
+        self.values = {"request": request, "dag_id": dag_id, "run_id": run_id, "poll": poll}
+        self._request, self._poll = Request(**request), poll
+        self._runs = SchedulerRuns(dag_id, run_id)
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Give what the triggerer makes it from."""
+        return f"{__name__}.Turn", self.values
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look again and again; the time that it may take begins anew when the lake has made progress."""
+        began: tuple[Any, float] = (None, time.monotonic())
+        while True:
+            try:
+                line, verdict = await sync_to_async(self._look, thread_sensitive=False)()
+            except MedallionError:  # the task meets it again, and says so
+                yield TriggerEvent({})
+                return
+            if not isinstance(verdict, Wait):
+                yield TriggerEvent({})
+                return
+            progress = (verdict.what, line.applied, line.unsettled)
+            if began[0] != progress:
+                self.log.info("waiting: %s", verdict.reason)
+                began = (progress, time.monotonic())
+            if time.monotonic() - began[1] >= _patience(verdict):
+                yield TriggerEvent({"over": verdict.what})
+                return
+            if (
+                self._request.kind == "schedule"
+                and await sync_to_async(self._runs.any_queued, thread_sensitive=False)()
+            ):
+                yield TriggerEvent({"gave_way": True})
+                return
+            await asyncio.sleep(self._poll)
+
+    def _look(self) -> tuple[Line, Verdict]:
+        settings, request = Settings.from_environment(), self._request
+        line = read_line(settings, request.until or request.hour)
+        return line, decide(request, line, self._runs, settings.catch_up_hours)
+
+
+def _patience(wait: Wait) -> float:
+    """Seconds to wait at most."""
+    if wait.what == "source":
+        return Settings.from_environment().source_wait
+    return TURN_SECONDS if wait.what == "turn" else PLACE_SECONDS

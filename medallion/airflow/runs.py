@@ -1,0 +1,83 @@
+"""The runs of a DAG, as a task and the triggerer see them: what a run asks for, which others there are, a new one."""
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from medallion.errors import MedallionError
+from medallion.hours import format_hour, parse_hour
+from medallion.pipeline.turns import Kind, Request
+
+
+class SchedulerRuns:
+    """The runs of ``dag_id`` other than ``run_id``."""
+
+    def __init__(self, dag_id: str, run_id: str) -> None:
+        self._dag_id, self._run_id = dag_id, run_id
+
+    def active(self, run_id: str) -> bool:
+        """Return whether another run of that id is queued or running."""
+        return run_id not in ("", self._run_id) and self._any(("queued", "running"), run_ids=[run_id])
+
+    def running(self, hours: Collection[str]) -> bool:
+        """Return whether a run whose logical date is one of ``hours`` is running."""
+        return self._any(("running",), logical_dates=[parse_hour(hour) for hour in hours])
+
+    def queued(self, hours: Collection[str]) -> bool:
+        """Return whether a run whose logical date is one of ``hours`` is queued."""
+        return self._any(("queued",), logical_dates=[parse_hour(hour) for hour in hours])
+
+    def any_queued(self) -> bool:
+        """Return whether any run is queued."""
+        return self._any(("queued",))
+
+    def _any(self, states: Collection[str], **which: Any) -> bool:
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        return RuntimeTaskInstance.get_dr_count(self._dag_id, states=[*states], **which) > 0
+
+
+def request_of(params: Mapping[str, Any], dag_run: Any) -> Request:
+    """Return what a run asks for.
+
+    Raises:
+        UsageError: The form's hour is not on the calendar.
+    """
+    hour, until = requested_hour(params, dag_run), (dag_run.conf or {}).get("until")
+    for asked in (hour, until):
+        if asked is not None:
+            parse_hour(asked)
+    kinds: dict[str, Kind] = {"backfill": "backfill", "scheduled": "schedule"}
+    return Request("catch_up" if until else kinds.get(str(dag_run.run_type), "person"), hour, until)
+
+
+def requested_hour(params: Mapping[str, Any], dag_run: Any) -> str | None:
+    """Return the hour of the form; else the hour of the schedule; None, for the next, when a person left it open.
+
+    In a backfill the form is one for all its runs, and each has an hour of its own.
+    """
+    if params["hour"] and dag_run.run_type != "backfill":
+        return str(params["hour"])
+    if dag_run.run_type == "manual" or dag_run.data_interval_start is None:
+        return None
+    return format_hour(dag_run.data_interval_start)
+
+
+def start_run(context: Any, hour: str, until: str) -> str:
+    """Have a run start for ``hour``, which goes on to ``until``, as soon as this one has ended; return its id."""
+    from airflow.sdk.execution_time import task_runner
+    from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
+
+    dag_run = context["dag_run"]
+    run_id = f"catch_up__{hour}__{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+    answer = task_runner.SUPERVISOR_COMMS.send(
+        TriggerDagRun(
+            dag_id=dag_run.dag_id,
+            run_id=run_id,
+            conf={"hour": hour, "until": until, "strategy": context["params"]["strategy"]},
+            note=f"hour {hour}: catching up to {until}, started by {dag_run.run_id}",
+        )
+    )
+    if isinstance(answer, ErrorResponse):
+        raise MedallionError(f"no run could be started for hour {hour}: {answer.error}")
+    return run_id

@@ -1,0 +1,40 @@
+"""What a run did, in a line: for the list of runs, where nobody opens a log."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from medallion.ops import event_log
+from medallion.storage.lake import Lake
+
+MAX_WARNINGS = 5
+
+
+def run_summary(lake: Lake, run_id: str) -> str:
+    """Sum up a run that was published, from the event log: hour, strategy, rows changed, tables, warnings, release."""
+    rows = event_log.read_if_whole(lake, run_id=run_id) or []
+    # A step that was tried again counts as it ended.
+    steps = {(row["event_type"], row["layer"], row["table_name"]): row for row in rows}
+    published = steps.get(("publish", None, None))
+    parts = []
+    if applied := steps.get(("apply", "bronze", None)):
+        parts.append(f"{applied['rows_out'] or 0:,} rows of Bronze changed by {applied['rows_in'] or 0:,} lines")
+    if refreshed := [row for (kind, _, table), row in steps.items() if kind == "refresh" and table is not None]:
+        written = sum(row["status"] in ("succeeded", "warned") for row in refreshed)
+        parts.append(f"{written} of {len(refreshed)} tables written")
+    if published is not None and "release_id" in published["details"]:
+        parts.append(f"release {published['details']['release_id']}")
+    parts.append(_warnings([row for row in steps.values() if row["status"] == "warned"]))
+    head = f"{published['hour']}, {published['strategy']}: " if published is not None else ""
+    return head + "; ".join(parts)
+
+
+def _warnings(warned: Sequence[Mapping[str, Any]]) -> str:
+    """The warnings of whole steps first: those of a table are often in them."""
+    if not warned:
+        return "no warnings"
+    texts = []
+    for row in sorted(warned, key=lambda row: row["table_name"] or ""):
+        where = row["table_name"] or f"{row['event_type']} {row['layer'] or ''}".strip()
+        texts.append(f"{where}: {row['details'].get('note') or 'see its log'}")
+    more = f" and {len(texts) - MAX_WARNINGS} more" if len(texts) > MAX_WARNINGS else ""
+    return f"warnings: {'; '.join(texts[:MAX_WARNINGS])}{more}"
