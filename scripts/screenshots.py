@@ -112,7 +112,6 @@ def fill_in_backfill(page: Page, airflow: LocalAirflow, first: str, last: str) -
     page.goto(f"{airflow.url}/dags/{DAG_ID}")
     page.get_by_label("Trigger Dag").first.click()
     page.get_by_text("Backfill", exact=True).first.click()
-    page.get_by_text("Missing and Errored Runs").click()
     for place, hour in enumerate((first, last)):
         page.get_by_test_id("datetime-input").nth(place).click()
         page.get_by_placeholder("YYYY/MM/DD").locator("visible=true").fill(hour[:10].replace("-", "/"))

@@ -9,66 +9,102 @@ from typing import Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
 
+from medallion.airflow.notes import leave_note, noting_failures
+from medallion.airflow.runs import SchedulerRuns
 from medallion.errors import MedallionError
 from medallion.ingest.arrivals import Arrivals
 from medallion.ops import event_log
+from medallion.pipeline.turns import End, Request, Take, Wait, decide, read_line
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
+REFRESH_DAG = "hourly_refresh"
+
 
 class HourArrived(BaseTrigger):
-    """Fires with the next hour in line, once its files have settled and the last refresh began long enough ago."""
+    """Fires with the next hour, once its files have settled and it can be refreshed.
 
-    def __init__(self, settle: float, every: float, poll: float, patience: float) -> None:
-        """settle: seconds without a change of a file; every: at least between two refreshes; poll: between two looks;
-        patience: until it fires without an hour."""
+    It does not fire while an hour before it is red or being refreshed, nor soon after a refresh of the same hour
+    failed: runs that are bound to fail would follow each other without end.
+    """
+
+    def __init__(self, settle: float, every: float, poll: float, patience: float, pause: float) -> None:
+        """Set the pace, in seconds.
+
+        Args:
+            settle: Without a change of the hour's files.
+            every: At least from the start of one refresh to that of the next.
+            poll: From one look at the source to the next.
+            patience: Until it fires without an hour.
+            pause: After a failed refresh of the hour.
+        """
         super().__init__()
-        self.pace = {"settle": settle, "every": every, "poll": poll, "patience": patience}
+        self.pace = {"settle": settle, "every": every, "poll": poll, "patience": patience, "pause": pause}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How the triggerer makes it anew."""
+        """Give what the triggerer makes it from."""
         return f"{__name__}.HourArrived", self.pace
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until there is one. What is wrong with source or lake may be mended meanwhile; it is told at the end."""
+        """Look until there is an hour. What is wrong with source or lake may be mended meanwhile; the end names it."""
         settings = Settings.from_environment()
         arrivals = Arrivals(settings, self.pace["settle"])
         until, why = time.monotonic() + self.pace["patience"], "none has arrived"
         while time.monotonic() < until:
             try:
-                found = await asyncio.to_thread(arrivals.look)
-                if found and not await asyncio.to_thread(_began, Lake(settings.lake), self.pace["every"]):
-                    yield TriggerEvent({"hour": found[0]})
+                hour, why = await sync_to_async(self._look, thread_sensitive=False)(settings, arrivals)
+                if hour is not None:
+                    yield TriggerEvent({"hour": hour})
                     return
             except MedallionError as error:
                 why = str(error)
             await asyncio.sleep(self.pace["poll"])
         yield TriggerEvent({"none": f"no hour to refresh in {self.pace['patience']:g} seconds: {why}"})
 
+    def _look(self, settings: Settings, arrivals: Arrivals) -> tuple[str | None, str]:
+        """The hour that can be refreshed now, or why there is none."""
+        lake = Lake(settings.lake)
+        found = arrivals.look()
+        verdict = decide(Request("person", None), read_line(settings), SchedulerRuns(REFRESH_DAG, ""), window=0)
+        if isinstance(verdict, Wait | End):
+            return None, verdict.reason
+        assert isinstance(verdict, Take), "nothing is caught up for a person"
+        hour = verdict.hour or (found[0] if found else None)  # an hour that a crash left unpublished comes first
+        if hour is None:
+            return None, "none has arrived"
+        if _rows(lake, self.pace["every"], "started_at", but="skipped", event_type="land"):
+            return None, f"hour {hour} has arrived, soon after another"
+        if _rows(lake, self.pace["pause"], "event_timestamp", hour=hour, status="failed"):
+            return None, f"hour {hour} failed less than {self.pace['pause'] / 60:g} minutes ago"
+        return hour, ""
 
-def _began(lake: Lake, every: float) -> bool:
-    """Whether a refresh has begun in the last ``every`` seconds."""
-    since = datetime.now(UTC) - timedelta(seconds=every)
-    rows = event_log.read(lake, since, ("started_at", "status"), event_type="land")
-    return any(row["started_at"] >= since and row["status"] != "skipped" for row in rows)
+
+def _rows(lake: Lake, seconds: float, moment: str, but: str = "", **equal: str) -> bool:
+    """Whether the event log has such rows of the last ``seconds``, of another status than ``but``."""
+    since = datetime.now(UTC) - timedelta(seconds=seconds)
+    rows = event_log.read(lake, since, ("started_at", "status"), **equal)
+    return any(row[moment] >= since and row["status"] != but for row in rows)
 
 
 class WaitForHour(BaseOperator):
-    """Gives the next hour in line once it has arrived; skips what follows where none does. Times as for HourArrived."""
+    """Gives the next hour once it has arrived; skips what follows where none does. Times as for HourArrived."""
 
     def __init__(
-        self, *, settle: float = 15, every: float = 60, poll: float = 5, patience: float = 3600, **kwargs: Any
+        self, *, settle: float = 15, every: float = 60, patience: float = 3600, pause: float = 900, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
-        self._wait = HourArrived(settle, every, poll, patience)
+        self._wait = HourArrived(settle, every, 5, patience, pause)
 
     def execute(self, context: Any) -> None:
         """Hand over to the triggerer."""
         self.defer(trigger=self._wait, method_name="arrived")
 
     def arrived(self, context: Any, event: dict[str, str]) -> str:
-        """The hour, for the tasks that follow."""
-        if "none" in event:
-            raise AirflowSkipException(event["none"])
+        """Give the hour to the tasks that follow."""
+        with noting_failures(context["ti"]):
+            if "none" in event:
+                raise AirflowSkipException(event["none"])
+        leave_note(context["ti"], f"hour {event['hour']} has arrived: {REFRESH_DAG} was started for it")
         return event["hour"]

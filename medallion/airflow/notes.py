@@ -7,10 +7,14 @@ the run when it ends, makes that the note.
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 from airflow.sdk.exceptions import AirflowException
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
 
 KEY = "run_note"
 MAX_CHARACTERS = 1000  # of the column in Airflow's database
@@ -33,42 +37,74 @@ def noting_failures(ti: Any, step: str = "") -> Iterator[None]:
 
 
 class NotesOfRuns:
-    """The listener. It works in the scheduler's own session: another one would wait for the row that it holds."""
+    """The listener. Whatever goes wrong in it is logged: a note must never cost a run, let alone the scheduler."""
 
     @hookimpl
     def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
         """Write the note of a run that ended well, or that had nothing to do."""
-        _write_note(dag_run)
+        write_note(dag_run)
 
     @hookimpl
     def on_dag_run_failed(self, dag_run: Any, msg: str) -> None:
         """Write the note of a run that failed."""
-        _write_note(dag_run)
+        write_note(dag_run)
 
 
-def _write_note(dag_run: Any) -> None:
-    try:
-        failed = sorted(ti.task_id for ti in dag_run.get_task_instances() if ti.state == "failed")
-        text = _left_note(dag_run, failed)
-        if text is None and failed and TAG in (getattr(dag_run.dag, "tags", None) or ()):
-            text = f"{', '.join(failed)} failed without a word, as when its process is killed: see its log"
-        if text is not None:
-            dag_run.note = text[:MAX_CHARACTERS]
-    except Exception:
-        logging.getLogger(__name__).exception("the note of run %s was not written", dag_run.run_id)
+def write_note(dag_run: Any) -> None:
+    """Make what the tasks of a run left its note, unless a person has written one.
 
-
-def _left_note(dag_run: Any, failed: Sequence[str]) -> str | None:
-    """The note that a task of the run left last; of a run that failed, one of the failed tasks."""
-    from airflow.models.xcom import XComModel
-    from sqlalchemy import select
+    It works on the scheduler's own connection, as another one would wait for the row of the run, which the scheduler
+    holds; and in a savepoint below its session, which may neither commit nor meet an error of ours.
+    """
     from sqlalchemy.orm import object_session
 
     session = object_session(dag_run)
     if session is None:
-        return None
-    wanted = [XComModel.dag_id == dag_run.dag_id, XComModel.run_id == dag_run.run_id, XComModel.key == KEY]
+        return
+    key, dag_id, run_id = dag_run.id, dag_run.dag_id, dag_run.run_id
+    ours = TAG in (getattr(dag_run.dag, "tags", None) or ())
+    try:
+        connection = session.connection()
+        with connection.begin_nested():
+            failed = _failed_tasks(connection, dag_id, run_id)
+            text = _left_note(connection, dag_id, run_id, failed)
+            if text is None and failed and ours:
+                text = f"{', '.join(failed)} failed without a word, as when its process is killed: see its log"
+            if text is not None:
+                _store(connection, key, text[:MAX_CHARACTERS])
+    except Exception:
+        logging.getLogger(__name__).exception("the note of run %s was not written", run_id)
+
+
+def _failed_tasks(connection: "Connection", dag_id: str, run_id: str) -> list[str]:
+    from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy import select
+
+    failed = select(TaskInstance.task_id).where(
+        TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id, TaskInstance.state == "failed"
+    )
+    return sorted(connection.scalars(failed))
+
+
+def _left_note(connection: "Connection", dag_id: str, run_id: str, failed: Sequence[str]) -> str | None:
+    """The note that a task of the run left last; of a run that failed, one of the ``failed`` tasks."""
+    from airflow.models.xcom import XComModel
+    from sqlalchemy import select
+
+    wanted = [XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == KEY]
     if failed:
         wanted.append(XComModel.task_id.in_(failed))
-    found = session.scalar(select(XComModel).where(*wanted).order_by(XComModel.timestamp.desc()).limit(1))
-    return None if found is None else str(XComModel.deserialize_value(found))
+    row = connection.execute(select(XComModel.value).where(*wanted).order_by(XComModel.timestamp.desc())).first()
+    return None if row is None else str(XComModel.deserialize_value(row))
+
+
+def _store(connection: "Connection", key: int, text: str) -> None:
+    from airflow.models.dagrun import DagRunNote
+    from sqlalchemy import insert, select, update
+
+    row = connection.execute(select(DagRunNote.user_id).where(DagRunNote.dag_run_id == key)).first()
+    values = {"content": text, "updated_at": datetime.now(UTC)}
+    if row is None:
+        connection.execute(insert(DagRunNote).values(dag_run_id=key, created_at=datetime.now(UTC), **values))
+    elif row.user_id is None:
+        connection.execute(update(DagRunNote).where(DagRunNote.dag_run_id == key).values(**values))

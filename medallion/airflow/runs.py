@@ -47,8 +47,10 @@ def request_of(params: Mapping[str, Any], dag_run: Any) -> Request:
     for asked in (hour, until):
         if asked is not None:
             parse_hour(asked)
-    kinds: dict[str, Kind] = {"backfill": "backfill", "scheduled": "schedule"}
-    return Request("catch_up" if until else kinds.get(str(dag_run.run_type), "person"), hour, until)
+    # Compared, not looked up: Airflow's type equals its text, and hashes otherwise.
+    kinds: tuple[tuple[str, Kind], ...] = (("backfill", "backfill"), ("scheduled", "schedule"))
+    kind = next((kind for run_type, kind in kinds if dag_run.run_type == run_type), "person")
+    return Request("catch_up" if until else kind, hour, until)
 
 
 def requested_hour(params: Mapping[str, Any], dag_run: Any) -> str | None:

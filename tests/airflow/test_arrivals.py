@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +14,13 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 from deltalake import write_deltalake
 
+from medallion.airflow import arrivals
 from medallion.airflow.arrivals import HourArrived, WaitForHour
 from medallion.ingest.arrivals import Arrivals, pending_at_source
 from medallion.ingest.restatement import Restatement, write_restatement
 from medallion.model.registry import registry
 from medallion.ops.event_log import EventLog
+from medallion.pipeline.turns import Line, Unsettled
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -53,6 +56,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return Place(lake, lambda hour, lines: (folder / f"{hour}.json").write_text(lines) and None)
 
 
+def arrival(settle: float = 0, every: float = 0, patience: float = 30, pause: float = 0) -> HourArrived:
+    return HourArrived(settle=settle, every=every, poll=0.1, patience=patience, pause=pause)
+
+
 async def fired(trigger: HourArrived) -> dict[str, Any]:
     """What it fires with."""
     async for event in trigger.run():
@@ -61,14 +68,14 @@ async def fired(trigger: HourArrived) -> dict[str, Any]:
 
 
 def test_an_hour_whose_file_still_grows_has_not_arrived(place: Place) -> None:
-    arrivals = Arrivals(Settings.from_environment(), settle=3)
-    assert arrivals.look() is None
+    seen = Arrivals(Settings.from_environment(), settle=3)
+    assert seen.look() is None
     for lines in ("{", "{}", "{}\n"):
         place.put(H0, lines)
         last = time.monotonic()
-        assert arrivals.look() is None
-        assert arrivals.look() is None
-    while (found := arrivals.look()) is None:
+        assert seen.look() is None
+        assert seen.look() is None
+    while (found := seen.look()) is None:
         assert time.monotonic() - last < 30
     assert found[0] == H0
     assert time.monotonic() - last >= 3
@@ -88,7 +95,7 @@ def test_pending_hours_are_read_from_the_source_up_to_a_given_hour(place: Place)
 def test_it_fires_with_the_earliest_hour_that_is_not_applied(place: Place) -> None:
     place.put(H1, "{}\n")
     place.put(H0, "{}\n")
-    told = asyncio.run(fired(HourArrived(settle=0.2, every=60, poll=0.1, patience=30)))
+    told = asyncio.run(fired(arrival(settle=0.2, every=60)))
     assert told == {"hour": H0}
 
 
@@ -98,28 +105,57 @@ def test_no_refresh_begins_sooner_after_another_than_is_said(place: Place) -> No
     log.add("land", "bronze", None)
     log.flush()
     began = time.monotonic()
-    told = asyncio.run(fired(HourArrived(settle=0, every=3, poll=0.1, patience=30)))
+    told = asyncio.run(fired(arrival(every=3)))
     assert told == {"hour": H0}
     assert time.monotonic() - began > 2
 
 
 def test_where_none_arrives_it_says_so_in_the_end(place: Place) -> None:
-    told = asyncio.run(fired(HourArrived(settle=0, every=0, poll=0.1, patience=0.3)))
+    told = asyncio.run(fired(arrival(patience=0.3)))
     assert "no hour to refresh in 0.3 seconds" in told["none"]
     shutil.rmtree(place.lake.root)
-    told = asyncio.run(fired(HourArrived(settle=0, every=0, poll=0.1, patience=0.3)))
+    told = asyncio.run(fired(arrival(patience=0.3)))
     assert "run medallion load first" in told["none"]
 
 
 def test_the_task_holds_no_slot_while_it_waits_and_skips_where_there_is_nothing() -> None:
-    task = WaitForHour(task_id="wait", settle=1, every=2, poll=3, patience=4)
+    task = WaitForHour(task_id="wait", settle=1, every=2, patience=4, pause=5)
     with pytest.raises(TaskDeferred) as deferred:
         task.execute({})
     name, pace = deferred.value.trigger.serialize()
     assert (name, pace) == (
         "medallion.airflow.arrivals.HourArrived",
-        {"settle": 1, "every": 2, "poll": 3, "patience": 4},
+        {"settle": 1, "every": 2, "poll": 5, "patience": 4, "pause": 5},
     )
-    assert task.arrived({}, {"hour": H0}) == H0
+    notes: list[str] = []
+    context = {"ti": SimpleNamespace(xcom_push=lambda key, value: notes.append(value))}
+    assert task.arrived(context, {"hour": H0}) == H0
     with pytest.raises(AirflowSkipException, match="nothing"):
-        task.arrived({}, {"none": "nothing"})
+        task.arrived(context, {"none": "nothing"})
+    assert H0 in notes[0] and notes[1] == "nothing"
+
+
+def test_an_hour_whose_refresh_failed_is_not_tried_again_at_once(place: Place) -> None:
+    place.put(H0, "{}\n")
+    log = EventLog(place.lake, run_id="before", hour=H0, strategy="full", attempt=1)
+    log.add("land", "bronze", None, status="failed", details={"error": "cut off"})
+    log.flush()
+    told = asyncio.run(fired(arrival(patience=0.5, pause=900)))
+    assert f"hour {H0} failed less than 15 minutes ago" in told["none"]
+    assert asyncio.run(fired(arrival(pause=0))) == {"hour": H0}, "but later it is"
+
+
+def test_no_hour_is_taken_after_a_red_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.put(H1, "{}\n")
+    red = Line(H0, (H1,), Unsettled(H0, "", "a check failed; see its report"))
+    monkeypatch.setattr(arrivals, "read_line", lambda *_: red)
+    told = asyncio.run(fired(arrival(patience=0.5)))
+    assert f"hour {H0} is red: a check failed; see its report" in told["none"]
+
+
+def test_an_hour_that_a_crash_left_unpublished_is_finished_before_the_next(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.put(H1, "{}\n")
+    monkeypatch.setattr(arrivals, "read_line", lambda *_: Line(H0, (H1,), Unsettled(H0, "", None)))
+    assert asyncio.run(fired(arrival())) == {"hour": H0}

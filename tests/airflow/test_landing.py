@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.api.datamodels._generated import DagRunType
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferred
 
 from medallion.airflow import landing
@@ -186,5 +187,5 @@ def test_a_scheduled_run_gives_way_to_runs_that_are_queued_behind_it(land: Landi
     ],
 )
 def test_a_run_asks_for_what_its_form_schedule_or_backfill_says(run_type, conf, in_form, request_) -> None:
-    run = SimpleNamespace(run_type=run_type, conf=conf, data_interval_start=parse_hour(HOUR))
+    run = SimpleNamespace(run_type=DagRunType(run_type), conf=conf, data_interval_start=parse_hour(HOUR))
     assert request_of({"hour": in_form}, run) == request_

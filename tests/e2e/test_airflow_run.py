@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,11 @@ def outcome(airflow: LocalAirflow, run: str) -> tuple[str, dict[str, str]]:
     return ended, states(airflow, run)
 
 
+def note(airflow: LocalAirflow, run: str) -> str:
+    """What the list of runs says about the run."""
+    return str(airflow.api.call("GET", run)["note"])
+
+
 def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: Lake) -> None:
     run = trigger(airflow, "first", H0)
     assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "success"))
@@ -91,6 +97,10 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
     release = releases.latest(lake)
     assert release is not None
     assert (release.hour, release.run_id, set(release.versions)) == (H0, "first", set(registry().tables))
+
+    said = note(airflow, run)
+    for words in (f"{H0}, full: ", "rows of Bronze changed", "tables written", f"release {release.release_id}"):
+        assert words in said
 
     steps = [(e["event_type"], e["layer"]) for e in event_log.read(lake, run_id="first") if e["table_name"] is None]
     assert sorted(steps, key=str) == sorted(
@@ -133,17 +143,28 @@ def test_its_tables_are_updated_assets(airflow: LocalAirflow) -> None:
     assert {event["name"] for event in updated} == set(registry().tables)
 
 
-def test_an_hour_that_is_published_is_skipped(airflow: LocalAirflow, lake: Lake) -> None:
-    before = releases.latest(lake)
-    run = trigger(airflow, "again", H0)
-    assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "skipped"))
+def test_wrong_requests_end_at_once_with_the_reason_as_note_and_hold_up_nobody(
+    airflow: LocalAirflow, lake: Lake
+) -> None:
+    """Those that cannot be right fail, those that leave nothing to do are skipped; none is tried again."""
+    before, began = releases.latest(lake), time.monotonic()
+    next_hour = f"{datetime.now(UTC):%Y-%m-%dT%H}"
+    wrong = {
+        "april": ("2025-04-31T00", "failed", "'2025-04-31T00' is not an hour"),
+        "gap": (H3, "failed", f"2 hours ({H1} to {H2}) must come before {H3}: backfill {H1} to {H3}"),
+        "done": (H0, "skipped", f"hour {H0} is published already: nothing to do"),
+        "absent": ("2025-12-31T00", "skipped", "the source has no change file for hour 2025-12-31T00"),
+        "running": (next_hour, "skipped", f"hour {next_hour} has not ended yet"),
+    }
+    runs = {run_id: trigger(airflow, run_id, hour) for run_id, (hour, _, _) in wrong.items()}
+    for run_id, (_, state, reason) in wrong.items():
+        _, tasks = outcome(airflow, runs[run_id])
+        assert tasks["land_changes"] == state, run_id
+        assert reason in note(airflow, runs[run_id])
+        assert airflow.api.call("GET", f"{runs[run_id]}/taskInstances/land_changes")["try_number"] == 1
+    assert time.monotonic() - began < 240, "a failed request was tried again, or waited for"
     assert releases.latest(lake) == before
-
-
-def test_an_hour_that_the_source_does_not_have_is_skipped(airflow: LocalAirflow, lake: Lake) -> None:
-    run = trigger(airflow, "too_early", "2025-12-31T00")
-    assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "skipped"))
-    (row,) = event_log.read(lake, run_id="too_early")
+    (row,) = event_log.read(lake, run_id="absent")
     assert (row["event_type"], row["status"], row["hour"]) == ("land", "skipped", "2025-12-31T00")
 
 
@@ -178,23 +199,22 @@ def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: Local
     assert {lake.applied_hour(feed.name) for feed in registry().feeds} == {H1}
 
 
-def backfill(
-    airflow: LocalAirflow, first: str, last: str, reprocess: str, *more: str
-) -> subprocess.CompletedProcess[str]:
+def backfill(airflow: LocalAirflow, first: str, last: str, reprocess: str) -> subprocess.CompletedProcess[str]:
     dates = ("--from-date", f"{first}:00:00Z", "--to-date", f"{last}:00:00Z", "--reprocess-behavior", reprocess)
-    command = [sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", DAG_ID, *dates, *more]
+    command = [sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", DAG_ID, *dates]
     return subprocess.run(command, env=airflow.environment, capture_output=True, text=True)
 
 
 def hours_of_backfill(airflow: LocalAirflow, number: int) -> list[tuple[str, str, set[str]]]:
-    """Once the backfill has ended by itself: its hours in the order of their starts, and how run and tasks ended."""
+    """Once the backfill has ended by itself: its hours in order, and how run and tasks ended."""
 
     def all_ended() -> bool:
         made = airflow.api.call("GET", f"backfills?dag_id={DAG_ID}")["backfills"]
         return len(made) == number and all(one["completed_at"] for one in made)
 
     eventually(all_ended)
-    runs = airflow.api.call("GET", f"dags/{DAG_ID}/dagRuns?run_type=backfill&order_by=start_date")["dag_runs"]
+    runs = airflow.api.call("GET", f"dags/{DAG_ID}/dagRuns?run_type=backfill&order_by=logical_date")["dag_runs"]
+    assert all(run["dag_run_id"].startswith(f"backfill__{run['logical_date'][:13]}") for run in runs)
     tasks = [set(states(airflow, f"dags/{DAG_ID}/dagRuns/{run['dag_run_id']}").values()) for run in runs]
     return [(run["logical_date"][:13], run["state"], ended) for run, ended in zip(runs, tasks, strict=True)]
 
@@ -217,7 +237,7 @@ def test_a_backfill_from_the_dialog_takes_its_hours_in_order_and_passes_over_tho
         (H2, "success", {"success"}),
         (H3, "success", {"success"}),
     ]
-    assert [release.hour for release in releases.published(lake)] == [None, H0, H1, H2, H3]
+    assert [release.hour for release in releases.published(lake)] == [None, H0, H1, H2, H3], "in order"
     refreshed = [row for row in event_log.read(lake, event_type="refresh", hour=H3) if row["table_name"] is None]
     assert {row["strategy"] for row in refreshed} == {"incremental"}
 
@@ -237,12 +257,6 @@ def test_a_backfill_that_goes_over_published_hours_again_changes_no_row(airflow:
     assert made.returncode == 0, made.stderr
     assert hours_of_backfill(airflow, backfills + 1) == [(hour, "success", {"skipped"}) for hour in (H1, H2, H3)]
     assert (releases.published(lake), {table: lake.version(table) for table in registry().tables}) == before
-
-
-def test_a_backfill_cannot_run_backwards(airflow: LocalAirflow) -> None:
-    refused = backfill(airflow, H0, H3, "failed", "--run-backwards")
-    assert refused.returncode != 0
-    assert "depends_on_past" in refused.stdout + refused.stderr, "it says why"
 
 
 @in_browser
@@ -299,6 +313,12 @@ def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airf
     reached = {"land_changes": "success", "bronze.apply_changes": "success", "bronze.check": "failed"}
     assert tasks == dict.fromkeys(TASKS, "upstream_failed") | reached
     assert releases.find(lake, None).hour == H4, "readers keep what they had"
+    assert "bronze check: " in note(airflow, "dags/hourly_refresh/dagRuns/red")
+    later = trigger(airflow, "after_red", None)
+    ended, _ = outcome(airflow, later)
+    assert ended == "failed"
+    assert note(airflow, later).startswith(f"waiting: hour {H5} is red: ")
+    assert "clear the failed task of run red" in note(airflow, later)
     if Path(CHROMIUM).exists():
         with browser(airflow) as page:
             page.goto(f"{airflow.url}/dags/{DAG_ID}/runs/red/tasks/bronze.check/plugin/medallion-report")

@@ -1,0 +1,109 @@
+"""Each run's note says what it did, and writing it can do no harm to the scheduler."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from airflow.models import import_all_models
+from airflow.models.base import Base
+from airflow.models.dagrun import DagRun, DagRunNote
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from airflow.utils.sqlalchemy import prohibit_commit
+from sqlalchemy import create_engine, insert, text
+from sqlalchemy.orm import Session
+
+from medallion.airflow import notes
+from medallion.airflow.notes import KEY, leave_note, write_note
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    """A session that may not commit, as the scheduler's while it looks after runs."""
+    import_all_models()
+    engine = create_engine("sqlite://")
+    Base.metadata.create_all(engine)
+    with Session(engine) as session:
+        session.add(DagRun(dag_id="hourly_refresh", run_id="a_run", run_type="manual", run_after=datetime.now(UTC)))
+        session.commit()
+        with prohibit_commit(session):
+            yield session
+
+
+def run_of(session: Session) -> DagRun:
+    run = session.query(DagRun).one()
+    run.dag = SimpleNamespace(tags={"medallion"})
+    return run
+
+
+def left(session: Session, task_id: str, note: str) -> None:
+    values = {"dag_run_id": 1, "dag_id": "hourly_refresh", "run_id": "a_run", "task_id": task_id, "map_index": -1}
+    session.execute(insert(XComModel).values(**values, key=KEY, value=note, timestamp=datetime.now(UTC)))
+
+
+def failed(session: Session, task_id: str) -> None:
+    # The column's other values do not matter here, and Airflow has many of them.
+    columns = {column.name: "" for column in TaskInstance.__table__.columns if not column.nullable}
+    known = {"dag_id": "hourly_refresh", "run_id": "a_run", "task_id": task_id, "state": "failed"}
+    names = ", ".join(columns | known)
+    marks = ", ".join(f":{name}" for name in columns | known)
+    session.execute(text(f"INSERT INTO task_instance ({names}) VALUES ({marks})"), columns | known)
+
+
+def test_the_note_that_was_left_last_is_the_note_of_the_run(session: Session) -> None:
+    left(session, "land_changes", "waiting: hour 2025-11-30T01 is being refreshed")
+    left(session, "validate", "2025-11-30T02, full: release 4")
+    write_note(run_of(session))
+    assert run_of(session).note == "2025-11-30T02, full: release 4"
+
+
+def test_the_note_of_a_failed_run_is_that_of_its_failed_task(session: Session) -> None:
+    left(session, "silver.check", "orders are red")
+    left(session, "other", "went well")
+    failed(session, "silver.check")
+    write_note(run_of(session))
+    assert run_of(session).note == "orders are red"
+
+
+def test_a_task_that_was_killed_is_named(session: Session) -> None:
+    left(session, "land_changes", "waiting: hour 2025-11-30T01 is being refreshed")
+    failed(session, "silver.refresh")
+    write_note(run_of(session))
+    assert run_of(session).note.startswith("silver.refresh failed without a word")
+
+
+def test_a_note_that_stands_is_renewed_unless_a_person_wrote_it(session: Session) -> None:
+    left(session, "validate", "2025-11-30T02, full: release 4")
+    run_of(session).note = "catching up"
+    session.flush()
+    write_note(run_of(session))
+    session.expire_all()
+    assert run_of(session).note == "2025-11-30T02, full: release 4"
+    session.query(DagRunNote).one().user_id = "somebody"
+    run_of(session).note = "my own words"
+    session.flush()
+    write_note(run_of(session))
+    session.expire_all()
+    assert run_of(session).note == "my own words"
+
+
+def test_a_note_that_cannot_be_written_leaves_the_scheduler_s_session_as_it_was(
+    session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    left(session, "validate", "a note")
+    run = run_of(session)
+    monkeypatch.setattr(
+        notes, "_store", lambda connection, *_: connection.execute(text("INSERT INTO nowhere VALUES (1)"))
+    )
+    write_note(run)
+    assert "the note of run a_run was not written" in caplog.text
+    run.state = "success"
+    session.flush()
+    assert run.run_id == "a_run", "it is still the session's"
+
+
+def test_a_note_is_cut_to_what_the_column_takes() -> None:
+    pushed: list[str] = []
+    leave_note(SimpleNamespace(xcom_push=lambda key, value: pushed.append(value)), "x" * 5000)
+    assert len(pushed[0]) == 1000
