@@ -21,6 +21,10 @@ class HourNotAvailable(MedallionError):
     """The source does not have the hour (yet): nothing to do now, perhaps later."""
 
 
+class HourOutOfOrder(MedallionError):
+    """The hour cannot be applied in its place now: earlier ones are missing, or a later one was applied before it."""
+
+
 class CheckFailed(MedallionError):
     """A critical expectation does not hold: the next layer must not start."""
 

@@ -49,7 +49,7 @@ def request_of(params: Mapping[str, Any], dag_run: Any) -> Request:
             parse_hour(asked)
     # Compared, not looked up: Airflow's type equals its text, and hashes otherwise.
     kinds: tuple[tuple[str, Kind], ...] = (("backfill", "backfill"), ("scheduled", "schedule"))
-    kind = next((kind for run_type, kind in kinds if dag_run.run_type == run_type), "person")
+    kind: Kind = next((kind for run_type, kind in kinds if dag_run.run_type == run_type), "person")
     return Request("catch_up" if until else kind, hour, until)
 
 

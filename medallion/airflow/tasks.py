@@ -24,7 +24,7 @@ from airflow.sdk.exceptions import (
 from medallion.airflow.alerts import Webhook
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import requested_hour
-from medallion.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
+from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.model.table import Layer
 from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.settings import PROJECT, Settings
@@ -221,7 +221,7 @@ def as_airflow_errors() -> Iterator[None]:
         yield
     except HourNotAvailable as error:
         raise AirflowSkipException(str(error)) from None
-    except (CheckFailed, UsageError) as error:  # another try would find the same
+    except (CheckFailed, HourOutOfOrder, UsageError) as error:  # another try would find the same
         raise AirflowFailException(str(error)) from None
     except MedallionError as error:
         raise AirflowException(str(error)) from None

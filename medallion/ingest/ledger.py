@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from medallion.errors import HourNotAvailable, MedallionError, UsageError
+from medallion.errors import HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.hours import ONE_HOUR, has_ended, hour_or_snapshot, is_hour, parse_hour
 from medallion.ingest.source import Landed
 from medallion.model.registry import Registry
@@ -116,7 +116,7 @@ def in_line(
 
     Raises:
         HourNotAvailable: The source does not have the hour, or the hour has not ended.
-        MedallionError: Earlier hours are missing, or the hour arrived after a later one had been applied.
+        HourOutOfOrder: Earlier hours are missing, or the hour arrived after a later one had been applied.
     """
     pending = pending_hours(applied, source, landed, now=now)
     if wanted is None:
@@ -128,7 +128,7 @@ def in_line(
         raise HourNotAvailable(f"hour {wanted} has not ended yet: refresh it after {ends}")
     if applied is not None and wanted <= applied:
         if wanted in source and wanted not in landed:
-            raise MedallionError(
+            raise HourOutOfOrder(
                 f"hour {wanted} arrived after {applied} had been applied and was not applied itself:"
                 f" run medallion refresh --restate {wanted}"
             )
@@ -149,10 +149,10 @@ def require_no_gap(hour: str, applied: str | None, pending: Iterable[str]) -> No
         pending: Hours that are still to be applied.
 
     Raises:
-        MedallionError: Hours of ``pending`` lie between ``applied`` and ``hour``; the message has the command.
+        HourOutOfOrder: Hours of ``pending`` lie between ``applied`` and ``hour``; the message has the command.
     """
     if missing := sorted(other for other in pending if (applied is None or other > applied) and other < hour):
-        raise MedallionError(
+        raise HourOutOfOrder(
             f"hour {hour} cannot be applied to Bronze at {hour_or_snapshot(applied)}: earlier hours are missing:"
             f" {named_hours(missing)}; run medallion refresh --from-hour {missing[0]} --to-hour {missing[-1]} first"
         )

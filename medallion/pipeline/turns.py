@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest import ledger
 from medallion.ingest.arrivals import pending_at_source
+from medallion.ingest.restatement import read_restatement
 from medallion.ops import event_log, releases
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
@@ -209,7 +210,7 @@ def _hours_between(first: str, last: str) -> float:
 
 def _unsettled(lake: Lake, applied: str | None) -> Unsettled | None:
     """The hour that Bronze has, unless some release has it too and its validation did not fail."""
-    if applied is None or ledger.read_restatement(lake) is not None:
+    if applied is None or read_restatement(lake) is not None:
         return None
     rows = event_log.read_if_whole(lake, hour=applied) or []
     steps = [row for row in rows if row["table_name"] is None]

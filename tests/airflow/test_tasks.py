@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from dags.hourly_refresh import dag
 from medallion.airflow.runs import requested_hour
 from medallion.airflow.tasks import record_failure, run_here, self_check, spark_master
-from medallion.errors import CheckFailed, MedallionError, UsageError
+from medallion.errors import CheckFailed, HourOutOfOrder, MedallionError, UsageError
 from medallion.hours import parse_hour
 from medallion.inspect import status
 from medallion.ops import event_log
@@ -66,7 +66,9 @@ def step_ends(monkeypatch: pytest.MonkeyPatch):
     return arrange
 
 
-@pytest.mark.parametrize("error", [CheckFailed("orders are red"), UsageError("no such strategy")])
+@pytest.mark.parametrize(
+    "error", [CheckFailed("orders are red"), HourOutOfOrder("hours are missing"), UsageError("no such strategy")]
+)
 def test_what_another_try_would_not_mend_is_not_tried_again(step_raises, error: MedallionError) -> None:
     step_raises(error)
     with pytest.raises(AirflowFailException, match=str(error)):
