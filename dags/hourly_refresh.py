@@ -1,11 +1,11 @@
 """One hour of change data from the source to a published release: Bronze, Silver and Gold, each checked.
 
-**Trigger** it for one hour, or without an hour for the next in line. **Backfill** a range with *Missing and Errored
-Runs*: hours are applied in order, one at a time, and an hour that is published already is skipped.
+**Trigger** it for one hour, or without an hour for the next one. **Backfill** a range of hours: they are applied in
+order, one at a time, and an hour that is published already is skipped. By the **schedule** each hour is refreshed when it
+has ended; hours that came late, or that were missed while the DAG was paused, are caught up first.
 
-A red check stops the run before the next layer, and readers keep the release they had. Later runs wait until its
-failed task was cleared and went through, or the run was deleted. An hour that the source does not have ends as
-skipped, with a note.
+A red check stops the run before the next layer, and readers keep the release they had. Later runs say which hour is red
+and end; clear its failed task once the cause is mended. Each run's **note** says what it did, or why it did nothing.
 """
 
 from airflow.sdk import DAG, Param, TaskGroup, chain
@@ -35,6 +35,7 @@ with DAG(
             title="Hour",
             description=(
                 "In UTC, as YYYY-MM-DDTHH, such as 2025-11-30T00. Empty: the next hour not yet applied."
+                " Leave Logical Date as it is: it is not the hour."
                 " In a backfill each run has an hour of its own, whatever stands here."
             ),
         ),
@@ -43,7 +44,8 @@ with DAG(
             enum=list(STRATEGIES),
             title="Strategy",
             description=(
-                "full: Silver and Gold are recomputed from Bronze. incremental: what the hour's changes touch is."
+                "full recomputes Silver and Gold from Bronze: its cost follows the size of the history."
+                " incremental touches what the hour changed: its cost follows the change, and small lakes gain nothing."
                 " Both give the same rows, and may take turns."
             ),
         ),

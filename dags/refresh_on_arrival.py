@@ -3,6 +3,9 @@
 It waits in the triggerer and holds no worker's slot. An hour is taken 15 seconds after its last file has changed, at
 most once a minute, one at a time; where none arrives in an hour, the run ends as skipped and the next one waits on.
 Unpause it together with hourly_refresh, whose own schedule skips hours that are published already.
+
+After a red check it waits until that hour was mended; an hour whose refresh failed is tried again a quarter of an hour
+later, not at once.
 """
 
 from datetime import timedelta

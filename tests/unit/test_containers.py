@@ -71,6 +71,23 @@ def test_what_the_image_copies_is_let_in_and_there() -> None:
         assert any(path.match(pattern) for path in (file, *file.parents) for pattern in let_in), file
 
 
+@pytest.mark.parametrize(
+    ("service", "access"), [("scheduler", "rw"), ("dag-processor", "rw"), ("triggerer", "ro"), ("lake-init", "rw")]
+)
+def test_whatever_runs_code_of_ours_has_lake_source_and_alert_address(service: str, access: str) -> None:
+    """Callbacks of killed tasks run in the DAG processor, waits for an hour in the triggerer."""
+    found = yaml.safe_load(COMPOSE)["services"][service]
+    needed = {"MEDALLION_SOURCE", "MEDALLION_S3_ENDPOINT", "AWS_ACCESS_KEY_ID", "MEDALLION_ALERT_URL"}
+    assert needed <= set(found["environment"])
+    assert f"lake:/data/lake{':ro' if access == 'ro' else ''}" in found["volumes"]
+
+
+def test_only_what_starts_spark_drivers_knows_the_secret_of_the_cluster() -> None:
+    services = yaml.safe_load(COMPOSE)["services"]
+    knowing = {name for name, service in services.items() if "SPARK_SECRET" in service.get("environment", ())}
+    assert knowing == {"spark-master", "spark-worker", "lake-init", "scheduler"}
+
+
 def test_the_profile_feldera_is_a_service_with_a_health_check_of_its_own() -> None:
     services = yaml.safe_load(COMPOSE)["services"]
     feldera = services["feldera"]
