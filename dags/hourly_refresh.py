@@ -1,8 +1,8 @@
 """One hour of change data from the source to a published release: Bronze, Silver and Gold, each checked.
 
 **Trigger** it for one hour, or without an hour for the next one. **Backfill** a range of hours: they are applied in
-order, one at a time, and an hour that is published already is skipped. By the **schedule** each hour is refreshed when it
-has ended; hours that came late, or that were missed while the DAG was paused, are caught up first.
+order, one at a time, and an hour that is published already is skipped. By the **schedule** each hour is refreshed when
+it has ended; hours that came late, or that were missed while the DAG was paused, are caught up first.
 
 A red check stops the run before the next layer, and readers keep the release they had. Later runs say which hour is red
 and end; clear its failed task once the cause is mended. Each run's **note** says what it did, or why it did nothing.

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
@@ -14,11 +14,13 @@ from asgiref.sync import sync_to_async
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import SchedulerRuns
 from medallion.errors import MedallionError
-from medallion.ingest.arrivals import Arrivals
 from medallion.ops import event_log
 from medallion.pipeline.turns import End, Request, Take, Wait, decide, read_line
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+
+if TYPE_CHECKING:
+    from medallion.ingest.arrivals import Arrivals
 
 REFRESH_DAG = "hourly_refresh"
 
@@ -49,6 +51,8 @@ class HourArrived(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look until there is an hour. What is wrong with source or lake may be mended meanwhile; the end names it."""
+        from medallion.ingest.arrivals import Arrivals  # here, as every parse of the DAG file would import its engines
+
         settings = Settings.from_environment()
         arrivals = Arrivals(settings, self.pace["settle"])
         until, why = time.monotonic() + self.pace["patience"], "none has arrived"
@@ -63,7 +67,7 @@ class HourArrived(BaseTrigger):
             await asyncio.sleep(self.pace["poll"])
         yield TriggerEvent({"none": f"no hour to refresh in {self.pace['patience']:g} seconds: {why}"})
 
-    def _look(self, settings: Settings, arrivals: Arrivals) -> tuple[str | None, str]:
+    def _look(self, settings: Settings, arrivals: "Arrivals") -> tuple[str | None, str]:
         """The hour that can be refreshed now, or why there is none."""
         lake = Lake(settings.lake)
         found = arrivals.look()

@@ -9,11 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from medallion.hours import ONE_HOUR, parse_hour
-from medallion.ingest import ledger
-from medallion.ingest.arrivals import pending_at_source
-from medallion.ingest.restatement import read_restatement
 from medallion.ops import event_log, releases
-from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -105,6 +101,10 @@ def read_line(settings: Settings, until: str | None = None) -> Line:
 
     Raises UsageError when the lake has not been loaded or the source does not exist.
     """
+    from medallion.ingest import ledger  # here, as every parse of a DAG file would import their engines otherwise
+    from medallion.ingest.arrivals import pending_at_source
+    from medallion.ops.lake_tables import tables_of
+
     lake = Lake(settings.lake)
     applied = ledger.applied_hour(lake, tables_of(lake, settings.extras))
     return Line(applied, pending_at_source(settings, until), _unsettled(lake, applied))
@@ -210,6 +210,8 @@ def _hours_between(first: str, last: str) -> float:
 
 def _unsettled(lake: Lake, applied: str | None) -> Unsettled | None:
     """The hour that Bronze has, unless some release has it too and its validation did not fail."""
+    from medallion.ingest.restatement import read_restatement
+
     if applied is None or read_restatement(lake) is not None:
         return None
     rows = event_log.read_if_whole(lake, hour=applied) or []

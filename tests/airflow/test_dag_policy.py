@@ -193,13 +193,14 @@ def test_the_page_of_the_dag_shows_every_table_with_what_it_is_made_from() -> No
         assert all(name in row for name in table.inputs)
 
 
-@pytest.mark.parametrize("module", ["hourly_refresh", "daily_maintenance", "hourly_self_check"])
+@pytest.mark.parametrize("module", ["hourly_refresh", "daily_maintenance", "hourly_self_check", "refresh_on_arrival"])
 def test_parsing_a_dag_imports_no_engine(module: str) -> None:
     # Airflow's own imports are its own affair: what comes on top must be this project and the standard library.
     script = f"""
 import sys
 import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
 import airflow.timetables.interval, airflow.triggers.base, airflow.listeners, asgiref.sync
+import airflow.providers.standard.operators.trigger_dagrun
 from airflow.sdk import DAG, Asset, BaseHook, CronDataIntervalTimetable, Param, TaskGroup, chain, task
 before = {{name.partition(".")[0] for name in sys.modules}}
 import dags.{module}
