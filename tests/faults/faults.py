@@ -239,9 +239,11 @@ def frozen_machine(commits: int, *, late: bool) -> Fault:
         while other.poll() is None and len(seen) < commits:
             seen |= set(_commits(world, drafts=False)) - before
             time.sleep(0.01)
-        family = [psutil.Process(other.pid), *psutil.Process(other.pid).children(recursive=True)]
-        for process in family:
-            process.suspend()
+        family = list[psutil.Process]()
+        with suppress(psutil.NoSuchProcess):  # it may have come to its end first
+            family = [psutil.Process(other.pid), *psutil.Process(other.pid).children(recursive=True)]
+            for process in family:
+                process.suspend()
         try:
             with patch.multiple(lease, TTL=SHORT_LEASE[0], SAFETY=SHORT_LEASE[1]):
                 while not _takes_over(world, thaw=() if late else family):
