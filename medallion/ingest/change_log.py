@@ -3,16 +3,18 @@
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
-from medallion.hours import hour_number, parse_hour
+from medallion.hours import ONE_HOUR, format_hour, hour_number, parse_hour
 from medallion.ingest.apply import Applied, applied_before
-from medallion.ingest.decode import DELETED, LINE, Decoded, arrow_type
-from medallion.ingest.landing import decode_hour, decoded_file, forget_decoded
+from medallion.ingest.decode import DELETED, LINE, Decoded, arrow_type, change_schema
+from medallion.ingest.landing import decode_hour, decoded_file, forget_decoded, require_as_landed
 from medallion.ingest.ledger import known_manifest, landed_hours
 from medallion.ingest.schema_evolution import arrow_schema, evolve
 from medallion.model.table import ORIGIN, Log
+from medallion.ops import releases
 from medallion.spark.session import TABLE_PROPERTIES
 from medallion.storage import delta_writes, files
 from medallion.storage.change_feed import located
@@ -24,38 +26,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BATCH_ROWS = 50_000
+_VERSION = ", version "  # in _source_file of a row that came from the table itself, between its path and a number
 
 
 def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
-    """Write a log anew from the rows that are there, in one commit, as of the hour that their table is at.
+    """Begin a log with the rows of its table, in one commit, as of the hour that the table is at.
 
-    source_file: where they came from; the table itself if not given. Without Spark, batch by batch.
+    A log that exists is overwritten: only one without history to lose may be. source_file: where the rows came from;
+    the table itself if not given. Without Spark, batch by batch.
     """
     import pyarrow as pa
-    import pyarrow.dataset as ds
     from deltalake import write_deltalake
 
-    table = lake.path(log.of)
-    delta = lake.opened(table)
-    schema, hour, path = arrow_schema(log.columns), hour_in(delta), lake.path(log.name)
-    came_from = source_file or f"{table}, version {delta.version()}"
-    told = [files.in_arrow(located(table, name)) for name in state_of(delta).told["path"]]
-
-    def batches() -> "Iterator[pa.RecordBatch]":  # asked for by delta-rs, which cannot be asked for anything meanwhile
-        line = 1
-        found = ds.dataset([str(name) for name, _ in told], arrow_schema(log.fed_by.columns), filesystem=told[0][1])
-        for batch in found.to_batches():
-            lines, none = pa.array(range(line, line + len(batch))), pa.repeat(False, len(batch))
-            rows = pa.table(batch.append_column(LINE, lines).append_column(DELETED, none))
-            yield from _told_of(log, rows, None, came_from).to_batches()
-            line += len(batch)
-
-    there = lake.open(path) is not None
+    table = lake.opened(lake.path(log.of))
+    schema, hour, path = arrow_schema(log.columns), hour_in(table), lake.path(log.name)
+    batches = _table_rows(lake, log, table, None, source_file or _version_of(lake, log, table))
     write_deltalake(
         path,
-        pa.RecordBatchReader.from_batches(schema, batches() if told else ()),
+        pa.RecordBatchReader.from_batches(schema, batches),
         mode="overwrite",
-        schema_mode="overwrite" if there else None,
+        schema_mode="overwrite" if lake.open(path) is not None else None,
         description=log.doc,
         configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(log.fed_by.keys)},
         storage_options=files.storage_options(path),
@@ -63,28 +53,153 @@ def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
     )
 
 
-def catch_up(spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: str, max_bad_lines: float) -> None:
-    """Bring a log to the hour before ``hour`` and to the declared columns: hours that it missed while it was not kept
-    are appended as they landed.
+def catch_up(spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: str) -> list[str]:
+    """Bring a log to the hour before ``hour`` and to the declared columns; what to warn of.
 
-    It begins anew, with its table as it is, when it is not there or files of such an hour are gone. spark: as for
-    apply_feed.
+    Hours that it missed are appended as they landed. Where the landed file of such an hour is gone, or is not as it
+    landed, what the table has now is appended in its place: history that the log has stays, and a warning names the
+    hours. A log that does not exist begins with its table as it is, with a warning where a release had one.
+    spark: as for apply_feed. Raises what decoding raises: nothing is taken for gone because it could not be read.
     """
     delta = lake.open(lake.path(log.name))
     if delta is None:
+        release = releases.latest(lake)
         begin_log(lake, log)
-        return
+        if release is None or log.name not in release.versions:
+            return []
+        return [f"{log.name} was gone: it begins again with the rows that {log.of} has now, its history is lost"]
     since = hour_in(delta) or ""
     if since < hour:
         evolve(spark, lake, log, delta)
-    for missed in sorted(one for one in landed_hours(lake) if since < one < hour):
-        try:
-            decoded = decode_hour(lake, (log.fed_by,), missed, max_bad_lines)
-        except MedallionError:
-            begin_log(lake, log)
-            return
-        _append(lake, log, missed, decoded.get(log.of), delta)
-        forget_decoded(lake, missed)
+    missed = sorted(landed for landed in landed_hours(lake) if since < landed < hour)
+    gone = [late for late in missed if not _is_as_landed(lake, log, late)]
+    for late in missed:
+        if gone and late >= gone[0]:
+            break
+        _append(lake, log, late, _decode(lake, log, late), delta)
+        forget_decoded(lake, late)
+    if not gone:
+        return []
+    _append_table(lake, log, missed, gone, delta)
+    return [
+        f"{log.name} lacks the changes of {', '.join(gone[:5])}{' and more' if gone[5:] else ''}: the landed files are"
+        f" gone or damaged; what {log.of} has now is recorded in their place"
+    ]
+
+
+def _decode(lake: Lake, log: Log, hour: str) -> Decoded | None:
+    """The lines of an hour that the table of a log has: how many bad ones it may have was decided then."""
+    return decode_hour(lake, (log.fed_by,), hour, max_bad_lines=1.0).get(log.of)
+
+
+def rewind_log(lake: Lake, log: Log, hour: str) -> str | None:
+    """Take a log back to before ``hour``, where its table is already, by removing the changes since; what to warn of.
+
+    A log that began with its table at ``hour`` or later has nothing of before: it begins again.
+    """
+    path = lake.path(log.name)
+    delta = lake.open(path)
+    if delta is None or (hour_in(delta) or "") < hour:
+        return None
+    if not _reaches_before(lake, log, delta, hour):
+        begin_log(lake, log)
+        return f"{log.name} began after {hour}: it begins again with the rows that {log.of} had before that hour"
+    before = lake.applied_hour(log.of)
+    commit = delta_writes.properties(None, (LEDGER, hour_number(before) if before else 0))
+    moment = f"arrow_cast('{parse_hour(hour):%Y-%m-%dT%H:%M:%S}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
+    delta.delete(f"_hour >= {moment}", commit_properties=commit)
+    delta = lake.opened(path)
+    if (hour_in(delta) or "") >= hour:  # no line came since, so nothing was committed
+        delta_writes.append_rows(delta, None, commit)
+    return None
+
+
+def _reaches_before(lake: Lake, log: Log, delta: "DeltaTable", hour: str) -> bool:
+    """Whether a log has something of before ``hour``: a change, or the rows that its table had then."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    rows, at = delta.to_pyarrow_dataset(), pc.field("_hour")
+    if rows.count_rows(filter=at < pa.scalar(parse_hour(hour), pa.timestamp("us", "UTC"))):
+        return True
+    if not (first := rows.head(1, columns=["_source_file"], filter=at.is_null()).to_pylist()):
+        return True  # its table was empty when it began
+    table, _, version = str(first[0]["_source_file"]).rpartition(_VERSION)
+    if table != lake.path(log.of):
+        return True  # it began with the snapshot
+    try:
+        began = lake.opened(table, int(version))
+    except (MedallionError, ValueError):
+        return False
+    return (hour_in(began) or "") < hour
+
+
+def _is_as_landed(lake: Lake, log: Log, hour: str) -> bool:
+    """Whether the file of a log's feed for ``hour`` is as it landed, or there was none; raises what reading raises."""
+    topic = log.fed_by.topic
+    file = known_manifest(lake, hour).files.get(topic)
+    try:
+        if file is not None:
+            require_as_landed(lake, topic, hour, file)
+    except MedallionError:
+        return False
+    return True
+
+
+def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delta: "DeltaTable") -> None:
+    """Append, in one commit, what is known of the hours from the first that is gone to the last that was missed.
+
+    The lines of the other hours, what the table had at the end, and a deletion of each key that it has no more.
+    """
+    import pyarrow as pa
+
+    hour, table = missed[-1], lake.opened(lake.path(log.of))
+    if (hour_in(table) or "") > hour:  # an attempt before this one has brought it further
+        following = format_hour(parse_hour(hour) + ONE_HOUR)
+        table = lake.opened(lake.path(log.of), lake.version_before(log.of, following))
+    there = [late for late in missed if late > gone[0] and late not in gone]
+    lines = [_hour_rows(lake, log, late) for late in there if (found := _decode(lake, log, late)) and found.changes]
+    keys, source_file = list(log.fed_by.keys), f"{_version_of(lake, log, table)}, in place of {gone[0]} to {hour}"
+    known, now = (each.to_pyarrow_dataset().to_table(keys) for each in (delta, table))
+    known = delta_writes.with_plain_texts(known).group_by(keys).aggregate([])
+    deleted = known.join(delta_writes.with_plain_texts(now), keys, join_type="left anti")
+    numbers = range(len(now) + 1, len(now) + len(deleted) + 1)
+    deleted = deleted.append_column(LINE, pa.array(numbers, pa.int64()))
+    deleted = deleted.append_column(DELETED, pa.repeat(True, len(deleted)))
+    deletions = _log_rows(log, delta_writes.fitted(deleted, change_schema(log.fed_by)), hour, source_file)
+    schema = pa.schema(delta.schema().to_arrow())
+    batches = chain(*lines, _table_rows(lake, log, table, hour, source_file), deletions.to_batches())
+    rows = (part for batch in batches for part in delta_writes.fitted(pa.table(batch), schema).to_batches())
+    commit = delta_writes.properties(json.dumps({"hour": hour}), (LEDGER, hour_number(hour)))
+    delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, rows), commit)
+    for late in there:
+        forget_decoded(lake, late)
+
+
+def _table_rows(
+    lake: Lake, log: Log, table: "DeltaTable", hour: str | None, source_file: str
+) -> "Iterator[pa.RecordBatch]":
+    """The rows of a table as a log has them, in batches."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    # Listed now: delta-rs, which asks for the batches, cannot be asked for anything meanwhile.
+    places = [files.in_arrow(located(lake.path(log.of), name)) for name in state_of(table).told["path"]]
+
+    def batches() -> "Iterator[pa.RecordBatch]":
+        line = 1
+        rows = ds.dataset([str(name) for name, _ in places], arrow_schema(log.fed_by.columns), filesystem=places[0][1])
+        for batch in rows.to_batches():
+            lines, none = pa.array(range(line, line + len(batch))), pa.repeat(False, len(batch))
+            changes = pa.table(batch.append_column(LINE, lines).append_column(DELETED, none))
+            yield from _log_rows(log, changes, hour, source_file).to_batches()
+            line += len(batch)
+
+    return batches() if places else iter(())
+
+
+def _version_of(lake: Lake, log: Log, table: "DeltaTable") -> str:
+    return f"{lake.path(log.of)}{_VERSION}{table.version()}"
 
 
 def append_lines(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> Applied | None:
@@ -108,35 +223,38 @@ def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "De
         delta_writes.append_rows(delta, None, commit)
         return
     import pyarrow as pa
+
+    schema = pa.schema(delta.schema().to_arrow())  # which may have columns that are not declared any more
+    batches = _hour_rows(lake, log, hour)
+    rows = (part for batch in batches for part in delta_writes.fitted(pa.table(batch), schema).to_batches())
+    delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, rows), commit)
+
+
+def _hour_rows(lake: Lake, log: Log, hour: str) -> "Iterator[pa.RecordBatch]":
+    """The decoded lines of an hour as a log has them, in batches."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     name, at = files.in_arrow(decoded_file(lake, log.fed_by, hour))
     source_file = f"{known_manifest(lake, hour).source}/cdc/{log.fed_by.topic}/{hour}.json"
-    schema = pa.schema(delta.schema().to_arrow())  # which may have columns that are not declared any more
     with pq.ParquetFile(name, filesystem=at) as file:
-        batches = (
-            batch
-            for changes in file.iter_batches(_BATCH_ROWS)
-            for batch in delta_writes.fitted(
-                _told_of(log, pa.Table.from_batches([changes]), hour, source_file), schema
-            ).to_batches()
-        )
-        delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, batches), commit)
+        for changes in file.iter_batches(_BATCH_ROWS):
+            yield from _log_rows(log, pa.Table.from_batches([changes]), hour, source_file).to_batches()
 
 
-def _told_of(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":
-    """Rows, with their line and whether they were taken away, and what else the log tells of each."""
+def _log_rows(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":
+    """Changes with where and when they came from, which the log records of each."""
     import pyarrow as pa
 
-    told = {
+    origin = {
         "_hour": parse_hour(hour) if hour else None,
         "_source_file": source_file,
         "_source_system": log.source_system,
         "_loaded_at": datetime.now(UTC),
     }
     for column in ORIGIN:
-        if column.name in told:
-            value = pa.scalar(told[column.name], arrow_type(column))
+        if column.name in origin:
+            value = pa.scalar(origin[column.name], arrow_type(column))
             changes = changes.append_column(column.name, pa.repeat(value, len(changes)))
     schema = arrow_schema(log.columns)
     return changes.select(schema.names).cast(schema)

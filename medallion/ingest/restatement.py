@@ -4,11 +4,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 
 from medallion.errors import MedallionError, UsageError
-from medallion.ingest.change_log import begin_log
+from medallion.ingest.change_log import rewind_log
 from medallion.ingest.landing import is_landed
 from medallion.ingest.ledger import landed_hours, named_hours, read_manifest
 from medallion.model.registry import Registry
-from medallion.model.table import Log
 from medallion.storage import files
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake
@@ -106,10 +105,12 @@ def plan_restatement(
     return Restatement(start, max(hours), hours=tuple(sorted(hours)))
 
 
-def rewind_bronze(lake: Lake, tables: Registry, report: Callable[[str], None]) -> Restatement | None:
+def rewind_bronze(
+    lake: Lake, tables: Registry, report: Callable[[str], None], warnings: list[str]
+) -> Restatement | None:
     """Take every Bronze table back to where the restatement under way begins, unless it is there already.
 
-    Returns the restatement; None when none is under way.
+    warnings: what to warn of is added to it. Returns the restatement; None when none is under way.
     """
     restatement = read_restatement(lake)
     if restatement is None or restatement.rewound:
@@ -118,21 +119,12 @@ def rewind_bronze(lake: Lake, tables: Registry, report: Callable[[str], None]) -
         if (lake.applied_hour(feed.name) or "") >= restatement.hour:
             lake.rewind(feed.name, restatement.hour)
     for log in tables.logs:
-        rewind_log(lake, log, restatement.hour)
+        if warning := rewind_log(lake, log, restatement.hour):
+            warnings.append(warning)
     report(f"Bronze is as it was before {restatement.hour}")
     restatement = replace(restatement, rewound=True)
     write_restatement(lake, restatement)
     return restatement
-
-
-def rewind_log(lake: Lake, log: Log, hour: str) -> None:
-    """Take a change log back to before ``hour``; one that is younger begins anew, with its table as it is."""
-    if (lake.applied_hour(log.name) or "") < hour:
-        return
-    try:
-        lake.rewind(log.name, hour)
-    except MedallionError:
-        begin_log(lake, log)
 
 
 def missing_files(lake: Lake, hour: str, topics: Collection[str]) -> list[str]:

@@ -31,8 +31,9 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
         rows = event_log.read_if_whole(driver.lake, hour=hour, event_type="apply")
         reported = {row["table_name"] for row in rows or [] if row["status"] in {"succeeded", "warned"}}
 
+        warnings = list(undeclared)
         for table in driver.tables.logs:  # before their tables go on
-            change_log.catch_up(partial(driver.spark, log), driver.lake, table, hour, run.settings.max_bad_lines)
+            warnings += change_log.catch_up(partial(driver.spark, log), driver.lake, table, hour)
 
         def work(table: Feed | Log) -> apply.Applied | None:
             spark, found = partial(driver.spark, log), decoded.get(table.of if isinstance(table, Log) else table.name)
@@ -62,7 +63,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
         event.details["rejected"] = rejected
         if not results:
             event.status = "skipped"
-        drift = [*landing.drift(feeds, decoded), *undeclared]
+        drift = [*landing.drift(feeds, decoded), *warnings]
         if rejected:
             drift.append(f"{rejected} bad lines are kept back: medallion quarantine list")
         if drift:

@@ -21,10 +21,11 @@ def land_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outco
     lake = driver.lake
     with log.timed("land", "bronze", cpu=driver.cpu) as event:
         source = open_source(run.settings)
-        restated = rewind_bronze(lake, driver.tables, driver.report)
+        rewound: list[str] = []
+        restated = rewind_bronze(lake, driver.tables, driver.report, rewound)
         listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
         applied, landed = ledger.applied_hour(lake, driver.tables), ledger.landed_hours(lake)
-        notes = _source_warnings(lake, listing, applied, landed)
+        notes = [*rewound, *_source_warnings(lake, listing, applied, landed)]
         for note in notes:  # also where this step ends without an hour
             driver.report(note)
         due = landed | {*(restated.hours if restated else ())}

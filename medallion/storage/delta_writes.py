@@ -52,9 +52,16 @@ def rows_with_keys(delta: "DeltaTable", keys: "pa.Table", columns: list[str]) ->
         # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
         conditions.append((at >= bounds["min"]) & (at <= bounds["max"]) & at.isin(sought))
     rows = data.to_table(columns, filter=reduce(and_, conditions))
-    texts = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in rows.schema]
-    rows = rows.cast(pa.schema(texts))
+    rows = with_plain_texts(rows)
     return rows if len(conditions) == 1 else rows.join(keys, keys.column_names, join_type="left semi")
+
+
+def with_plain_texts(rows: "pa.Table") -> "pa.Table":
+    """``rows`` with texts of the type that Arrow can group and join by."""
+    import pyarrow as pa
+
+    texts = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in rows.schema]
+    return rows.cast(pa.schema(texts))
 
 
 def replace_keys(

@@ -1,6 +1,7 @@
 """A log keeps every change of its table as it came, each once, whatever happens in between."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ import pytest
 from deltalake import write_deltalake
 
 from medallion.ingest import apply, change_log, landing, ledger
-from medallion.ingest.restatement import rewind_log
+from medallion.ingest.change_log import rewind_log
 from medallion.ingest.source import digest
 from medallion.model.registry import build
 from medallion.model.table import Feed, Log
+from medallion.ops import releases
 from medallion.storage.lake import Lake
 
-H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
+H0, H1, H2, H3 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02", "2025-11-30T03"
 FEED = Feed(keys=("id",), schema="id BIGINT NOT NULL, name STRING", name="bronze_things", doc="One row per id.")
 LOG = build([FEED, Log(of="bronze_things", source_system="the shop", name="bronze_things_log", doc="A log.")]).logs[0]
 
@@ -39,10 +41,16 @@ def land(lake: Lake, hour: str, *changes: dict[str, Any]) -> None:
 
 def keep(lake: Lake, hour: str, log: Log = LOG) -> None:
     """Take an hour in, as apply does."""
-    change_log.catch_up(no_spark, lake, log, hour, 0.01)
+    change_log.catch_up(no_spark, lake, log, hour)
     decoded = landing.decode_hour(lake, (log.fed_by,), hour, 0.01)
     change_log.append_lines(lake, log, hour, decoded.get(FEED.name))
     apply.apply_feed(no_spark, lake, log.fed_by, hour, decoded.get(FEED.name))
+
+
+def missed(lake: Lake, hour: str, *changes: dict[str, Any]) -> None:
+    """Take an hour into the table while its log is not kept."""
+    land(lake, hour, *changes)
+    apply.apply_feed(no_spark, lake, FEED, hour, landing.decode_hour(lake, (FEED,), hour, 0.01)[FEED.name])
 
 
 def no_spark() -> Any:
@@ -107,14 +115,98 @@ def test_one_that_begins_late_begins_with_its_table_as_it_is(lake: Lake) -> None
     assert told(lake) == [(2, None, False, None, 1, version), (1, "b", False, H1, 1, f"/source/cdc/things/{H1}.json")]
 
 
-def test_one_whose_missed_files_are_gone_begins_anew(lake: Lake) -> None:
+def test_history_stays_where_a_missed_file_is_gone_and_the_table_stands_in_for_it(lake: Lake) -> None:
+    change_log.begin_log(lake, LOG, "/source/snapshot")
+    land(lake, H0, {"insert": {"id": 3, "name": "c"}})
+    keep(lake, H0)
+    missed(lake, H1, DELETED, {"insert": {"id": 3, "name": "d"}})
+    missed(lake, H2, {"insert": {"id": 4, "name": "e"}})
+    land(lake, H3, BACK)
+    (lake.landing / "things" / f"{H1}.json").unlink()
+    (warning,) = change_log.catch_up(no_spark, lake, LOG, H3)
+    assert warning == (
+        f"bronze_things_log lacks the changes of {H1}: the landed files are gone or damaged; what bronze_things has now"
+        " is recorded in their place"
+    )
+    keep(lake, H3)
+    kept, stood_in = told(lake)[:3], f"{lake.path(FEED.name)}, version 3, in place of {H1} to {H2}"
+    assert kept == [*SNAPSHOT, (3, "c", False, H0, 1, f"/source/cdc/things/{H0}.json")]
+    assert sorted(row for row in told(lake) if row[5] == f"/source/cdc/things/{H2}.json") == [
+        (4, "e", False, H2, 1, f"/source/cdc/things/{H2}.json")
+    ]
+    replaced = {(row[0], row[1], row[2]) for row in told(lake) if row[5] == stood_in}
+    assert replaced == {(2, None, False), (3, "d", False), (4, "e", False), (1, None, True)}
+    assert told(lake)[-1][:4] == (1, "b", False, H3)
+    assert len({row[4:] for row in told(lake)}) == len(told(lake)), "file and line are the key of a log"
+    before = told(lake)
+    assert change_log.catch_up(no_spark, lake, LOG, H3) == []
+    assert told(lake) == before
+
+
+def test_an_error_in_reading_is_raised_and_the_history_stays(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     change_log.begin_log(lake, LOG, "/source/snapshot")
     land(lake, H0, DELETED)
-    apply.apply_feed(no_spark, lake, FEED, H0, landing.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
-    (lake.landing / "things" / f"{H0}.json").unlink()
+    keep(lake, H0)
+    missed(lake, H1, BACK)
+    land(lake, H2, DELETED)
+    before, version = told(lake), lake.version(LOG.name)
+
+    def full(*_: Any) -> None:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("medallion.ingest.change_log.require_as_landed", full)
+        with pytest.raises(OSError, match="Too many open files"):
+            change_log.catch_up(no_spark, lake, LOG, H2)
+    assert (told(lake), lake.version(LOG.name)) == (before, version)
+    assert change_log.catch_up(no_spark, lake, LOG, H2) == []
+    assert told(lake)[-1][:4] == (1, "b", False, H1)
+
+
+def test_an_hour_is_caught_up_with_whatever_share_of_its_lines_is_bad(lake: Lake) -> None:
+    change_log.begin_log(lake, LOG, "/source/snapshot")
+    land(lake, H0, {"insert": {}}, {"insert": {"id": 5}})
+    ledger_hour = landing.decode_hour(lake, (FEED,), H0, 1.0)[FEED.name]
+    apply.apply_feed(no_spark, lake, FEED, H0, ledger_hour)
     land(lake, H1, BACK)
+    assert change_log.catch_up(no_spark, lake, LOG, H1) == []
+    assert [row[0] for row in told(lake)] == [1, 2, 5]
+
+
+def test_a_log_that_a_release_had_and_that_is_gone_begins_again_with_a_warning(lake: Lake) -> None:
+    change_log.begin_log(lake, LOG, "/source/snapshot")
+    names = dict.fromkeys((FEED.name, LOG.name), 0)
+    releases.publish(lake, after=None, hour=None, run_id="load", strategy="full", versions=names)
+    shutil.rmtree(lake.path(LOG.name))
+    (warning,) = change_log.catch_up(no_spark, lake, LOG, H0)
+    assert warning.startswith("bronze_things_log was gone: it begins again with the rows that bronze_things has now")
+    assert len(told(lake)) == 2
+
+
+def test_a_restatement_keeps_history_though_upkeep_has_removed_old_versions(lake: Lake) -> None:
+    change_log.begin_log(lake, LOG, "/source/snapshot")
+    for hour, change in ((H0, DELETED), (H1, BACK), (H2, DELETED)):
+        land(lake, hour, change)
+        keep(lake, hour)
+    lake.rewind(FEED.name, H1)
+    delta = lake.opened(lake.path(LOG.name))
+    delta.optimize.compact()
+    delta.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    delta.create_checkpoint()
+    assert rewind_log(lake, LOG, H1) is None
+    assert [row[3] for row in told(lake)] == [None, None, H0]
+    assert lake.applied_hour(LOG.name) == H0
+
+
+def test_a_restatement_of_hours_without_lines_takes_the_log_back_too(lake: Lake) -> None:
+    change_log.begin_log(lake, LOG, "/source/snapshot")
+    land(lake, H0, DELETED)
+    keep(lake, H0)
+    land(lake, H1)
     keep(lake, H1)
-    assert [(row[0], row[3]) for row in told(lake)] == [(2, None), (1, H1)]
+    lake.rewind(FEED.name, H1)
+    assert rewind_log(lake, LOG, H1) is None
+    assert lake.applied_hour(LOG.name) == H0
 
 
 def test_a_restatement_takes_it_back_and_forward(lake: Lake) -> None:
@@ -135,7 +227,9 @@ def test_one_younger_than_the_restated_hour_begins_anew(lake: Lake) -> None:
     apply.apply_feed(no_spark, lake, FEED, H0, landing.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
     change_log.begin_log(lake, LOG)
     lake.rewind(FEED.name, H0)
-    rewind_log(lake, LOG, H0)
+    assert rewind_log(lake, LOG, H0) == (
+        f"bronze_things_log began after {H0}: it begins again with the rows that bronze_things had before that hour"
+    )
     assert [(row[0], row[3]) for row in told(lake)] == [(1, None), (2, None)]
     assert lake.applied_hour(LOG.name) is None
 

@@ -51,7 +51,7 @@ def step(lake: Lake, hour: str, schema: str, *rows: dict[str, Any]) -> list[str]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps({"insert": row}) + "\n" for row in rows))
     ledger.write_manifest(lake, ledger.Manifest(hour, "/source", {"things": digest(file.open("rb"))}))
-    change_log.catch_up(no_spark, lake, log, hour, 0)
+    change_log.catch_up(no_spark, lake, log, hour)
     decoded = landing.decode_hour(lake, (feed,), hour, 0)
     change_log.append_lines(lake, log, hour, decoded[feed.name])
     apply.apply_feed(no_spark, lake, feed, hour, decoded[feed.name])
