@@ -5,12 +5,14 @@ Whatever a kept release names stays, and so does everything younger than the tim
 
 import time
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from medallion.checks import report_store
+from medallion.errors import MedallionError, one_line
 from medallion.model.table import ByKey, Table
 from medallion.ops import releases
 from medallion.pipeline.driver import Driver
@@ -19,6 +21,8 @@ from medallion.refresh.full import files_by_key
 from medallion.storage import fence, files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, state_of
+from medallion.storage.log_cleanup import LOG_CLEANUP, clean_log
+from medallion.storage.named_versions import holds, moment_set_aside, set_aside_folders
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -45,20 +49,40 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
             whole.engine = "delta-rs"
             kept = _keep_releases(lake, keep)
             merged = removed = 0
+            failed: dict[str, Exception] = {}
             for name, path in _tables(driver):
-                with log.timed("maintain", None, name) as event:
+                with _noting(failed, name), log.timed("maintain", None, name) as event:
                     event.engine = "delta-rs"
                     done = _keep_table(lake, path, _named_versions(lake, name, kept), keep, _key_of(driver, name))
                     event.details = done
                     merged, removed = merged + done["merged"], removed + done["removed"]
-            _forget_events(lake, keep)
-            stale = _forget_files(lake, keep)
+            if "event_log" not in failed:
+                with _noting(failed, "event_log"):
+                    _forget_events(lake, keep)
+            stale = _forget_files(lake, keep) + _forget_set_aside(lake, kept, keep)
             whole.details = {"releases": [release.release_id for release in kept], "reports_and_landed_files": stale}
+            if failed:
+                first = next(iter(failed.values()))
+                raise MedallionError(
+                    f"upkeep of {', '.join(failed)} failed, of everything else it is done; the first error:"
+                    f" {one_line(first)}"
+                )
         message = (
             f"{merged:,} small files merged, {removed:,} old data files, {stale:,} reports and landed files removed"
         )
         driver.report(message)
     return Outcome("succeeded", message, run.hour)
+
+
+@contextmanager
+def _noting(failed: dict[str, Exception], name: str) -> Iterator[None]:
+    """Let one table's failure not stop the others; that of the writer lease does."""
+    try:
+        yield
+    except fence.LeaseLost:
+        raise
+    except Exception as error:
+        failed[name] = error
 
 
 def _keep_releases(lake: Lake, keep: Retention) -> list[releases.Release]:
@@ -106,6 +130,7 @@ def _keep_table(
     delta = lake.open(path)
     if delta is None:
         return {"merged": 0, "removed": 0}
+    _turn_off_log_cleanup(delta)
     merged, state = 0, state_of(delta)
     if column is None:
         if state.files > _SPARE_FILES + state.bytes // _FILE_BYTES:
@@ -116,9 +141,17 @@ def _keep_table(
     removed = _vacuum(delta, path, named, keep)
     delta.update_incremental()
     delta.create_checkpoint()
-    if keep.hours <= _LOG_DAYS * 24:
-        delta.cleanup_metadata()
+    clean_log(path, {*named, delta.version()}, time.time() - max(_LOG_DAYS * 24, keep.hours) * 3600)
     return {"merged": merged, "removed": removed}
+
+
+def _turn_off_log_cleanup(delta: "DeltaTable") -> None:
+    """Have commits leave old log entries to upkeep, for a table from before they were made that way."""
+    from deltalake import PostCommitHookProperties
+
+    if delta.metadata().configuration.get(LOG_CLEANUP, "true") != "false":
+        hook = PostCommitHookProperties(cleanup_expired_logs=False)
+        delta.alter.set_table_properties({LOG_CLEANUP: "false"}, post_commithook_properties=hook)
 
 
 def _vacuum(delta: "DeltaTable", path: str, named: Collection[int], keep: Retention) -> int:
@@ -160,6 +193,18 @@ def _forget_files(lake: Lake, keep: Retention) -> int:
         stale += not file.name.endswith(".part")
         file.unlink()
     return stale
+
+
+def _forget_set_aside(lake: Lake, kept: Collection[releases.Release], keep: Retention) -> int:
+    """Remove tables that were set aside long ago and that no release is read from any more; how many."""
+    before, gone = datetime.now(UTC) - timedelta(days=keep.days), 0
+    for folder in set_aside_folders(lake):
+        table, _, stamp = folder.name.rpartition("-")
+        named = filter(None, (release.named(table) for release in kept))
+        if moment_set_aside(stamp) < before and not any(holds(folder, one) for one in named):
+            files.remove_tree(folder)
+            gone += 1
+    return gone
 
 
 def _landed(landing: Place, before: float) -> Iterator[Place]:

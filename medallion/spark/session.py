@@ -21,6 +21,7 @@ from medallion.spark.java import java_home
 from medallion.spark.listener import PROCESS_SETTING, require_own_server
 from medallion.storage import s3
 from medallion.storage.files import in_bucket
+from medallion.storage.log_cleanup import LOG_CLEANUP
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -39,6 +40,8 @@ TABLE_PROPERTIES = {
     "delta.enableChangeDataFeed": "true",
     # A checkpoint of a small log costs more than replaying the log.
     "delta.checkpointInterval": "50",
+    # Upkeep removes old log entries: Delta's own clean-up knows nothing of the versions that releases name.
+    LOG_CLEANUP: "false",
 }
 
 # What makes a small lake fast; docs/performance.md has the measurements.

@@ -45,7 +45,8 @@ def changes(path: str, since: int, newest: int) -> Changes:
             actions = actions_of(path, version)
         except FileNotFoundError:
             return Changes(unknown=f"its log no longer tells of version {version}")
-        if any(kind == "metaData" for kind, _ in actions):
+        metadata = [content for kind, content in actions if kind == "metaData"]
+        if metadata and not _keeps_columns(path, version, metadata[-1]):
             return Changes(unknown=f"its columns changed with version {version}")
         moved = [(kind, file) for kind, file in actions if kind in {"add", "remove"} and file.get("dataChange")]
         feed = [(kind, file) for kind, file in actions if kind == "cdc"] or moved
@@ -56,6 +57,19 @@ def changes(path: str, since: int, newest: int) -> Changes:
             named += [(version, kind, file["path"]) for kind, file in feed]
             read += sum(file.get("size") or 0 for _, file in feed)
     return Changes(tuple(versions), tuple(named), read)
+
+
+def _keeps_columns(path: str, version: int, metadata: dict[str, Any]) -> bool:
+    """Whether a commit that changed a table's metadata left its columns as they were."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        former = DeltaTable(path, version=version - 1, storage_options=files.storage_options(path))
+    except (DeltaError, OSError):
+        return False
+    same: bool = json.loads(metadata["schemaString"]) == json.loads(former.schema().to_json())
+    return same and metadata["partitionColumns"] == former.metadata().partition_columns
 
 
 def actions_of(path: str, version: int) -> list[tuple[str, dict[str, Any]]]:

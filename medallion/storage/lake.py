@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PAUSES = (0.1, 0.2, 0.4, 0.8)  # seconds between attempts to open a table
+SET_ASIDE_STAMP = "%Y%m%dT%H%M%S%f"  # the end of the name of a folder that was set aside
 LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
 
 
@@ -211,7 +212,7 @@ class Lake:
 
         Releases that name it are read from there, until upkeep removes what none of them names.
         """
-        aside = files.at(self.ops("damaged"), f"{table}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+        aside = files.at(self.ops("damaged"), f"{table}-{datetime.now(UTC):{SET_ASIDE_STAMP}}")
         files.move(files.at(self.path(table)), aside)
         return aside
 

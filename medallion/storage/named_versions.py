@@ -5,13 +5,13 @@ Versions begin again at 0 when a table is rebuilt, so a version alone would read
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
 from medallion.storage import files
 from medallion.storage.files import Place
-from medallion.storage.lake import Lake, table_id
+from medallion.storage.lake import SET_ASIDE_STAMP, Lake, open_table, table_id
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -66,13 +66,30 @@ def open_named(lake: Lake, named: NamedVersion) -> "DeltaTable":
         return open_current(lake, named)
     except MedallionError as reason:
         for folder in set_aside_folders(lake, named.table):
-            try:
-                delta = lake.opened(str(folder), named.version)
-            except MedallionError:
-                continue
-            if named.is_in(delta):
+            if (delta := _open_aside(folder, named)) is not None:
                 return delta
         raise reason
+
+
+def holds(folder: Place, named: NamedVersion) -> bool:
+    """Whether that version is read from a folder that was set aside."""
+    return _open_aside(folder, named) is not None
+
+
+def _open_aside(folder: Place, named: NamedVersion) -> "DeltaTable | None":
+    try:
+        delta = open_table(str(folder), named.version)
+    except MedallionError:
+        return None
+    return delta if delta is not None and named.is_in(delta) else None
+
+
+def moment_set_aside(stamp: str) -> datetime:
+    """When a folder was set aside, by the end of its name; now, for one with another name."""
+    try:
+        return datetime.strptime(stamp, SET_ASIDE_STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return datetime.now(UTC)
 
 
 def set_aside_folders(lake: Lake, table: str = "") -> Iterator[Place]:

@@ -1,0 +1,40 @@
+"""Removing old entries of a Delta log, but none that a version needs which somebody names.
+
+Delta's own clean-up knows no such versions: after a month without commits it removes all but the newest.
+"""
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+from medallion.storage import files
+from medallion.storage.files import Place
+
+LOG_CLEANUP = "delta.enableExpiredLogCleanup"  # the property of a table: false for ours
+_ENTRY = re.compile(r"\.?(\d{20})\..+")  # Hadoop's checksums are hidden files beside their entry
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.[0-9a-f-]{36})?\.parquet")
+
+
+def clean_log(path: str, needed: Collection[int], before: float) -> int:
+    """Remove what no version of ``needed`` is read from, and was written before a time; the number of entries.
+
+    path: of the table. needed: at least its newest version. before: in seconds since the epoch. A version is read from
+    the newest checkpoint up to it and the commits since, so without such a checkpoint everything stays.
+    """
+    entries = [(int(found[1]), place) for place in _entries(path) if (found := _ENTRY.fullmatch(place.name))]
+    oldest = min(needed)
+    checkpoints = [version for version, place in entries if version <= oldest and _CHECKPOINT.fullmatch(place.name)]
+    if not checkpoints:
+        return 0
+    base = max(checkpoints)
+    old = [place for version, place in entries if version < base and place.stat().st_mtime < before]
+    files.each(_remove, old)
+    return len(old)
+
+
+def _entries(path: str) -> list[Place]:
+    return list(files.at(path, "_delta_log").iterdir())
+
+
+def _remove(place: Place) -> Any:
+    place.unlink(missing_ok=True)
