@@ -215,7 +215,8 @@ def _unsettled(lake: Lake, applied: str | None) -> Unsettled | None:
     if applied is None or read_restatement(lake) is not None:
         return None
     rows = event_log.read_if_whole(lake, hour=applied) or []
-    steps = [row for row in rows if row["table_name"] is None]
+    # A step that had nothing to do says nothing of who is at work on the hour.
+    steps = [row for row in rows if row["table_name"] is None and row["status"] != "skipped"]
     judged = [row for row in steps if row["event_type"] in ("check", "validate")]
     red = judged[-1] if judged and judged[-1]["status"] == "failed" else None
     # Not the newest release alone: after a roll back, hours that readers had before are not refreshed unasked.

@@ -1,0 +1,98 @@
+"""A run in a line, and the hour that it left unsettled, from the event log alone."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from medallion.inspect.run_summary import run_summary
+from medallion.ops import releases
+from medallion.ops.event_log import EventLog
+from medallion.ops.releases import Release
+from medallion.pipeline import turns
+from medallion.pipeline.turns import Unsettled
+from medallion.storage.lake import Lake
+
+HOUR = "2025-11-30T04"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(str(tmp_path / "lake"))
+
+
+def log(lake: Lake, run_id: str = "a_run") -> EventLog:
+    return EventLog(lake, run_id=run_id, hour=HOUR, strategy="incremental", attempt=1)
+
+
+def test_a_run_in_a_line_says_hour_strategy_rows_tables_warnings_and_release(lake: Lake) -> None:
+    events = log(lake)
+    events.add("apply", "bronze", None, rows_in=1200, rows_out=980)
+    events.add("refresh", "silver", "silver_orders_enriched", rows_out=7)
+    events.add("refresh", "gold", "gold_inventory_risk", status="skipped")
+    events.add("check", "silver", None, status="warned", details={"note": "1 of 66 expectations failed"})
+    events.add("publish", None, None, details={"release_id": 5})
+    events.flush()
+    assert run_summary(lake, "a_run") == (
+        "2025-11-30T04, incremental: 980 rows of Bronze changed by 1,200 lines; 1 of 2 tables written; release 5;"
+        " warnings: check silver: 1 of 66 expectations failed"
+    )
+
+
+def test_a_step_that_was_tried_again_counts_as_it_ended(lake: Lake) -> None:
+    first = log(lake)
+    first.add("apply", "bronze", None, status="warned", rows_in=1, rows_out=1, details={"note": "a bad line"})
+    first.flush()
+    again = log(lake)
+    again.add("apply", "bronze", None, rows_in=2, rows_out=2)
+    again.flush()
+    assert run_summary(lake, "a_run") == "2 rows of Bronze changed by 2 lines; no warnings"
+
+
+def published(monkeypatch: pytest.MonkeyPatch, *hours: str | None) -> None:
+    kept = [Release(n, hour, "r", "full", datetime.now(UTC), {}) for n, hour in enumerate(hours)]
+    monkeypatch.setattr(releases, "published", lambda _: kept)
+
+
+def test_an_hour_that_some_release_has_is_settled_also_after_a_roll_back(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(monkeypatch, None, HOUR, None)
+    assert turns._unsettled(lake, HOUR) is None
+
+
+def test_an_hour_whose_last_check_failed_is_red_until_a_check_of_it_passed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(monkeypatch, None)
+    events = log(lake)
+    events.add("check", "bronze", None, status="failed", details={"error": "1 of 12 failed; see a.html"})
+    events.flush()
+    assert turns._unsettled(lake, HOUR) == Unsettled(HOUR, "a_run", "1 of 12 failed; see a.html")
+    again = log(lake, "again")
+    again.add("check", "bronze", None)
+    again.flush()
+    assert turns._unsettled(lake, HOUR) == Unsettled(HOUR, "again", None)
+
+
+def test_an_hour_that_validation_found_wanting_is_red_though_it_is_published(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(monkeypatch, None, HOUR)
+    events = log(lake)
+    events.add("validate", None, None, status="failed", details={"error": "gold_inventory_risk is empty"})
+    events.flush()
+    assert turns._unsettled(lake, HOUR) == Unsettled(HOUR, "a_run", "gold_inventory_risk is empty")
+
+
+def test_an_hour_belongs_to_the_run_that_works_on_it_not_to_one_that_looked_at_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(monkeypatch, None)
+    events = log(lake)
+    events.add("apply", "bronze", None)
+    events.flush()
+    other = log(lake, "other")
+    other.add("land", "bronze", None, status="skipped")
+    other.flush()
+    assert turns._unsettled(lake, HOUR) == Unsettled(HOUR, "a_run", None)
