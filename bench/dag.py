@@ -49,7 +49,8 @@ def measure(days: int, warm_up: int, hours: int, work: Path) -> dict[str, Any]:
                 print(f"{mode}: {json.dumps(run)}", flush=True)
                 if number % each >= warm_up:
                     runs.append({"spark": mode, **run})
-    if wrong := differing(*lakes, registry()):
+    cold, attached = lakes
+    if wrong := differing(cold, attached, registry()):
         raise MedallionError(f"the two differ in {', '.join(wrong)}: void")
     return {"days": days, "warm_up": warm_up, "commit": commit(), "machine": machine(), "runs": runs}
 

@@ -131,18 +131,17 @@ def _hours(
 
 
 _Steps = Mapping[str, Sequence[Mapping[str, Any]]]
+_Where = tuple[int, float, int, str, str, int, bool]  # the first fields of Measure
 
 
-def _measures(where: tuple[Any, ...], taken: Taken, steps_of: _Steps, grown: Counter[Any]) -> Iterator[Measure]:
+def _measures(where: _Where, taken: Taken, steps_of: _Steps, grown: Counter[Any]) -> Iterator[Measure]:
     """An hour by phase, and its total. steps_of: the event log's rows of whole steps; grown: as of _footprint."""
     jobs = Counter(_phase_at(moment, steps_of) for moment in taken.jobs or ())
 
     def measure(phase: str, seconds: float, cpu: float | None, rows: int | None, of: Sequence[str]) -> Measure:
-        written = (sum(grown[one, what] for one in of) for what in ("files", "commits", "bytes_out"))
-        return Measure(
-            *(*where, phase, seconds, cpu, rows, *written),
-            jobs=None if taken.jobs is None else sum(jobs[one] for one in of),
-        )
+        files, commits, size = (sum(grown[one, what] for one in of) for what in ("files", "commits", "bytes_out"))
+        submitted = None if taken.jobs is None else sum(jobs[one] for one in of)
+        return Measure(*where, phase, seconds, cpu, rows, files, commits, size, submitted)
 
     known = 0.0
     for phase in PHASES[:-1]:

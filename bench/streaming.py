@@ -26,7 +26,7 @@ from medallion.spark.session import TABLE_PROPERTIES, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 APPLICATION = "clicks"  # under this name the table's log knows the batches
 LINE, DELETED = "_line", "_deleted"
@@ -49,7 +49,8 @@ def stream(
     then: told the number of each batch once its rows are there, and before the stream notes that it is done.
     """
     feed, table = clicks()
-    nothing = spark.sql(table.query, **{feed.name: spark.createDataFrame([], feed.schema)})
+    inputs: dict[str, Any] = {feed.name: spark.createDataFrame([], feed.schema)}
+    nothing = spark.sql(table.query, **inputs)
     nothing.write.format("delta").mode("ignore").options(**TABLE_PROPERTIES).save(str(target))
 
     def write(batch: "DataFrame", number: int) -> None:
@@ -75,7 +76,8 @@ def _merge(batch: "DataFrame", number: int, target: Path) -> None:
     )
     (key,) = table.keys
     last = rows.groupBy(f"row.{key}").agg(F.max_by(F.struct(DELETED, "row"), LINE).alias("last")).select("last.*")
-    kept = spark.sql(table.query, **{feed.name: last.where(f"NOT {DELETED}").select("row.*")})
+    inputs: dict[str, Any] = {feed.name: last.where(f"NOT {DELETED}").select("row.*")}
+    kept = spark.sql(table.query, **inputs)
     seen = last.select(F.col(f"row.{key}").alias(key)).join(kept.withColumn("_kept", F.lit(True)), key, "left")
     names = kept.columns
     spark.sql(
@@ -137,6 +139,7 @@ def differing(spark: "SparkSession", hours: list[Path], silver: Path) -> int:
         newest |= {line[key]: line for line in pq.read_table(decoded).to_pylist()}
     schema = pq.read_schema(silver.with_name("decoded.parquet"))
     there = pa.Table.from_pylist([row for row in newest.values() if not row[DELETED]], schema)
-    wanted = spark.sql(table.query, **{feed.name: spark.createDataFrame(there)})
+    inputs: dict[str, Any] = {feed.name: spark.createDataFrame(there)}
+    wanted = spark.sql(table.query, **inputs)
     found = spark.read.format("delta").load(str(silver)).select(wanted.columns)
     return found.exceptAll(wanted).count() + wanted.exceptAll(found).count()

@@ -28,6 +28,11 @@ from medallion.spark.java import java_home
 from medallion.spark.session import TOKEN, spark_home
 
 DAG_ID = "hourly_refresh"
+PRELOADED = (
+    "airflow.executors.local_executor",
+    "airflow.sdk.execution_time.task_runner",
+    "medallion.airflow.preload",
+)
 USER = "admin"
 # Without --skip-serve-logs these two would offer the logs on every network interface; the UI reads them from disk.
 COMPONENTS = {
@@ -89,6 +94,9 @@ class LocalAirflow:
             # A writer waits for its turn: SQLite's own 5 seconds would fail commands and tasks on a busy machine.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout=120",
             "AIRFLOW__CORE__PARALLELISM": "4",  # the default starts 32 idle workers
+            # Tasks are forked from a process that has loaded Great Expectations, DuckDB and delta-rs.
+            "AIRFLOW__SCHEDULER__MP_START_METHOD": "forkserver",
+            "AIRFLOW__SCHEDULER__MP_FORKSERVER_PRELOAD": ",".join(PRELOADED),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW__API__WORKERS": "1",

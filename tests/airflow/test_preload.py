@@ -1,0 +1,23 @@
+"""Tasks are forked from a process that has loaded what takes seconds."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from medallion.airflow.local import LocalAirflow, free_port
+
+
+def test_task_workers_are_forked_from_a_server_that_has_the_checks_loaded(tmp_path: Path) -> None:
+    environment = LocalAirflow(tmp_path, free_port()).environment
+    assert environment["AIRFLOW__SCHEDULER__MP_START_METHOD"] == "forkserver"
+    modules = environment["AIRFLOW__SCHEDULER__MP_FORKSERVER_PRELOAD"].split(",")
+    code = (
+        "import importlib, sys, threading\n"
+        "for name in sys.argv[1:]: importlib.import_module(name)\n"
+        "print(*sorted(sys.modules))\n"
+        "assert threading.active_count() == 1, threading.enumerate()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *modules], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert {"great_expectations", "duckdb", "deltalake", "medallion.checks.validation"} <= loaded
