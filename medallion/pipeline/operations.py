@@ -7,7 +7,7 @@ from functools import partial
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import change_log, landing, ledger, quarantine, snapshot
-from medallion.ingest.restatement import plan_restatement, read_restatement, write_restatement
+from medallion.ingest.restatement import Restatement, plan_restatement, read_restatement, write_restatement
 from medallion.ingest.source import Advance, change_files, open_source, silent
 from medallion.model.registry import Registry
 from medallion.model.table import Feed
@@ -227,12 +227,7 @@ def restate(run: Run, driver: Driver) -> Outcome:
     """
     lake, hour = driver.lake, run.required_hour
     with driver.writing(run, "restate"):
-        applied = ledger.applied_hour(lake, driver.tables)
-        listing = change_files(open_source(run.settings), tuple(feed.topic for feed in driver.tables.feeds))
-        plan = plan_restatement(lake, hour, applied, listing.hours, read_restatement(lake))
-        for feed in driver.tables.feeds:
-            lake.version_before(feed.name, plan.hour)  # all of them or none
-        write_restatement(lake, plan)
+        plan = begin_restatement(driver, hour)
         before = releases.latest(lake)
         while True:
             landed = run_step("land", replace(run, hour=None), driver=driver)
@@ -244,6 +239,21 @@ def restate(run: Run, driver: Driver) -> Outcome:
     if before is not None and after is not None:
         _report_difference(driver, before, after)
     return outcome
+
+
+def begin_restatement(driver: Driver, hour: str) -> Restatement:
+    """Record a restatement from ``hour``: from then on, any refresh takes Bronze back and continues it.
+
+    Raises UsageError or MedallionError, and records nothing, when it could not be completed.
+    """
+    lake = driver.lake
+    applied = ledger.applied_hour(lake, driver.tables)
+    listing = change_files(open_source(driver.settings), tuple(feed.topic for feed in driver.tables.feeds))
+    plan = plan_restatement(lake, hour, applied, listing.hours, read_restatement(lake))
+    for feed in driver.tables.feeds:
+        lake.version_before(feed.name, plan.hour)  # all of them or none
+    write_restatement(lake, plan)
+    return plan
 
 
 def _report_difference(driver: Driver, before: Release, after: Release) -> None:

@@ -85,6 +85,7 @@ class Shop:
     """A source and a lake that was loaded from it, in one folder."""
 
     root: Path
+    tables: Registry = TABLES
 
     @property
     def settings(self) -> Settings:
@@ -108,7 +109,7 @@ class Shop:
     def driver(self, said: list[str] | None = None) -> Driver:
         """A new one, as a process of its own would have. said: gets what it reports."""
         made = Driver(self.settings, report=(said.append if said is not None else lambda _: None))
-        made.tables = TABLES
+        made.tables = self.tables
         return made
 
     def step(self, name: str, hour: str | None = None, layer: Any = None, run_id: str = "run") -> Outcome:
@@ -136,14 +137,14 @@ class Shop:
 
     @property
     def applied(self) -> str | None:
-        return ledger.applied_hour(self.lake, TABLES)
+        return ledger.applied_hour(self.lake, self.tables)
 
 
-def load(root: Path) -> Shop:
+def load(root: Path, tables: Registry = TABLES) -> Shop:
     """A shop with an empty snapshot, published as the first release."""
-    shop = Shop(root)
+    shop = Shop(root, tables)
     (root / "source" / "cdc").mkdir(parents=True)
-    for feed in TABLES.feeds:
+    for feed in tables.feeds:
         write_deltalake(shop.lake.path(feed.name), ARROW.empty_table(), configuration=CHANGE_FEED)
     operations._onward(Run(shop.settings, None, "load"), shop.driver())
     return shop
