@@ -105,7 +105,7 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
 
 @click.command()
 @click.argument("name", metavar="NAME")
-@click.option("--hour", type=HOUR, help="The hour; land alone can find the next in line by itself.")
+@click.option("--hour", type=HOUR, help="The hour; land alone can find the next pending one by itself.")
 @click.option("--layer", help="For refresh: silver, gold or platinum. For check: bronze too.")
 @click.option("--strategy", default="full", show_default=True, help="As for medallion refresh.")
 @click.option("--run-id", help="Names the run in the event log and in reports.  [default: made up]")

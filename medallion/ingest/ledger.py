@@ -99,7 +99,7 @@ def pending_hours(
     )
 
 
-def in_line(
+def choose_hour(
     wanted: str | None,
     applied: str | None,
     source: Collection[str],

@@ -52,9 +52,9 @@ def follow(
     until: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Followed]:
-    """Refresh the next hour in line whenever there is one that has settled; after ``until``, end.
+    """Refresh the next pending hour whenever its files have settled; after ``until``, end.
 
-    What fails stays in line, and the failure is raised: an hour that cannot be applied bars all later ones.
+    What fails stays pending, and the failure is raised: an hour that cannot be applied bars all later ones.
     """
     # The session starts now and not with the first hour, which has to wait for it otherwise.
     warm = Run(driver.settings, None, run_id(), strategy=strategy)
@@ -85,7 +85,7 @@ def _left_behind(driver: Driver) -> str | None:
 
 
 def _settled(driver: Driver, pace: Pace, until: str | None, sleep: Callable[[float], None]) -> tuple[str | None, float]:
-    """The next hour in line once its files have settled, and when they last changed; None after ``until``."""
+    """The next pending hour once its files have settled, and when they last changed; None after ``until``."""
     arrivals = Arrivals(driver.settings, pace.settle)
     while True:
         applied = ledger.applied_hour(driver.lake, driver.tables)

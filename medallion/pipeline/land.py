@@ -29,7 +29,7 @@ def land_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outco
         for note in notes:  # also where this step ends without an hour
             driver.report(note)
         due = landed | {*(restated.hours if restated else ())}
-        log.hour = hour = ledger.in_line(run.hour, applied, listing.hours, due)
+        log.hour = hour = ledger.choose_hour(run.hour, applied, listing.hours, due)
         if applied is not None and hour <= applied:
             release = releases.latest(lake)
             is_done = hour < applied or (release and release.hour == hour and restated is None)

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from medallion.checks import report_store
 from medallion.errors import MedallionError, one_line
+from medallion.ingest.restatement import read_restatement
 from medallion.model.table import ByKey, Table
 from medallion.ops import releases
 from medallion.pipeline.driver import Driver
@@ -53,7 +54,8 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
             for name, path in _tables(driver):
                 with _noting(failed, name), log.timed("maintain", None, name) as event:
                     event.engine = "delta-rs"
-                    done = _keep_table(lake, path, _named_versions(lake, name, kept), keep, _key_of(driver, name))
+                    named = _named_versions(lake, name, kept) | _restated_version(driver, name)
+                    done = _keep_table(lake, path, named, keep, _key_of(driver, name))
                     event.details = done
                     merged, removed = merged + done["merged"], removed + done["removed"]
             if "event_log" not in failed:
@@ -111,6 +113,14 @@ def _named_versions(lake: Lake, name: str, kept: Collection[releases.Release]) -
     named = [*filter(None, (release.named(name) for release in kept))]
     delta = lake.open(lake.path(name)) if named else None
     return {one.version for one in named if delta is not None and one.is_in(delta)}
+
+
+def _restated_version(driver: Driver, name: str) -> set[int]:
+    """The version that a restatement, recorded and not begun yet, takes a Bronze table back to."""
+    restated = read_restatement(driver.lake)
+    if restated is None or restated.rewound or name not in {feed.name for feed in driver.tables.feeds}:
+        return set()
+    return {driver.lake.version_before(name, restated.hour)}
 
 
 def _key_of(driver: Driver, name: str) -> str | None:

@@ -13,7 +13,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Run:
-    """One refresh of one hour. hour: None for the next in line. attempt counts from 1."""
+    """One refresh of one hour. hour: None for the next pending one. attempt counts from 1."""
 
     settings: Settings
     hour: str | None

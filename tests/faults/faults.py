@@ -307,7 +307,7 @@ def delivered(name: str, ids: str, spoil: Callable[[bytes], bytes]) -> Fault:
 
 
 def out_of_order(hour: str) -> Fault:
-    """An hour that is not next in line, or was applied already."""
+    """An hour with earlier ones missing, or one that was applied already."""
 
     def strike(world: World) -> str:
         before = {table.name: world.lake.version(table.name) for table in world.tables}

@@ -87,7 +87,7 @@ class World:
         return Run(self.settings, hour, run_id, attempt, self.strategy)
 
     def catch_up(self, until: str) -> None:
-        """What a plain re-run does: refresh the next hour in line, until there is none before ``until``."""
+        """What a plain re-run does: refresh the next pending hour, until there is none before ``until``."""
         for hour in HOURS:
             if hour <= until:
                 self.refresh(hour)

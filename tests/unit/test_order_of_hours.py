@@ -12,6 +12,7 @@ from medallion.ingest import restatement
 from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
 from medallion.ops import releases
 from medallion.pipeline import operations
+from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
 from tests.unit.small_lake import H0, H1, H2, H3, Shop
 
@@ -164,6 +165,20 @@ def test_a_restatement_that_an_earlier_version_began_is_continued(shop: Shop) ->
     assert found.hours == (H1, H2)
     assert [shop.refresh().hour for _ in range(2)] == [H1, H2]
     assert read_restatement(shop.lake) is None
+
+
+def test_upkeep_leaves_what_a_restatement_that_was_cut_short_goes_back_to(shop: Shop) -> None:
+    for hour in (H0, H1, H2, H3):
+        shop.put(hour, {9: hour})  # so that each hour replaces the file of the one before
+        shop.refresh(hour)
+    shop.put(H1, {1: "corrected"})
+    driver = shop.driver()
+    with driver.writing(Run(shop.settings, H1, "restate"), "restate"):
+        operations.begin_restatement(driver, H1)  # and its process dies
+    maintain(Run(shop.settings, None, "upkeep"), shop.driver(), Retention(hours=0))
+    for _ in (H1, H2, H3):
+        shop.refresh()
+    assert shop.published() == {1: "corrected", 9: H3}
 
 
 def test_after_a_roll_back_the_next_hour_holds_every_hour(shop: Shop) -> None:
