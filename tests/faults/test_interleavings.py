@@ -102,7 +102,7 @@ SCENARIOS: Mapping[str, tuple[int, tuple[Step, ...], tuple[Step, ...]]] = {
     "the same hour": (1, refresh(H1), refresh(H1)),
     "the next hour and a restatement": (2, refresh(H2), restate(H0, 2)),
     "the next hour and a roll back": (2, refresh(H2), (roll_back,)),
-    "two restatements": (2, restate(H1, 1), restate(H0, 2)),
+    "two restatements": (2, restate(H1, 1), (begin_restatement(H0),)),
     "a restatement and a roll back": (2, restate(H0, 2), (roll_back,)),
 }
 
