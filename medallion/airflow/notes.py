@@ -22,7 +22,8 @@ TAG = "medallion"
 
 
 def leave_note(ti: Any, text: str) -> None:
-    """Leave the note of the run of task instance ``ti``; the one that is left last counts."""
+    """Leave the note of the run of task instance ``ti``, and log it; the one that is left last counts."""
+    logging.getLogger(__name__).info("note of this run: %s", text)
     ti.xcom_push(key=KEY, value=text[:MAX_CHARACTERS])
 
 
