@@ -47,7 +47,7 @@ def jvms_of(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 def daemon(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
     """A process of the cluster that knows nothing of the project: not its folder, nor its Python."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *words]
     environment = {"PATH": "/usr/bin:/bin", "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {"SPARK_HOME": str(spark_home()), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
