@@ -363,7 +363,7 @@ def test_a_widened_type_rewrites_the_table_and_keeps_rows_and_ledger(shop: Shop)
     ("schema", "reason"),
     [
         (NEW.format("BOOLEAN", "TIMESTAMP NOT NULL"), "has lead_time_days as int32, which does not fit into BOOLEAN"),
-        (f"{AS_IT_WAS}, colour STRING NOT NULL", "cannot take in colour as NOT NULL"),
+        (f"{AS_IT_WAS}, colour STRING NOT NULL", "cannot add NOT NULL column colour"),
     ],
 )
 def test_any_other_change_of_a_declaration_is_refused_before_anything_is_written(
@@ -375,3 +375,42 @@ def test_any_other_change_of_a_declaration_is_refused_before_anything_is_written
         shop.apply()
     assert shop.lead_times() == {1: 7, 2: 7, 3: 7}
     assert shop.lake.applied_hour(SUPPLIERS) is None
+
+
+def test_a_required_column_that_is_not_declared_any_more_loses_not_null_and_stays(shop: Shop) -> None:
+    declared(shop, "supplier_id BIGINT NOT NULL, country STRING, lead_time_days INT, updated_at TIMESTAMP")
+    row = supplier(4, 9)
+    del row["supplier_name"]
+    shop.change(H0, insert(row | {"updated_at": None}))
+    outcome = shop.apply()
+    assert outcome.status == "warned"
+    assert "bronze_suppliers keeps the column supplier_name, which is not declared any more" in outcome.message
+    delta: Any = shop.lake.open(shop.lake.path(SUPPLIERS))
+    found = {row["supplier_id"]: row for row in delta.to_pyarrow_table().to_pylist()}
+    assert (found[4]["supplier_name"], found[4]["updated_at"]) == (None, None)
+    assert found[1]["supplier_name"]
+    assert shop.lake.applied_hour(SUPPLIERS) == H0
+
+
+def test_spark_merges_null_into_a_column_that_is_not_declared_any_more(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medallion.storage.delta_writes.MOST_BYTES", -1)
+    without = "supplier_id BIGINT NOT NULL, supplier_name STRING NOT NULL, lead_time_days INT, updated_at TIMESTAMP"
+    declared(shop, without)
+    shop.change(H0, insert(supplier(1, 77)), insert(supplier(4, 9)))
+    assert shop.apply().status == "warned"
+    delta: Any = shop.lake.open(shop.lake.path(SUPPLIERS))
+    found = {row["supplier_id"]: row for row in delta.to_pyarrow_table().to_pylist()}
+    assert [found[key]["country"] for key in (1, 4)] == [None, None]
+    assert found[1]["lead_time_days"] == 77
+    assert found[2]["country"] is not None
+
+
+def test_nothing_is_applied_where_one_table_cannot_be_evolved(shop: Shop) -> None:
+    declared(shop, f"{AS_IT_WAS}, colour STRING NOT NULL")
+    shop.change(H0, insert(supplier(4, 9, colour="red")))
+    versions = {feed.name: shop.lake.version(feed.name) for feed in registry().feeds}
+    with pytest.raises(MedallionError, match="cannot add NOT NULL column colour to bronze_suppliers"):
+        shop.apply()
+    assert versions == {feed.name: shop.lake.version(feed.name) for feed in registry().feeds}
