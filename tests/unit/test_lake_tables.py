@@ -152,3 +152,12 @@ def test_a_step_of_a_layer_without_tables_is_skipped(settings: Settings) -> None
     write_record(Lake(settings.lake), TableRecord(extras=False))
     outcome = run_step("refresh", Run(settings, None, "run"), "platinum", Driver(settings, report=lambda _: None))
     assert (outcome.status, outcome.message) == ("skipped", "the lake has no platinum tables")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"extras": true}'])
+def test_a_damaged_record_is_named_and_nothing_is_guessed(settings: Settings, text: str) -> None:
+    place = Path(settings.lake) / "ops" / "tables.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(text)
+    with pytest.raises(MedallionError, match=r"ops/tables\.json is damaged: restore it, or remove it"):
+        tables_of(Lake(settings.lake), True)
