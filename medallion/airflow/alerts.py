@@ -87,12 +87,13 @@ def post(told: Mapping[str, Any]) -> None:
 
 
 def failed_in_a_row() -> int:
-    """How many runs have ended with a failed step since the last one that published, by the event log."""
+    """How many runs have failed since the last one that published, in the newest 7 days of the event log."""
     from medallion.ops import event_log
     from medallion.storage.lake import Lake
 
     failed: dict[str, None] = {}
-    for row in event_log.read(Lake(Settings.from_environment().lake)):
+    lake = Lake(Settings.from_environment().lake)
+    for row in event_log.read(lake, event_log.RECENT, ("run_id", "event_type", "status", "table_name")):
         if row["event_type"] == "publish" and row["status"] == "succeeded":
             failed.clear()
         elif row["status"] == "failed" and row["table_name"] is None:

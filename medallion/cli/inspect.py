@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True, help="For a monitor: exit code 1 when something is stale or red.")
 @click.option("--stale-hours", default=2.0, show_default=True, help="How long ago a table's last hour may have ended.")
 def status(form: str, check: bool, stale_hours: float) -> None:
-    """Show each table's rows, version, last hour, freshness and last check, and the newest release."""
+    """Show each table's rows, version, last hour, freshness and last check, and the newest release.
+
+    Checks and failures are those of the 7 days before the newest event.
+    """
     from medallion.inspect.status import lake_status, status_table
 
     found = lake_status(Settings.from_environment(), stale_hours)
@@ -86,18 +90,22 @@ def tables(root: str | None, add: str | None, drop: str | None, form: str) -> No
 @click.option("--run", "run_id", help="Only this run.")
 @click.option("--strategy", help="Only this strategy.")
 @click.option("--last", default=0, help="Only the newest N rows.")
+@click.option("--days", default=7, show_default=True, help="Days before the newest event; 0 for all that is kept.")
 @AS_ROWS
-def events(hour: str | None, run_id: str | None, strategy: str | None, last: int, form: str) -> None:
+def events(hour: str | None, run_id: str | None, strategy: str | None, last: int, days: int, form: str) -> None:
     """Show where the seconds went: one row per step and table, oldest first.
 
     \b
       medallion events --hour 2025-11-30T00
-      medallion events --format csv > timings.csv
+      medallion events --days 0 --format csv > timings.csv
+
+    With --hour or --run all of its events are shown, however old they are.
     """
     from medallion.inspect.status import events_table
     from medallion.ops import event_log as log
 
-    rows = log.read(current_lake(), hour=hour, run_id=run_id, strategy=strategy)[-last:]
+    since = timedelta(days=days) if days and not (hour or run_id) else None
+    rows = log.read(current_lake(), since, hour=hour, run_id=run_id, strategy=strategy)[-last:]
     if form == "json":
         click.echo(json.dumps(rows, indent=1, default=str))
     elif form == "csv":

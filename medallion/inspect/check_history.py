@@ -45,11 +45,11 @@ class Trend:
 def trends(lake: Lake, table: str | None = None, last: int = 24) -> list[Trend]:
     """Every expectation that the newest check of its table knows, what is broken now first, then by table.
 
-    table: of this table alone. last: so many checks.
+    table: of this table alone. last: so many checks, of the 7 days before the newest event.
     """
     found: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     newest: dict[str, str] = {}
-    for row in event_log.read(lake, columns=COLUMNS, event_type="check", table_name=table):
+    for row in event_log.read(lake, event_log.RECENT, COLUMNS, event_type="check", table_name=table):
         if row["table_name"] and (judged := row["details"].get("expectations")):
             newest[row["table_name"]] = row["event_id"]
             for meaning, told in judged.items():

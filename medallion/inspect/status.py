@@ -35,12 +35,12 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
     A table's rows and version are those of its newest commit; hour is the last one in it, None for the snapshot
     alone; age_hours is how long ago that hour ended, and stale whether that is more than ``stale_hours``; check is how
     its last check ended; failures are those since anything last went well with it, a problem beyond ``most_failures``;
-    mode is how it is refreshed incrementally, last_seconds and mean_seconds how long that took, of the last
-    MEAN_OF times.
+    mode is its refresh method, last_seconds and mean_seconds how long that took, of the last MEAN_OF times. Checks,
+    failures and seconds are those of the 7 days before the newest event.
     """
     lake = Lake(settings.lake)
     release = releases.latest(lake)
-    rows = event_log.read(lake)
+    rows = event_log.read(lake, event_log.RECENT, ("table_name", "event_type", "status", "seconds"))
     checks = {row["table_name"]: row for row in rows if row["event_type"] == "check" and row["table_name"]}
     failures, seconds = _failures(rows), _seconds(rows)
 

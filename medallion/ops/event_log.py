@@ -22,7 +22,6 @@ from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import DeltaTable
 
 
 @dataclass
@@ -215,29 +214,36 @@ def _arrow(events: Sequence[Event]) -> "pa.Table":
     return pa.Table.from_pylist([{name: row[name] for name in COLUMNS} for row in rows], schema=_schema())
 
 
+RECENT = timedelta(days=7)  # what status, pages and alerts look back on, from the newest event on
+MAX_RECENT_ROWS = 50_000  # of them; a week of hours has a fifth of that
+
+
 def read(
-    lake: Lake, since: datetime | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
+    lake: Lake, since: datetime | timedelta | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
 ) -> list[dict[str, Any]]:
     """The event rows in order of time, with details as an object.
 
-    since: those that ended before are left out. columns: those that are wanted; event_id and event_timestamp come with
-    them. equal: column = value filters, None for no filter. An empty list when nothing has been written. A row that a
-    crash let in twice is given once.
+    since: those that ended before are left out. A length of time is counted back from the newest event in the table, so
+    that a lake that has been idle still shows its last runs; then only the newest files are read, MAX_RECENT_ROWS of
+    them. columns: those that are wanted; event_id and event_timestamp come with them.
+    equal: column = value filters, None for no filter. An empty list when nothing has been written. A row that a crash
+    let in twice is given once.
     """
     path = lake.ops("event_log")
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     known = {name: value for name, value in equal.items() if value is not None}
     kept = [asdict(event) for waiting in _kept(path).values() for event in waiting.events]
     found = _in_table(lake, path, since, known, wanted)  # after what is kept, which goes into it
+    earliest = since if isinstance(since, datetime) else datetime.min.replace(tzinfo=UTC)
     for row in kept:
-        if all(row[name] == value for name, value in known.items()) and (not since or row["event_timestamp"] >= since):
+        if all(row[name] == value for name, value in known.items()) and row["event_timestamp"] >= earliest:
             found.append({name: row[name] for name in wanted})
     found.sort(key=lambda row: row["event_timestamp"])
     return [*{row["event_id"]: row for row in found}.values()]
 
 
 def _in_table(
-    lake: Lake, path: str, since: datetime | None, known: Mapping[str, Any], wanted: Sequence[str]
+    lake: Lake, path: str, since: datetime | timedelta | None, known: Mapping[str, Any], wanted: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The columns ``wanted`` of the rows in the table that ended no sooner than ``since`` and have the values known."""
     delta = lake.open(path)
@@ -248,11 +254,13 @@ def _in_table(
     from pyarrow.dataset import dataset
 
     conditions = [pc.field(name) == value for name, value in known.items()]
-    least = dict(known)
+    least, held = dict(known), pa.table(delta.get_add_actions(flatten=True))
+    if isinstance(since, timedelta):
+        since, held = _newest(held, since)
     if since is not None:
         conditions.append(pc.field("event_timestamp") >= since)
         least["event_timestamp"] = since - timedelta(milliseconds=1)  # statistics are cut to milliseconds
-    places = [files.in_arrow(located(path, name)) for name in _holding(delta, least, known)]
+    places = [files.in_arrow(located(path, name)) for name in _holding(held, least, known)]
     if not places:
         return []
     # Not the dataset that delta-rs makes: each step adds a small file, and that takes longer to tell of them all.
@@ -265,12 +273,27 @@ def _in_table(
     return rows
 
 
-def _holding(delta: "DeltaTable", least: Mapping[str, Any], most: Mapping[str, Any]) -> list[str]:
+def _newest(held: "pa.Table", span: timedelta) -> tuple[datetime | None, "pa.Table"]:
+    """When the span before the newest event begins, and of the files ``held`` the newest, with MAX_RECENT_ROWS rows."""
+    import pyarrow.compute as pc
+
+    column = "max.event_timestamp"
+    newest = pc.max(held[column]).as_py() if column in held.column_names else None
+    if newest is None:
+        return None, held
+    rows, held = 0, held.sort_by([(column, "descending")])
+    for place, count in enumerate(held["num_records"].to_pylist()):
+        if place and rows + (count or 0) > MAX_RECENT_ROWS:
+            return newest - span, held.slice(0, place)
+        rows += count or 0
+    return newest - span, held
+
+
+def _holding(told: "pa.Table", least: Mapping[str, Any], most: Mapping[str, Any]) -> list[str]:
     """The files that may have rows with such values or larger ones, and with such values or smaller ones, by column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    told = pa.table(delta.get_add_actions(flatten=True))
     for end, reaches, values in (("max", pc.greater_equal, least), ("min", pc.less_equal, most)):
         for name, value in values.items():
             if f"{end}.{name}" in told.column_names:
@@ -280,7 +303,7 @@ def _holding(delta: "DeltaTable", least: Mapping[str, Any], most: Mapping[str, A
 
 
 def read_if_whole(
-    lake: Lake, since: datetime | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
+    lake: Lake, since: datetime | timedelta | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
 ) -> list[dict[str, Any]] | None:
     """As read; None where the event log is damaged, which must not stop a refresh."""
     try:

@@ -18,7 +18,8 @@ def expectations_page(lake: Lake) -> str:
     broken = sum(one.last.status != "succeeded" for one in found)
     lead = (
         f'<p class="soft">{len(found):,} expectations, {broken:,} of them not kept in the newest check of their table.'
-        " A bar is a check, as high as the share of rows that broke it, on a scale that shows one row too.</p>"
+        " A bar is a check, as high as the share of rows that broke it, on a scale that shows one row too."
+        " Checks of the newest 7 days count.</p>"
     )
     names = ("last check", "last checks", "table", "expectation", "severity", "rows broken", "rows kept", "last hour")
     return page(title, lead, table(names, map(_row, found), numbers=(5, 6)))

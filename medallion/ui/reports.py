@@ -15,12 +15,13 @@ from medallion.storage.s3 import S3Path
 from medallion.ui.shell import empty, page, status, table
 
 SHOWN = 200  # runs on the page
+COLUMNS = ("run_id", "hour", "event_type", "layer", "table_name", "status", "started_at", "details")
 Row = Mapping[str, Any]
 
 
 def reports_page(lake: Lake, files: str = "reports/file") -> str:
     """One row per run, one column per layer. files: where the page finds the report folder, relative to itself."""
-    runs = runs_of(event_log.read(lake))
+    runs = runs_of(event_log.read(lake, event_log.RECENT, COLUMNS))
     title = "Validation reports"
     if not runs:
         return page(title, empty("No run has been here yet: trigger hourly_refresh, or run medallion load."))
@@ -35,9 +36,10 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
         rows.append(cells)
     made = (lake.reports / "gx" / "site" / "index.html").exists()
     docs = f'<a href="{files}/gx/site/index.html">Data Docs</a>' if made else ""
+    online = f"Pages of Great Expectations, which need the network: {docs}." if docs else ""
     lead = (
         '<p class="soft">A check that is red stops its run before the next layer; not checked: the run did not get'
-        f" there. {f'Pages of Great Expectations, which need the network: {docs}.' if docs else ''}</p>"
+        f" there. Runs of the newest 7 days. {online}</p>"
     )
     more = "" if len(runs) <= SHOWN else f'<p class="soft">The last {SHOWN} of {len(runs):,} runs.</p>'
     return page(title, lead, table(("hour", "run", "started (UTC)", *layers), rows), more)

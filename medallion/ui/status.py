@@ -48,6 +48,7 @@ def status_page(found: Mapping[str, Any], tables: Registry) -> str:
         lead,
         f"<ul>{problems}</ul>" if problems else '<p class="succeeded">Nothing is stale, nothing is red.</p>',
         table((*names, *kept), rows, numbers=(1, 2, 3, 5, 7, 9, 10)),
+        '<p class="soft">Checks, failures and seconds are of the 7 days before the newest event.</p>',
         "<h2>Lineage</h2>",
         f'<p class="soft">A box has the colour of its last check, {legend}; a dashed one is stale.</p>',
         lineage(found, tables),

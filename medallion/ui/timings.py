@@ -5,6 +5,7 @@ from html import escape
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from medallion.hours import parse_hour
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
 from medallion.storage.lake import Lake
@@ -30,11 +31,14 @@ Row = Mapping[str, Any]
 
 
 def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "") -> str:
-    """All plots, of the hours from ``since`` to ``until`` and the runs with ``strategy``; empty for all."""
-    title = "Timings"
+    """All plots, of the hours from ``since`` to ``until`` and the runs with ``strategy``; empty for all.
+
+    Without ``since`` of the newest 7 days in the event log.
+    """
+    title, begin = "Timings", parse_hour(since) if since else event_log.RECENT  # no hour is refreshed before it begins
     rows = [
         row
-        for row in event_log.read(lake, columns=COLUMNS)
+        for row in event_log.read(lake, begin, COLUMNS)
         if row["hour"] and row["status"] != "failed" and since <= row["hour"] <= (until or "9")
     ]
     own = _strategies(rows)
@@ -46,7 +50,8 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
         title,
         form,
         "<h2>Seconds of an hour, by step</h2>",
-        '<p class="soft">Of the run that published the hour, the last one if several did.</p>',
+        '<p class="soft">Of the run that published the hour, the last one if several did.'
+        f"{'' if since else ' Hours refreshed in the newest 7 days: choose an earlier hour above for more.'}</p>",
         _by_hour(rows),
         "<h2>Seconds of a table, by strategy</h2>",
         '<p class="soft">Medians. Tables are refreshed side by side, so they add up to more than the hour.</p>',

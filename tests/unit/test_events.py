@@ -1,15 +1,20 @@
 """The event log: one row per step, failed ones too, without a JVM."""
 
 import json
-from datetime import timedelta
+import tracemalloc
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from medallion.inspect.check_history import trends
 from medallion.ops import event_log
-from medallion.ops.event_log import EventLog
+from medallion.ops.event_log import Event, EventLog
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+from medallion.ui.reports import reports_page
 
 
 @pytest.fixture
@@ -113,13 +118,14 @@ def test_only_files_that_may_have_the_wanted_rows_are_opened(lake: Lake) -> None
         one.flush()
     delta = lake.opened(lake.ops("event_log"))
     since = event_log.read(lake)[2]["event_timestamp"]
-    assert len(event_log._holding(delta, {}, {})) == 4
-    assert len(event_log._holding(delta, {"hour": hours[1]}, {"hour": hours[1]})) == 1
-    assert 2 <= len(event_log._holding(delta, {"event_timestamp": since - timedelta(milliseconds=1)}, {})) <= 3
+    held = pa.table(delta.get_add_actions(flatten=True))
+    assert len(event_log._holding(held, {}, {})) == 4
+    assert len(event_log._holding(held, {"hour": hours[1]}, {"hour": hours[1]})) == 1
+    assert 2 <= len(event_log._holding(held, {"event_timestamp": since - timedelta(milliseconds=1)}, {})) <= 3
     assert [row["hour"] for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
     assert [row["hour"] for row in event_log.read(lake, since)] == hours[2:]
     assert event_log.read(lake, hour="2026-01-01T00") == []
-    for name in event_log._holding(delta, {"hour": hours[3]}, {}):
+    for name in event_log._holding(held, {"hour": hours[3]}, {}):
         Path(lake.ops("event_log"), name).unlink()
     assert [row["hour"] for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
 
@@ -191,3 +197,78 @@ def test_a_waiting_line_that_is_no_event_stops_nothing_and_is_set_aside(
     assert not file.exists()
     kept = file.with_suffix(".unreadable").read_text()
     assert kept.strip() == line or json.loads(kept)["run_id"] == "r", "nothing is lost"
+
+
+DAY_ZERO = datetime(2025, 9, 1, tzinfo=UTC)
+
+
+def history(lake: Lake, days: int) -> Lake:
+    """An event log of so many days: a commit a day, 24 hours of a check and a publication each."""
+    for day in range(days):
+        events = []
+        for hour in range(24):
+            ended = DAY_ZERO + timedelta(days=day, hours=hour)
+            same = {"attempt": 1, "started_at": ended, "event_timestamp": ended, "strategy": "full"}
+            run, name = f"run {day} {hour}", f"{ended:%Y-%m-%dT%H}"
+            counts = {"status": "succeeded", "severity": "critical", "passed": 1, "failed": 0}
+            told = {"expectations": {f"promise {number}": counts for number in range(20)}}
+            events += [
+                *(
+                    Event(run, name, "check", layer="gold", table_name=f"gold_{t}", details=told, **same)
+                    for t in range(5)
+                ),
+                Event(run, name, "check", layer="gold", details={"report": "x/y.html"}, **same),
+                Event(run, name, "publish", **same),
+            ]
+        event_log.append(lake.ops("event_log"), events)
+    return lake
+
+
+READERS: dict[str, Callable[[Lake], object]] = {
+    "expectations": trends,
+    "reports": reports_page,
+    "alerts": lambda lake: event_log.read(lake, event_log.RECENT, ("run_id", "status")),
+}
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    """The most memory that Python and Arrow held for ``work``."""
+    pool = pa.default_memory_pool()
+    work()  # imports and caches
+    tracemalloc.start()
+    before = pool.bytes_allocated()
+    work()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most + pool.bytes_allocated() - before
+
+
+@pytest.fixture(scope="module")
+def lakes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, Lake]:
+    """Event logs of 8 and of 32 days."""
+    short, long = (history(Lake(str(tmp_path_factory.mktemp("lake"))), days) for days in (8, 32))
+    return short, long
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_reads_the_newest_events_needs_the_same_memory_however_long_the_log(
+    lakes: tuple[Lake, Lake], reader: str
+) -> None:
+    short, long = (peak_bytes(lambda lake=lake: READERS[reader](lake)) for lake in lakes)
+    assert long < 1.3 * short + 500_000, f"{short:,} bytes of 8 days, {long:,} bytes of 32"
+
+
+def test_a_span_is_counted_back_from_the_newest_event(lakes: tuple[Lake, Lake]) -> None:
+    rows = event_log.read(lakes[1], timedelta(days=1), event_type="publish")
+    newest = DAY_ZERO + timedelta(days=31, hours=23)
+    assert (len(rows), rows[-1]["event_timestamp"]) == (25, newest), "both ends of a day"
+
+
+def test_no_more_rows_are_read_than_the_newest_files_with_the_most_allowed(
+    lakes: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "MAX_RECENT_ROWS", 400)  # of 168 a day
+    rows = event_log.read(lakes[1], timedelta(days=30))
+    assert len(rows) == 2 * 168
+    monkeypatch.setattr(event_log, "MAX_RECENT_ROWS", 1)
+    assert len(event_log.read(lakes[1], timedelta(days=30))) == 168, "the newest file always"
