@@ -1,10 +1,12 @@
 """Where the seconds went, from the event log: by hour and step, by table, by strategy, and one run in detail."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from html import escape
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
@@ -35,7 +37,7 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
 
     Without ``since`` of the newest 7 days in the event log.
     """
-    title, begin = "Timings", parse_hour(since) if since else event_log.RECENT  # no hour is refreshed before it begins
+    title, begin = "Timings", _begin(since)
     rows = [
         row
         for row in event_log.read(lake, begin, COLUMNS)
@@ -60,6 +62,14 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
         '<p class="soft">An hour is a point: rows that its changes touched in Bronze, seconds for Silver and Gold.</p>',
         _by_change(rows, own),
     )
+
+
+def _begin(since: str) -> datetime | timedelta:
+    """What part of the event log is read for hours from ``since`` on: no hour is refreshed before it begins."""
+    try:
+        return parse_hour(since)
+    except UsageError:  # none, or no hour
+        return event_log.RECENT
 
 
 def run_page(lake: Lake, run_id: str) -> str:
