@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from medallion.checks import report_store
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _FILE_BYTES = 8 << 20  # about a Bronze file as it is loaded: those are left alone
 _SPARE_FILES = 8  # so many more than needed are not worth a rewrite
+CLUSTER_MEMORY_BYTES = 1 << 30  # for sorting a table by its key: what does not fit goes to disk
+MAX_CLUSTER_BYTES = 4 << 30  # of a table that is sorted as a whole: a larger one has its small files merged alone
 _LOG_DAYS = 30  # Delta's own default: entries of its log that are younger are never removed
 
 
@@ -124,35 +126,57 @@ def _restated_version(driver: Driver, name: str) -> set[int]:
 
 
 def _key_of(driver: Driver, name: str) -> str | None:
-    """The column that a table is laid out by, if it is."""
+    """The column that a table is clustered by, if it is."""
     table = driver.tables.tables.get(name)
     return table.incremental.column if isinstance(table, Table) and isinstance(table.incremental, ByKey) else None
 
 
 def _keep_table(
     lake: Lake, path: str, named: Collection[int], keep: Retention, column: str | None = None
-) -> dict[str, int]:
-    """Merge small files, checkpoint the log, remove what no kept version needs; how many files each.
+) -> dict[str, Any]:
+    """Merge small files, checkpoint the log, remove what no kept version needs; how many files each, and a note.
 
-    column: the one that the table is laid out by; it stays so.
+    column: the one that the table is clustered by; it stays so, unless the table is larger than MAX_CLUSTER_BYTES.
     """
     fence.require()
     delta = lake.open(path)
     if delta is None:
         return {"merged": 0, "removed": 0}
     _turn_off_log_cleanup(delta)
-    merged, state = 0, state_of(delta)
+    merged, note, state = 0, "", state_of(delta)
     if column is None:
         if state.files > _SPARE_FILES + state.bytes // _FILE_BYTES:
             merged = delta.optimize.compact(target_size=_FILE_BYTES)["numFilesRemoved"]
     elif state.files > _SPARE_FILES + (wanted := files_by_key(state.rows)):
         size = max(1, state.bytes // wanted)
-        merged = delta.optimize.z_order([column], target_size=size)["numFilesRemoved"]
+        merged, note = _cluster(delta, column, size, state.bytes)
     removed = _vacuum(delta, path, named, keep)
     delta.update_incremental()
     delta.create_checkpoint()
     clean_log(path, {*named, delta.version()}, time.time() - max(_LOG_DAYS * 24, keep.hours) * 3600)
-    return {"merged": merged, "removed": removed}
+    return {"merged": merged, "removed": removed} | ({"note": note} if note else {})
+
+
+def _cluster(delta: "DeltaTable", column: str, size: int, table_bytes: int) -> tuple[int, str]:
+    """Sort a table by ``column`` into files of ``size`` bytes; how many files were replaced, and why it was not sorted.
+
+    A table that is too large for that has its small files merged, which takes a file's memory at a time.
+    """
+    from deltalake.exceptions import DeltaError
+
+    why = f"larger than {MAX_CLUSTER_BYTES / 1e9:.1f} GB"
+    if table_bytes <= MAX_CLUSTER_BYTES:
+        try:
+            done = delta.optimize.z_order(
+                [column], target_size=size, max_spill_size=CLUSTER_MEMORY_BYTES, max_concurrent_tasks=1
+            )
+            return int(done["numFilesRemoved"]), ""
+        except DeltaError as error:
+            if "Resources exhausted" not in str(error):
+                raise
+            why = f"sorting it takes more than {CLUSTER_MEMORY_BYTES / 1e6:.0f} MB of memory"
+    merged = int(delta.optimize.compact(target_size=size, max_concurrent_tasks=1)["numFilesRemoved"])
+    return merged, f"not clustered by {column}, only small files merged: {why}"
 
 
 def _turn_off_log_cleanup(delta: "DeltaTable") -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.model.table import ByKey, Table
+from medallion.spark.collect import collect
 from medallion.spark.delta_reads import read_table, schema_of
 from medallion.spark.session import TABLE_PROPERTIES, explained, in_parallel
 from medallion.storage import fence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # A change rewrites the files it touches, and most changes are of the newest rows: about a day of them in a file.
 _ROWS_PER_FILE, _MOST_FILES = 20_000, 500
+SMALL_BYTES = 64 << 20  # in its files
 SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark commit costs ten times as much
 
 
@@ -90,10 +92,12 @@ def refresh_full(
 
 def overwrite(lake: Lake, table: Table, rows: "DataFrame", former: TableState, commit: str) -> TableState:
     """Put ``rows`` in the place of all that the table had, in one commit; its columns stay as they are."""
-    if former.rows <= SMALL_ROWS:
+    is_small = former.rows <= SMALL_ROWS and former.bytes <= SMALL_BYTES
+    data = collect(rows, SMALL_ROWS) if is_small else None  # a table may have been small until now
+    if data is not None:
         from deltalake import write_deltalake
 
-        write_deltalake(former.delta, rows.toArrow(), mode="overwrite", commit_properties=properties(commit))
+        write_deltalake(former.delta, data, mode="overwrite", commit_properties=properties(commit))
     else:
         target = rows.write.format("delta").mode("overwrite").option("userMetadata", commit)
         target.save(lake.path(table.name))

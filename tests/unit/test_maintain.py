@@ -1,12 +1,16 @@
 """What upkeep does to the files of one table."""
 
 import random
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from medallion.pipeline import maintain
 from medallion.pipeline.maintain import Retention, _forget_files, _keep_table
 from medallion.storage.lake import Lake
 
@@ -35,6 +39,48 @@ def test_a_table_that_is_refreshed_by_key_is_laid_out_by_it_again(tmp_path: Path
     assert all(low > high for (_, high), (low, _) in pairwise(found)), "a key is in one file"
     assert sorted(DeltaTable(path).to_pyarrow_table()["k"].to_pylist()) == keys
     assert _keep_table(lake, path, (), Retention(), "k")["merged"] == 0, "what is in order is left alone"
+
+
+def test_a_table_above_the_bound_has_its_small_files_merged_and_says_that_it_is_not_clustered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, path = Lake(str(tmp_path)), str(tmp_path / "gold/x")
+    keys = scattered(path, commits=15, rows=400)
+    monkeypatch.setattr(maintain, "MAX_CLUSTER_BYTES", 1000)
+    done = _keep_table(lake, path, (), Retention(), "k")
+    assert done["merged"] == 15
+    assert done["note"] == "not clustered by k, only small files merged: larger than 0.0 GB"
+    assert sorted(DeltaTable(path).to_pyarrow_table()["k"].to_pylist()) == keys
+
+
+CLUSTERED = """
+import resource, sys
+import pyarrow as pa
+from deltalake import write_deltalake
+from medallion.pipeline import maintain
+from medallion.storage.lake import Lake
+
+path, rows = sys.argv[1] + "/gold/x", int(sys.argv[2])
+maintain.CLUSTER_MEMORY_BYTES = int(sys.argv[3]) << 20
+for number in range(15):
+    k = pa.array(range(number, 15 * rows, 15), pa.int64())
+    write_deltalake(path, pa.table({"k": k, "text": pa.repeat("the same text again " * 12, rows)}), mode="append")
+maintain.files_by_key = lambda rows: 4
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+done = maintain._keep_table(Lake(sys.argv[1]), path, (), maintain.Retention(), "k")
+print(done["merged"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_clustering_a_table_needs_no_more_memory_when_the_table_grows(tmp_path: Path) -> None:
+    def kilobytes(rows: int) -> int:
+        command = [sys.executable, "-c", CLUSTERED, str(tmp_path / str(rows)), str(rows), "96"]
+        merged, more = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        assert merged == "15"
+        return int(more)
+
+    few, many = kilobytes(15_000), kilobytes(60_000)  # 54 and 216 MB of text in memory
+    assert many < 2 * few + 64_000, f"{few:,} kB, and {many:,} kB of four times the rows"
 
 
 def test_another_table_has_its_small_files_merged(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""What is collected from Spark is bounded: a table that was small and became large is written by Spark."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from medallion.model.table import Table
+from medallion.refresh import full
+from medallion.spark.collect import collect
+from medallion.storage.lake import Lake, state_of
+
+TABLE = Table(keys=("k",), query="SELECT k FROM {bronze_a}", name="gold_x", layer="gold")
+
+
+class Frame:
+    """Stands for a Spark frame of so many rows, which notes how many are fetched; its writes go to ``path``."""
+
+    def __init__(self, count: int, path: str = "") -> None:
+        self.count, self.path, self.fetched, self.written = count, path, 0, False
+
+    def limit(self, most: int) -> "Frame":
+        part = Frame(min(most, self.count))
+        part.toArrow = lambda: self._fetch(part.count)  # type: ignore[method-assign]
+        return part
+
+    def toArrow(self) -> pa.Table:
+        raise AssertionError("all rows were fetched")
+
+    def _fetch(self, count: int) -> pa.Table:
+        self.fetched = count
+        return pa.table({"k": pa.array(range(count), pa.int64())})
+
+    @property
+    def write(self) -> "Frame":
+        return self
+
+    def __getattr__(self, _: str) -> Any:
+        return lambda *_, **__: self
+
+    def save(self, path: str) -> None:
+        self.written = True
+        write_deltalake(path, pa.table({"k": pa.array(range(self.count), pa.int64())}), mode="overwrite")
+
+
+def test_rows_are_collected_up_to_a_bound_and_one_row_more_is_fetched_to_know() -> None:
+    few, many = Frame(10), Frame(1000)
+    assert collect(few, 10).num_rows == 10  # type: ignore[arg-type, union-attr]
+    assert collect(many, 10) is None  # type: ignore[arg-type]
+    assert many.fetched == 11
+
+
+@pytest.mark.parametrize(("count", "by_spark"), [(10, False), (11, True)])
+def test_a_small_table_is_written_by_spark_in_the_hour_in_which_it_becomes_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, by_spark: bool
+) -> None:
+    monkeypatch.setattr(full, "SMALL_ROWS", 10)
+    lake = Lake(str(tmp_path))
+    write_deltalake(lake.path("gold_x"), pa.table({"k": pa.array([1], pa.int64())}))
+    former, rows = state_of(lake.opened(lake.path("gold_x"))), Frame(count)
+    state = full.overwrite(lake, TABLE, rows, former, "{}")  # type: ignore[arg-type]
+    assert (state.rows, rows.written, rows.fetched) == (count, by_spark, min(count, 11))
+
+
+def test_a_table_of_few_but_wide_rows_is_written_by_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(full, "SMALL_BYTES", 10)
+    lake = Lake(str(tmp_path))
+    write_deltalake(lake.path("gold_x"), pa.table({"k": pa.array([1], pa.int64())}))
+    rows = Frame(1)
+    full.overwrite(lake, TABLE, rows, state_of(lake.opened(lake.path("gold_x"))), "{}")  # type: ignore[arg-type]
+    assert (rows.written, rows.fetched) == (True, 0)
