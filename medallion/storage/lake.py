@@ -56,8 +56,14 @@ def origin_of(delta: "DeltaTable | None") -> dict[str, Any]:
 
     Empty where there is none. Upkeep commits after it, which say nothing.
     """
-    for limit in (8, None):  # a long log is read only if it must be
-        for commit in delta.history(limit) if delta is not None else ():
+    from deltalake.exceptions import DeltaError
+
+    for limit in (1, 8, None):  # a long log is read only if it must be
+        try:
+            history = delta.history(limit) if delta is not None else []
+        except DeltaError:  # an older commit is damaged, which a checkpoint stands for
+            return {}
+        for commit in history:
             if told := json.loads(commit.get("userMetadata") or "{}"):
                 return dict(told)
     return {}

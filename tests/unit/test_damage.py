@@ -21,7 +21,8 @@ from medallion.refresh.full import _make_way
 from medallion.storage import files
 from medallion.storage import lake as lake_module
 from medallion.storage.damage import log_damage
-from medallion.storage.lake import Lake
+from medallion.storage.delta_writes import properties
+from medallion.storage.lake import Lake, origin_of
 
 LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)
 TABLE = Table(keys=("x",), query="SELECT 1 AS x", name="gold_x", layer="gold", doc="One.")
@@ -109,6 +110,14 @@ def test_a_sound_log_proves_nothing(lake: Lake) -> None:
     assert log_damage(lake.path("gold_x")) is None
     log_file(lake, "_last_checkpoint").write_text("nonsense")
     assert log_damage(lake.path("gold_x")) is None, "readers do without a damaged hint"
+
+
+def test_a_damaged_commit_under_a_checkpoint_holds_up_nothing(lake: Lake) -> None:
+    commit(lake, 2).write_text("{broken")
+    delta = lake.opened(lake.path("gold_x"))
+    assert origin_of(delta) == {}, "nothing is known, so the table is recomputed"
+    write_deltalake(delta, pa.table({"x": [9]}), mode="overwrite", commit_properties=properties('{"hour": "now"}'))
+    assert origin_of(delta) == {"hour": "now"}
 
 
 # -- errors that are not of the table
