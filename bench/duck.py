@@ -6,7 +6,7 @@ import sqlglot
 
 from medallion.errors import MedallionError
 from medallion.model.table import Table
-from medallion.refresh.full import Written, input_states, told, versions_of
+from medallion.refresh.full import RefreshRun, Written, commit_metadata, input_states, versions_of
 from medallion.storage.duckdb_views import TableAt, open_views
 from medallion.storage.lake import Lake
 
@@ -33,7 +33,8 @@ def refresh_duckdb(_spark: "SparkSession", lake: Lake, table: Table, *, hour: st
         if views.errors:
             raise MedallionError("; ".join(views.errors.values()))
         rows = views.connection.execute(translated(table)).to_arrow_table()
-    commit = CommitProperties(custom_metadata={"userMetadata": told(table, hour, run_id, "duckdb", inputs)})
+    metadata = commit_metadata(table, RefreshRun(hour, run_id, "duckdb"), inputs)
+    commit = CommitProperties(custom_metadata={"userMetadata": metadata})
     write_deltalake(delta, rows.cast(pa.schema(delta.schema().to_arrow())), mode="overwrite", commit_properties=commit)
     state = lake.state(table.name)
     assert state is not None, f"{table.name} was just written"

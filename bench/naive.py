@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from medallion.model.registry import registry
 from medallion.model.table import Table
-from medallion.refresh.full import Written, input_states, told, versions_of
+from medallion.refresh.full import RefreshRun, Written, commit_metadata, input_states, versions_of
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def refresh_naive(spark: "SparkSession", lake: Lake, table: Table, *, hour: str 
             spark.read.format("delta").load(lake.path(feed.name)).createOrReplaceTempView(feed.name)
         rows = spark.sql(table.query.format(**{name: name for name in table.inputs}))
         rows.createOrReplaceTempView(table.name)
-        commit = told(table, hour, run_id, "naive", inputs)
+        commit = commit_metadata(table, RefreshRun(hour, run_id, "naive"), inputs)
         rows.write.format("delta").mode("overwrite").option("userMetadata", commit).save(lake.path(table.name))
         state = lake.state(table.name)
         assert state is not None, f"{table.name} was just written"

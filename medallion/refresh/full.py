@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # A change rewrites the files it touches, and most changes are of the newest rows: about a day of them in a file.
-_ROWS_PER_FILE, _MOST_FILES = 20_000, 500
+_ROWS_PER_FILE, _MAX_FILES = 20_000, 500
 SMALL_BYTES = 64 << 20  # in its files
 SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark commit costs ten times as much
 
@@ -47,20 +47,27 @@ class Written:
     changed: int | None = None
 
 
-def refresh_full(
-    spark: "SparkSession",
-    lake: Lake,
-    table: Table,
-    *,
-    hour: str | None,
-    run_id: str,
-    laid_out: bool = False,
-    large: bool = False,
-) -> Written:
-    """Recompute ``table`` from its inputs' current versions and overwrite it in one commit.
+@dataclass(frozen=True)
+class RefreshRun:
+    """The run that a refresh is part of: what its commits say of it. strategy: ``full`` or ``incremental``."""
 
-    laid_out: by its key, so that a change touches few files. The first write is; hourly ones need not pay for it.
-    large: because too much had changed for less.
+    hour: str | None
+    run_id: str
+    strategy: str
+
+
+def refresh_full(spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
+    """Recompute ``table`` from its inputs' current versions and overwrite it in one commit."""
+    return recompute(spark, lake, table, RefreshRun(hour, run_id, "full"))
+
+
+def recompute(
+    spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun, *, clustered: bool = False, large: bool = False
+) -> Written:
+    """Recompute ``table`` and overwrite it in one commit.
+
+    clustered: by its key, so that a change touches few files. The first write is; hourly ones need not pay for it.
+    large: because too much had changed for an incremental refresh.
     """
     inputs = input_states(lake, table)
     warning = _make_way(spark, lake, table)
@@ -68,14 +75,14 @@ def refresh_full(
     with explained(f"{table.name} could not be computed"):
         rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
         former = lake.state(table.name)
-        if former and not (laid_out and by) and _columns(schema_of(former.delta)) == _columns(rows.schema):
-            commit = told(table, hour, run_id, "full", inputs, large=large)
+        if former and not (clustered and by) and _columns(schema_of(former.delta)) == _columns(rows.schema):
+            commit = commit_metadata(table, run, inputs, large=large)
             state: TableState | None = overwrite(lake, table, rows, former, commit)
         else:
             if by:
                 files = files_by_key(max((state.rows for state in inputs.values()), default=0))
                 rows = rows.repartitionByRange(files, by.column).sortWithinPartitions(by.column)
-            commit = told(table, hour, run_id, "full", inputs, laid_out=by is not None, large=large)
+            commit = commit_metadata(table, run, inputs, clustered=by is not None, large=large)
             (
                 rows.write.format("delta")
                 .mode("overwrite")
@@ -110,8 +117,8 @@ def _columns(schema: Any) -> list[tuple[str, Any]]:
 
 
 def files_by_key(rows: int) -> int:
-    """Into how many files a table that is refreshed by key is laid out."""
-    return min(_MOST_FILES, 1 + rows // _ROWS_PER_FILE)
+    """Into how many files a table of so many rows is clustered by its key."""
+    return min(_MAX_FILES, 1 + rows // _ROWS_PER_FILE)
 
 
 def input_states(lake: Lake, table: Table) -> dict[str, TableState]:
@@ -140,24 +147,22 @@ def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableSta
     return {name: read_table(spark, lake.path(name), state) for name, state in inputs.items()}
 
 
-def told(
+def commit_metadata(
     table: Table,
-    hour: str | None,
-    run_id: str,
-    strategy: str,
+    run: RefreshRun,
     inputs: Mapping[str, TableState],
     *,
-    laid_out: bool = False,
+    clustered: bool = False,
     large: bool = False,
 ) -> str:
-    """What a commit tells of the rows it leaves: hour, run, query and the inputs they follow from, with versions;
-    whether its files are laid out by key, whether the change that led to it was large, and the writer's fencing number.
+    """The JSON that a commit carries: hour, run, query and inputs of its rows, with versions; whether its files are
+    clustered by key, whether the change that led to it was large, and the writer's fencing number.
 
     Raises LeaseLost when this process is not the lake's writer any more.
     """
-    known: dict[str, Any] = {"hour": hour, "run_id": run_id, "strategy": strategy, "query": table.fingerprint}
-    known |= {"inputs": versions_of(inputs), "tables": ids_of(inputs)}
-    return json.dumps(known | {"laid_out": laid_out, "large": large} | fence.stamp())
+    known: dict[str, Any] = {"hour": run.hour, "run_id": run.run_id, "strategy": run.strategy}
+    known |= {"query": table.fingerprint, "inputs": versions_of(inputs), "tables": ids_of(inputs)}
+    return json.dumps(known | {"clustered": clustered, "large": large} | fence.stamp())
 
 
 def pruned_by(table: Table) -> tuple[str, ...]:

@@ -1,12 +1,23 @@
 """The strategies that a refresh can choose, by name."""
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
-from medallion.model.table import STRATEGIES
+from medallion.model.table import STRATEGIES, Table
 from medallion.refresh.full import Written, refresh_full
 from medallion.refresh.incremental import refresh_incremental
+from medallion.storage.lake import Lake
 
-Refresh = Callable[..., Written]  # of (spark, lake, table, *, hour, run_id)
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Refresh(Protocol):
+    """Bring one table to its inputs' current versions in one commit, or none where it is there already."""
+
+    def __call__(
+        self, spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str
+    ) -> Written: ...
+
 
 REFRESH: dict[str, Refresh] = {"full": refresh_full, "incremental": refresh_incremental}  # the benchmark adds others
 assert tuple(REFRESH) == STRATEGIES, "a strategy of the DAG is missing"

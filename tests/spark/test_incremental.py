@@ -233,7 +233,7 @@ def refresh(shop: Shop, hour: int, strategy: str = "incremental", *, extras: boo
 
 def way_of(written: Written) -> str:
     """How a table was refreshed; with the reason where that was from all its rows."""
-    anew = written.strategy == "full" or "anew" in (written.note or "")
+    anew = written.strategy == "full" or "rebuilt" in (written.note or "")
     return f"{written.how} {written.note}" if anew else written.how
 
 
@@ -258,7 +258,9 @@ def differing(shop: Shop, *, extras: bool = False) -> list[str]:
 
 @pytest.mark.timeout(3600)
 def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medallion.refresh.incremental.LARGE", 10)  # the shop is small, and nearly all of it changes
+    monkeypatch.setattr(
+        "medallion.refresh.plan.MAX_CHANGED_SHARE", 10
+    )  # the shop is small, and nearly all of it changes
     refresh(shop, 0, "full")
     ways: dict[str, set[str]] = {table.name: set() for table in tables()}
     hours = int(os.environ.get("MEDALLION_HISTORY", "8"))
@@ -279,7 +281,7 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
 
 @pytest.mark.timeout(1800)
 def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medallion.refresh.incremental.LARGE", 10)
+    monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
     refresh(shop, 0, "full", extras=True)
     ways: dict[str, set[str]] = {table.name: set() for table in tables(extras=True)}
     for hour in range(1, 5):
@@ -344,18 +346,20 @@ def test_changes_that_upkeep_has_removed_are_no_reason_to_fail(shop: Shop) -> No
     shop.put("inventory_events", 2)
     shop.write()
     written = refresh(shop, 2)["silver_inventory_current"]
-    assert "the sums of stock were made anew: what changed in bronze_inventory_events is not known" in str(written.note)
+    assert "rebuilt aggregate state for `stock`: what changed in bronze_inventory_events is not known" in str(
+        written.note
+    )
     assert differing(shop) == []
 
 
 def test_where_much_changes_the_table_is_recomputed_and_says_why(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     refresh(shop, 0)
-    monkeypatch.setattr("medallion.refresh.incremental.MOST_KEYS", 3)
+    monkeypatch.setattr("medallion.refresh.by_key.MAX_KEYS", 3)
     for key in range(1, 9):
         shop.put("orders", key)
     shop.write()
     written = refresh(shop, 1)["silver_orders_enriched"]
-    assert (written.strategy, written.note) == ("full", "recomputed: more than 3 values of order_id changed")
+    assert (written.strategy, written.note) == ("full", "full recompute: more than 3 values of order_id changed")
     assert differing(shop) == []
 
 
@@ -368,7 +372,7 @@ def test_while_large_changes_follow_each_other_nothing_is_made_ready_for_small_o
 
     def hour(number: int, large: bool) -> tuple[str, str]:
         """How orders, refreshed by key, and a table that keeps sums of them are refreshed."""
-        monkeypatch.setattr("medallion.refresh.incremental.LARGE", -1 if large else 10)
+        monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", -1 if large else 10)
         some_orders(shop, "confirmed" if number % 2 else "shipped")
         found = refresh(shop, number)
         return way_of(found["silver_orders_enriched"]), way_of(found["gold_order_status_summary"])
@@ -377,17 +381,19 @@ def test_while_large_changes_follow_each_other_nothing_is_made_ready_for_small_o
         state = shop.lake.state("silver_orders_enriched")
         return state.files if state else 0
 
-    anew = "additive the sums of customers were made anew"
+    anew = "additive rebuilt aggregate state for `customers`"
     assert hour(1, large=False) == ("by key", "additive")
     by_key, sums = hour(2, large=True)
-    assert "of bronze_orders changed" in by_key and files() > 2, "a large change may be the only one"
+    assert "most of bronze_orders was rewritten this hour" in by_key and files() > 2, (
+        "a large change may be the only one"
+    )
     assert anew in sums
     by_key, sums = hour(3, large=True)
-    assert "of bronze_orders changed" in by_key and files() == 1, "another followed"
-    assert "of silver_orders_enriched changed" in sums
+    assert "most of bronze_orders was rewritten this hour" in by_key and files() == 1, "another followed"
+    assert "most of silver_orders_enriched was rewritten this hour" in sums
     assert differing(shop) == []
     by_key, sums = hour(4, large=False)
-    assert by_key == "recomputed recomputed: its files were not laid out by order_id" and files() > 2
+    assert by_key == "recomputed full recompute: its files are not clustered by order_id" and files() > 2
     assert sums.startswith("additive")
     assert hour(5, large=False)[0] == "by key"
     assert differing(shop) == []
@@ -401,7 +407,7 @@ def test_another_query_is_not_built_upon(shop: Shop) -> None:
     assert isinstance(table, Table)
     other = replace(table, query=table.query.replace("'standard', ", ""))
     written = refresh_incremental(shop.spark, shop.lake, other, hour=None, run_id="other")
-    assert written.note == "recomputed: its query has changed"
+    assert written.note == "full recompute: its query has changed"
     found = shop.spark.read.format("delta").load(shop.lake.path("silver_customers"))
     assert found.where("customer_tier = 'standard'").isEmpty()
 
@@ -420,7 +426,7 @@ def test_kept_sums_that_are_lost_are_made_anew(shop: Shop, what: str) -> None:
             commit.write_text("{")
     some_orders(shop, "shipped")
     written = refresh(shop, 2)["gold_order_status_summary"]
-    assert "the sums of customers were made anew" in (written.note or "")
+    assert "rebuilt aggregate state for `customers`" in (written.note or "")
     assert differing(shop) == []
 
 
@@ -481,5 +487,5 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_one_before(shop: Shop) 
     shutil.rmtree(days)
     written = sell(shop, 3)
     assert shop.lake.opened(days).version() == 0, "as it was when the sales were added up"
-    assert "the sums of sales were made anew: days has been made anew" in (written.note or "")
+    assert "rebuilt aggregate state for `sales`: days was rebuilt" in (written.note or "")
     assert differing(shop) == []

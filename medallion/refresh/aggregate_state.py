@@ -1,0 +1,184 @@
+"""Aggregate state: the sums and counts of a part by its groups, kept as a log of differences beside the tables.
+
+Each commit adds what one change adds to each group; the sum over the log is the part as its query gives it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import MedallionError
+from medallion.refresh.additive_split import ROWS, Part
+from medallion.refresh.full import commit_metadata, forget_logs
+from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, former_state, require_small
+from medallion.spark.collect import collect
+from medallion.spark.delta_reads import SIDE, read_changes, read_table
+from medallion.spark.session import TABLE_PROPERTIES
+from medallion.storage import files
+from medallion.storage.change_feed import Changes, changes
+from medallion.storage.damage import proven_damage
+from medallion.storage.delta_writes import properties
+from medallion.storage.lake import TableState, state_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+MAX_GROUPS = 500_000  # that one change may touch
+MAX_COMMITS = 24  # commits of an input that are added up one by one
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a part reads: an input, or the aggregate state of another ``part``."""
+
+    name: str
+    path: str
+    state: TableState
+    part: Part | None = None
+
+    def rows(self, spark: "SparkSession") -> "DataFrame":
+        """Its rows, as queries read them."""
+        rows = read_table(spark, self.path, self.state)
+        return rows if self.part is None else _current_groups(rows, self.part)
+
+    def changed(self, spark: "SparkSession", change: Changes) -> "DataFrame":
+        """The rows that ``change`` deleted and inserted, with SIDE."""
+        changed = read_changes(spark, self.path, self.state.delta, change)
+        if self.part is None:
+            return changed
+        if {kind for _, kind, _ in change.files} != {"add"}:
+            raise FullRecompute(f"the aggregate state of {self.name} was rebuilt")
+        return _regrouped(read_table(spark, self.path, self.state), changed, self.part)
+
+
+@dataclass(frozen=True)
+class AggregateState:
+    """The aggregate state of one part of a table that is refreshed by ``refresh``."""
+
+    refresh: Refresh
+    name: str
+    part: Part
+    source: Source
+
+    @property
+    def path(self) -> str:
+        """Where it is kept."""
+        return self.refresh.lake.kept(self.refresh.table.name, self.name)
+
+    def add_changes(self) -> TableState:
+        """Add what changed in the part's source, in one commit of the differences, which are few.
+
+        Raises FullRecompute where it cannot be built upon.
+        """
+        from deltalake import write_deltalake
+
+        source, read = self.source, {self.source.name: self.source.state}
+        state, origin = former_state(self.refresh.lake, self.path, self.refresh.table, read)
+        change = changes(source.path, origin["inputs"][source.name], source.state.version)
+        require_small({source.name: change}, read)
+        if len(change.versions) > MAX_COMMITS:
+            raise FullRecompute(f"{source.name} has {len(change.versions)} commits since")
+        if change:
+            difference = _difference(self.refresh.spark, self.part, source.changed(self.refresh.spark, change))
+            write_deltalake(state.delta, difference, mode="append", commit_properties=properties(self._metadata()))
+        return state_of(state.delta)
+
+    def rebuild(self) -> TableState:
+        """Compute it from all rows of the part's source. Raises MedallionError for a floating-point sum."""
+        from pyspark.sql import functions as F
+
+        table, part, spark = self.refresh.table, self.part, self.refresh.spark
+        frames: dict[str, Any] = {self.source.name: self.source.rows(spark)}
+        sums = spark.sql(part.query, **frames)
+        if inexact := [c for c in part.sums if sums.schema[c].dataType.typeName() in {"float", "double"}]:
+            raise MedallionError(
+                f"{table.name} cannot be refreshed by {table.mode}: `{self.name}` does not add up,"
+                f" {inexact[0]} is a sum of floating-point numbers, which would drift: use DECIMAL"
+            )
+        try:
+            self.refresh.lake.open(self.path)
+        except MedallionError:
+            if proven_damage(self.path) is None:
+                raise
+            files.remove_tree(files.at(self.path))
+            forget_logs(spark)
+        filled = sums.select(
+            *part.keys,
+            *(F.coalesce(c, F.lit(0)).cast(sums.schema[c].dataType).alias(c) for c in part.counters),
+        )
+        (
+            filled.write.format("delta")
+            .mode("overwrite")
+            .options(**TABLE_PROPERTIES)
+            .option("overwriteSchema", "true")
+            .option("userMetadata", self._metadata())
+            .save(self.path)
+        )
+        return state_of(self.refresh.lake.opened(self.path))
+
+    def _metadata(self) -> str:
+        inputs = {self.source.name: self.source.state}
+        return commit_metadata(self.refresh.table, self.refresh.run, inputs)
+
+
+def _regrouped(log: "DataFrame", differences: "DataFrame", part: Part) -> "DataFrame":
+    """The groups that ``differences``, which are in ``log`` already, have changed: as they were and as they are."""
+    from pyspark.sql import functions as F
+
+    def new(name: str) -> str:
+        return f"_new_{name}"
+
+    added = differences.groupBy(*part.keys).agg(*(F.sum(c).alias(new(c)) for c in part.counters))
+    added = added.withColumnsRenamed({key: new(key) for key in part.keys})
+    same = reduce(lambda a, b: a & b, (F.col(key).eqNullSafe(F.col(new(key))) for key in part.keys))
+    groups = (
+        log.join(F.broadcast(added), same)
+        .groupBy(*part.keys)
+        .agg(*(F.sum(c).alias(c) for c in part.counters), *(F.first(new(c)).alias(new(c)) for c in part.counters))
+    )
+
+    def side(number: int, counted: Callable[[str], "Column"]) -> "Column":
+        counters = (counted(c).cast(log.schema[c].dataType).alias(c) for c in part.counters)
+        return F.struct(F.lit(number).alias(SIDE), *part.keys, *counters)
+
+    before = side(-1, lambda c: F.col(c) - F.col(new(c)))
+    sides = groups.select(F.explode(F.array(before, side(1, F.col))).alias("side")).select("side.*")
+    return _visible_groups(sides, part, SIDE)
+
+
+def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Table":
+    """By key, what changes add to each sum; keys where that is nothing are left out."""
+    from pyspark.sql import functions as F
+
+    feeds: dict[str, Any] = {part.input: feed}
+    sides = spark.sql(part.by_side, **feeds).coalesce(1)
+
+    def added(counter: str) -> "Column":
+        count = F.coalesce(counter, F.lit(0))
+        total = F.sum(F.when(F.col(SIDE) > 0, count).otherwise(-count))
+        return total.cast(sides.schema[counter].dataType).alias(counter)
+
+    sums = sides.groupBy(*part.keys).agg(*map(added, part.counters))
+    changed = sums.where(reduce(lambda a, b: a | b, (F.col(c) != 0 for c in part.counters)))
+    if (data := collect(changed, MAX_GROUPS)) is None:
+        raise TooLarge(f"more than {MAX_GROUPS:,} of its groups changed")
+    return data
+
+
+def _current_groups(log: "DataFrame", part: Part) -> "DataFrame":
+    """The part as its query gives it, from the differences that make it up."""
+    from pyspark.sql import functions as F
+
+    totals = (F.sum(c).cast(log.schema[c].dataType).alias(c) for c in part.counters)
+    return _visible_groups(log.groupBy(*part.keys).agg(*totals), part)
+
+
+def _visible_groups(groups: "DataFrame", part: Part, *more: str) -> "DataFrame":
+    """Groups with their counters as the part's query gives them, after the columns ``more``: those without rows are
+    gone, and a sum of no values is null."""
+    from pyspark.sql import functions as F
+
+    sums = (F.when(F.col(part.values[c]) > 0, F.col(c)).alias(c) if c in part.values else c for c in part.sums)
+    return groups.where(F.col(ROWS) > 0).select(*more, *part.keys, *sums)

@@ -1,0 +1,142 @@
+"""Upsert by key: the rows with the key values that a change touches are computed anew and replaced, in one commit."""
+
+from typing import TYPE_CHECKING, Any
+
+from medallion.model.table import ByKey
+from medallion.refresh.full import Written, files_by_key, versions_of
+from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, require_small
+from medallion.spark.collect import collect
+from medallion.spark.delta_reads import changed_values, having, read_table
+from medallion.spark.small_jobs import small_job_session
+from medallion.storage import delta_writes
+from medallion.storage.delta_writes import bytes_written, listed, named, properties, replace_rows
+from medallion.storage.lake import TableState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_KEYS = 20_000  # values of a key that are named one by one
+MAX_LOCAL_ROWS = 500_000  # of these keys, that are written by this process
+
+
+def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
+    """Replace the rows with the touched values of the key. Raises FullRecompute where that cannot be, or costs more."""
+    require_small(refresh.changes, refresh.inputs)
+    values = _touched_values(refresh, by)
+    _require_worth_it(refresh, by, values)
+    former, column = refresh.former, by.column
+    is_local = former.bytes <= delta_writes.MOST_BYTES
+    spark = refresh.spark if is_local else small_job_session(refresh.spark, filewise=True)
+    frames: dict[str, Any] = {name: _restricted(spark, refresh, name, column, values) for name in refresh.inputs}
+    rows = spark.sql(refresh.table.query, **frames)
+    commit = refresh.commit_metadata(clustered=True)
+    data = collect(rows, MAX_LOCAL_ROWS) if is_local else None  # of a few keys there may be many rows
+    if data is not None:
+        _replace_here(refresh, data, column, values, commit)
+        count = data.num_rows
+    else:
+        count = _replace_by_spark(refresh, rows, column, values, commit)
+    version = former.delta.version()
+    return Written(
+        len(values),
+        count,
+        bytes_written(refresh.path, version),
+        version,
+        versions_of(refresh.inputs),
+        "incremental",
+        "by key",
+        f"{len(values):,} values of {column}",
+        changed=len(values),
+    )
+
+
+def _require_worth_it(refresh: Refresh, by: ByKey, values: list[Any]) -> None:
+    if not all(isinstance(value, int | str) and not {"\\", "'"}.intersection(str(value)) for value in values):
+        raise FullRecompute(f"values of {by.column} cannot be named one by one")
+    if not values:  # rows were rewritten as they were
+        raise FullRecompute("its inputs were rewritten without a change")
+    # Not sooner: one product can lead to thousands of orders.
+    refresh.require_cheap(len(values), f"{len(values):,} values of {by.column}")
+    if not (refresh.origin.get("clustered", False) or files_by_key(refresh.former.rows) == 1):
+        raise FullRecompute(
+            f"its files are not clustered by {by.column}"
+        )  # each change would rewrite most of the table
+
+
+def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[Any], commit: str) -> None:
+    """Write the new rows by this process."""
+    former = refresh.former
+    size = max(1, former.bytes // files_by_key(former.rows))
+    replace_rows(former.delta, data, column, values, properties(commit), size)
+
+
+def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: list[Any], commit: str) -> int:
+    """The same by Spark, for what does not fit in this process; how many rows were written."""
+    (
+        rows.coalesce(1)
+        .write.format("delta")
+        .mode("overwrite")
+        .option("replaceWhere", named(column, values))
+        .option("userMetadata", commit)
+        .save(refresh.path)
+    )
+    refresh.former.delta.update_incremental()
+    return int(refresh.former.delta.history(1)[0]["operationMetrics"].get("numOutputRows", 0))
+
+
+def _touched_values(refresh: Refresh, by: ByKey) -> list[Any]:
+    """The values of the key that changed rows of the inputs lead to, as they were and as they are, sorted."""
+    import pyarrow as pa
+
+    touched: set[Any] = set()
+    for name, change in refresh.changes.items():
+        if not change:
+            continue
+        column = by.column if name not in by.via else by.via[name][0]
+        values = changed_values(refresh.lake.path(name), column, change)
+        if name in by.via:
+            _, other, there = by.via[name]
+            values = _values_through(refresh, by, other, pa.table({there: values.drop_null()}))
+        if values.null_count:
+            raise FullRecompute(f"{by.column} is null in a row that changed")
+        touched.update(values.to_pylist())
+        if len(touched) > MAX_KEYS:
+            raise TooLarge(f"more than {MAX_KEYS:,} values of {by.column} changed")
+    return sorted(touched)
+
+
+def _values_through(refresh: Refresh, by: ByKey, name: str, sought: "pa.Table") -> "pa.Array":
+    """The values of the key that rows of the input ``name`` lead to whose column has one of the values ``sought``.
+
+    That input as it is will do: rows that left it are among its own changes.
+    """
+    from pyspark.sql import functions as F
+
+    spark = refresh.spark
+
+    def read(name: str) -> "DataFrame":
+        return read_table(spark, refresh.lake.path(name), refresh.inputs[name])
+
+    rows = read(name).join(F.broadcast(spark.createDataFrame(sought)), sought.column_names[0], "left_semi")
+    while by.column not in rows.columns:
+        own, name, there = by.via[name]
+        rows = read(name).join(rows.select(F.col(own).alias(there)).distinct(), there, "left_semi")
+    column = rows.select(by.column).distinct().limit(MAX_KEYS + 1).toArrow()[by.column]
+    return column.combine_chunks()
+
+
+def _restricted(spark: "SparkSession", refresh: Refresh, name: str, column: str, values: list[Any]) -> "DataFrame":
+    """An input at the version of its state; of one that has ``column``, the rows with these values alone."""
+    import pyarrow as pa
+    from pyspark.sql import functions as F
+
+    state: TableState = refresh.inputs[name]
+    path, schema = refresh.lake.path(name), pa.schema(state.delta.schema().to_arrow())
+    if column not in schema.names:
+        return read_table(spark, path, state)
+    rows = read_table(spark, path, state, column, having(values))
+    if len(values) <= delta_writes.MOST_NAMED:
+        return rows.where(f"{column} IN ({listed(values)})")
+    few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(values, schema.field(column).type)})))
+    return rows.join(few, column, "left_semi")

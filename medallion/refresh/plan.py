@@ -1,0 +1,124 @@
+"""What is known of a table before it is refreshed incrementally, and when it is recomputed instead."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import MedallionError
+from medallion.model.table import Table
+from medallion.refresh.cost import Costs
+from medallion.refresh.full import RefreshRun, Written, commit_metadata, ids_of, overwrite, versions_of
+from medallion.storage.change_feed import Changes
+from medallion.storage.lake import Lake, TableState, origin_of, state_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_CHANGED_SHARE = 0.2  # of an input, in bytes: beyond it, recomputing is cheaper
+_MIN_INPUT_BYTES = 1_000_000  # a smaller input counts as one of this size
+
+
+class FullRecompute(Exception):
+    """This table is recomputed; the message says why."""
+
+
+class TooLarge(FullRecompute):
+    """More has changed than is worth following."""
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """One incremental refresh of one table.
+
+    former: the table as it is; origin: the metadata of its commit. inputs: their current states; changes: what is new
+    in each since the versions that the former rows follow from. costs: what the table took lately.
+    """
+
+    spark: "SparkSession"
+    lake: Lake
+    table: Table
+    run: RefreshRun
+    former: TableState
+    origin: Mapping[str, Any]
+    inputs: Mapping[str, TableState]
+    changes: Mapping[str, Changes]
+    costs: Costs
+
+    @property
+    def path(self) -> str:
+        """Where the table is."""
+        return self.lake.path(self.table.name)
+
+    @property
+    def changed_bytes(self) -> int:
+        """The size of what is new in its inputs."""
+        return sum(change.bytes for change in self.changes.values())
+
+    @property
+    def oversized(self) -> str | None:
+        """Which input has changed too much to be followed, if any has."""
+        return oversized(self.changes, self.inputs)
+
+    @property
+    def follows_large(self) -> bool:
+        """Whether the change before this one was large: then nothing is prepared for small ones."""
+        return bool(self.origin.get("large", False))
+
+    def commit_metadata(self, *, clustered: bool = False) -> str:
+        """The JSON that its commit carries."""
+        large = self.oversized is not None
+        return commit_metadata(self.table, self.run, self.inputs, clustered=clustered, large=large)
+
+    def require_cheap(self, size: int, change: str) -> None:
+        """Raise TooLarge where recomputing is known to cost less than a change of that size, ``change`` in words."""
+        if reason := self.costs.in_full(size, change):
+            raise TooLarge(reason)
+
+    def overwrite(self, rows: "DataFrame", how: str, note: str | None = None) -> Written:
+        """Put ``rows`` in the place of all that the table had; how: the method, in words."""
+        state = overwrite(self.lake, self.table, rows, self.former, self.commit_metadata())
+        rows_in = sum(state.rows for state in self.inputs.values())
+        versions = versions_of(self.inputs)
+        return Written(rows_in, state.rows, state.bytes, state.version, versions, "incremental", how, note)
+
+
+def former_state(
+    lake: Lake, path: str, table: Table, inputs: Mapping[str, TableState]
+) -> tuple[TableState, dict[str, Any]]:
+    """The table, or the aggregate state, at ``path`` as it is, and the metadata of its commit.
+
+    Raises FullRecompute when it is not known which versions of ``inputs`` its rows follow from.
+    """
+    try:
+        delta = lake.open(path)
+    except MedallionError as damaged:
+        raise FullRecompute(str(damaged)) from None
+    origin = origin_of(delta)
+    if delta is None or not origin:
+        raise FullRecompute("none existed")
+    if origin.get("query") != table.fingerprint:
+        raise FullRecompute("its query has changed")
+    known = origin.get("tables", {})
+    if other := [name for name, number in ids_of(inputs).items() if known.get(name) != number]:
+        raise FullRecompute(f"{other[0]} was rebuilt")
+    return state_of(delta), origin
+
+
+def require_small(changes: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> None:
+    """Raise FullRecompute where a change is not known, TooLarge where it is too large to be followed."""
+    for name, change in changes.items():
+        if change.unknown:
+            raise FullRecompute(f"what changed in {name} is not known: {change.unknown}")
+    if reason := oversized(changes, inputs):
+        raise TooLarge(reason)
+
+
+def oversized(changes: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> str | None:
+    """Which input has changed too much to be followed, if any has."""
+    for name, change in changes.items():
+        if change and change.bytes > MAX_CHANGED_SHARE * max(inputs[name].bytes, _MIN_INPUT_BYTES):
+            share = change.bytes / max(inputs[name].bytes, 1)
+            if share > 0.5:  # a rewritten row counts twice, as it was and as it is
+                return f"most of {name} was rewritten this hour"
+            return f"{share:.0%} of {name} changed this hour, more than {MAX_CHANGED_SHARE:.0%}"
+    return None

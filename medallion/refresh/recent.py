@@ -1,0 +1,29 @@
+"""Latest rows: a table that only the newest part of an input matters to is computed from that part."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from medallion.model.table import Recent
+from medallion.refresh.full import Written, read_inputs
+from medallion.refresh.plan import Refresh
+from medallion.spark.delta_reads import read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def refresh_recent(refresh: Refresh, recent: Recent) -> Written:
+    """Compute the table from the newest files of its input, and overwrite it."""
+    frames = read_inputs(refresh.spark, refresh.lake, refresh.inputs)
+    frames[recent.input] = _newest_files(refresh, recent)
+    return refresh.overwrite(refresh.spark.sql(refresh.table.query, **frames), "recent rows")
+
+
+def _newest_files(refresh: Refresh, recent: Recent) -> "DataFrame":
+    """The files with the newest rows, going by their statistics; all of them where a file has none."""
+    state, path = refresh.inputs[recent.input], refresh.lake.path(recent.input)
+    known = [value for value in state.told.get(f"max.{recent.column}", ()) if value is not None]
+    if len(known) < max(1, state.files):
+        return read_table(refresh.spark, path, state)
+    newest = max(known) - recent.span - timedelta(seconds=1)  # a second more, as statistics are cut to milliseconds
+    return read_table(refresh.spark, path, state, recent.column, lambda _, most: most > newest)
