@@ -15,7 +15,7 @@ class Refresh(Protocol):
     """Bring one table to its inputs' current versions in one commit, or none where it is there already."""
 
     def __call__(
-        self, spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str
+        self, spark: "SparkSession", lake: Lake, table: Table, /, *, hour: str | None, run_id: str
     ) -> Written: ...
 
 
