@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.generator import Generator
+from sqlglot.generator import Generator as StandardGenerator
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
@@ -26,16 +26,16 @@ _FLOAT = {exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT}
 _NODE = "medallion_node"  # the number of a node, which survives what the optimizer does to a copy of the tree
 
 
-def _truncated(generator: Generator, cut: exp.TimestampTrunc) -> str:
+def _truncated(generator: StandardGenerator, cut: exp.TimestampTrunc) -> str:
     return f"TIMESTAMP_TRUNC({generator.sql(cut.this)}, {_unit(cut)})"
 
 
 class FelderaSQL(Dialect):
     """Feldera's SQL, where it is written otherwise than the standard."""
 
-    class Generator(Generator):
-        TRANSFORMS = {**Generator.TRANSFORMS, exp.TimestampTrunc: _truncated}  # noqa: RUF012 (as sqlglot has it)
-        TYPE_MAPPING = {**Generator.TYPE_MAPPING, exp.DataType.Type.TIMESTAMPTZ: "TIMESTAMP"}  # noqa: RUF012
+    class Generator(StandardGenerator):
+        TRANSFORMS = {**StandardGenerator.TRANSFORMS, exp.TimestampTrunc: _truncated}  # noqa: RUF012 (as sqlglot has it)
+        TYPE_MAPPING = {**StandardGenerator.TYPE_MAPPING, exp.DataType.Type.TIMESTAMPTZ: "TIMESTAMP"}  # noqa: RUF012
 
 
 def program(tables: Registry | None = None) -> str:
