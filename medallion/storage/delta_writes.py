@@ -118,8 +118,11 @@ def replace_rows(
         )
     else:
         # A row to go that is not there would go wrong: delta-rs puts a row of nulls in its place into the change feed.
-        going = rows_having(delta, column, values, [column])
-        _merged(delta, data, going.group_by([column]).aggregate([]), commit)
+        going = rows_having(delta, column, values, [column]).group_by([column]).aggregate([])
+        if len(going):
+            _merged(delta, data, going, commit)
+        else:
+            append_rows(delta, data, commit)
 
 
 def _merged(delta: "DeltaTable", rows: "pa.Table", going: "pa.Table", commit: "CommitProperties") -> None:
