@@ -309,7 +309,7 @@ def test_a_declarative_pipeline_of_the_same_tables_gives_the_same_rows(
     run_pipeline(Settings(lake=shop.lake.root, spark_master="local[2]", driver_memory="1g"), work)
     every = registry(extras=True)
     versions = {table.name: shop.lake.version(table.name) or 0 for table in every}
-    release = Release(1, None, "a run", "full", START, versions)
+    release = Release(1, None, "a run", "full", datetime.now(UTC), versions)
     assert differing_views(shop.lake, release, every, work) == []
     some_orders(shop, "shipped")
     refresh(shop, 51, "full", extras=True)
