@@ -77,7 +77,7 @@ def read_json(place: Place) -> dict[str, Any] | None:
     """The object in the file at ``place``; None where there is no file."""
     try:
         text = place.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     content: dict[str, Any] = json.loads(text)
     return content

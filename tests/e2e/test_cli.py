@@ -32,7 +32,7 @@ def medallion(*words: str, cwd: Path, **environment: str) -> subprocess.Complete
         (["load"], "does not exist: set MEDALLION_SOURCE"),
         (["step", "fly"], "step 'fly' is unknown: choose land, apply, refresh, check, publish"),
         (["step", "refresh", "--hour", "2025-11-30T00"], "needs --layer, one of silver, gold"),
-        (["step", "check", "--layer", "platinum"], "needs --layer, one of bronze, silver, gold"),
+        (["step", "check", "--layer", "copper"], "needs --layer, one of bronze, silver, gold"),
         (["source", "generate", "x", "--days", "0"], "days"),
         (["fly"], "No such command 'fly'"),
         (["status", "--format", "xml"], "'xml' is not one of 'table', 'json'"),
