@@ -34,7 +34,7 @@ def _pending(settings: Settings, source: Source, until: str | None = None) -> tu
     if restated is not None:
         due |= {*restated.hours}
         if not restated.rewound:  # the next refresh takes Bronze back first
-            applied, first = None, restated.hour
+            applied, first = None, min((restated.hour, *restated.hours))
     return [hour for hour in ledger.pending_hours(applied, listing.hours, due, until) if hour >= first], listing
 
 

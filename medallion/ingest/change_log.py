@@ -10,7 +10,7 @@ from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, format_hour, hour_number, parse_hour
 from medallion.ingest.apply import Applied, applied_before
 from medallion.ingest.decode import DELETED, LINE, Decoded, arrow_type, change_schema
-from medallion.ingest.landing import decode_hour, decoded_file, forget_decoded, require_as_landed
+from medallion.ingest.landing import NotAsLanded, decode_hour, decoded_file, forget_decoded, require_as_landed
 from medallion.ingest.ledger import known_manifest, landed_hours
 from medallion.ingest.schema_evolution import arrow_schema, evolve
 from medallion.model.table import ORIGIN, Log
@@ -141,7 +141,7 @@ def _is_as_landed(lake: Lake, log: Log, hour: str) -> bool:
     try:
         if file is not None:
             require_as_landed(lake, topic, hour, file)
-    except MedallionError:
+    except NotAsLanded:
         return False
     return True
 

@@ -8,9 +8,14 @@ from medallion.ingest.decode import Decoded, decode_file
 from medallion.ingest.ledger import Manifest, known_manifest, read_manifest, write_manifest
 from medallion.ingest.source import Landed, Source, copy_file, digest, fingerprint
 from medallion.model.table import Feed
-from medallion.storage import files
+from medallion.storage import fence, files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
+
+
+class NotAsLanded(MedallionError):
+    """A landed file is gone, or is not the one that its manifest describes."""
+
 
 _SHOWN_COLUMNS = 20  # names of columns that are not declared
 
@@ -26,6 +31,7 @@ def land_hour(source: Source, lake: Lake, hour: str, names: Mapping[str, str]) -
         hour: The hour.
         names: Topic -> name of its file at the source.
     """
+    fence.require()  # a machine that was overtaken must not put an older file in its place
     former = read_manifest(lake, hour)
     kept = {
         topic: file
@@ -47,7 +53,7 @@ def is_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:
 
 
 def require_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> None:
-    """Raise MedallionError unless the landed file is the very one, byte by byte, that its manifest describes."""
+    """Raise NotAsLanded unless the landed file is the very one, byte by byte, that its manifest describes."""
     path = landed_file(lake, topic, hour)
     try:
         with path.open("rb") as stream:
@@ -55,7 +61,7 @@ def require_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> None:
     except FileNotFoundError:
         same = False
     if not same:
-        raise MedallionError(
+        raise NotAsLanded(
             f"{path} is not as it landed: its checksum differs, or it is missing; nothing of hour {hour} was applied:"
             f" run medallion step land --hour {hour} again"
         )

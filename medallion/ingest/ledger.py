@@ -8,7 +8,7 @@ from medallion.errors import HourNotAvailable, HourOutOfOrder, MedallionError, U
 from medallion.hours import ONE_HOUR, has_ended, hour_or_snapshot, is_hour, parse_hour
 from medallion.ingest.source import Landed
 from medallion.model.registry import Registry
-from medallion.storage import files
+from medallion.storage import fence, files
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake, hour_in
 
@@ -26,6 +26,7 @@ class Manifest:
 
 def write_manifest(lake: Lake, manifest: Manifest) -> None:
     """Record ``manifest`` whole or not at all."""
+    fence.require()
     write_json(_manifest(lake, manifest.hour), asdict(manifest))
 
 

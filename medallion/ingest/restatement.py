@@ -7,8 +7,8 @@ from medallion.errors import MedallionError, UsageError
 from medallion.ingest.change_log import rewind_log
 from medallion.ingest.landing import is_landed
 from medallion.ingest.ledger import landed_hours, named_hours, read_manifest
-from medallion.model.registry import Registry
-from medallion.storage import files
+from medallion.model.registry import Registry, registry
+from medallion.storage import fence, files
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake
 
@@ -45,6 +45,7 @@ class Restatement:
 
 def write_restatement(lake: Lake, restatement: Restatement) -> None:
     """Record what is under way, whole or not at all: whoever comes next after a crash continues it."""
+    fence.require()
     write_json(_place(lake), asdict(restatement))
 
 
@@ -64,6 +65,7 @@ def read_restatement(lake: Lake) -> Restatement | None:
 
 def end_restatement(lake: Lake) -> None:
     """Forget it: all its hours are applied and published."""
+    fence.require()
     _place(lake).unlink(missing_ok=True)
 
 
@@ -118,7 +120,9 @@ def rewind_bronze(
     for feed in tables.feeds:
         if (lake.applied_hour(feed.name) or "") >= restatement.hour:
             lake.rewind(feed.name, restatement.hour)
-    for log in tables.logs:
+    # Also those that the lake no longer goes by: they may be added again.
+    logs = {log.name: log for log in (*registry(extras=True).logs, *tables.logs)}
+    for log in logs.values():
         if warning := rewind_log(lake, log, restatement.hour):
             warnings.append(warning)
     report(f"Bronze is as it was before {restatement.hour}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
-from medallion.storage import files
+from medallion.storage import fence, files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 
@@ -40,6 +40,7 @@ class CheckRecord:
 
 def write_check_record(lake: Lake, record: CheckRecord) -> None:
     """Replace the record of a layer, whole or not at all."""
+    fence.require()
     files.write_json(_place(lake, record.layer), asdict(record) | {"checked_at": record.checked_at.isoformat()})
 
 

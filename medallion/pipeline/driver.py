@@ -65,6 +65,7 @@ class Driver:
         """Record that the lake, which is being loaded, has the tables that this process's settings ask for."""
         self._record = TableRecord(extras=bool(self.settings.extras))
         write_record(self.lake, self._record)
+        self.tables = tables_of(self.lake, self.settings.extras)  # of a load that failed, another shell may differ
 
     def _follow_record(self) -> None:
         """Go by what another process has recorded since; record it for a lake that was loaded before records were."""

@@ -80,8 +80,9 @@ def follow(
 
 def _left_behind(driver: Driver) -> str | None:
     """The hour that is in Bronze and not published, where a run ended between the two."""
-    applied, release = ledger.applied_hour(driver.lake, driver.tables), releases.latest(driver.lake)
-    return applied if release is not None and release.hour != applied else None
+    applied, published = ledger.applied_hour(driver.lake, driver.tables), releases.published(driver.lake)
+    # After a roll back the hour had been published: it is not published again unasked.
+    return applied if published and all(release.hour != applied for release in published) else None
 
 
 def _settled(driver: Driver, pace: Pace, until: str | None, sleep: Callable[[float], None]) -> tuple[str | None, float]:

@@ -1,11 +1,11 @@
 """The step `land`: an hour's change files, copied whole from the source."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
 from medallion.ingest.restatement import rewind_bronze, write_restatement
-from medallion.ingest.source import Listing, change_files, open_source
+from medallion.ingest.source import Listing, Source, change_files, open_source
 from medallion.model.table import Layer
 from medallion.ops import event_log, releases
 from medallion.ops.event_log import EventLog
@@ -48,20 +48,53 @@ def land_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outco
                 _recover_publish_row(lake, log, release)
             return driver.report_outcome(Outcome("skipped", note, hour))
         if hour in listing.hours:
-            manifest = landing.land_hour(source, lake, hour, listing.hours[hour])
+            open_files, taken = _files_to_land(driver, hour, listing.hours[hour])
+            changed_since = _changed_since_taken(source, taken, ledger.read_manifest(lake, hour))
+            manifest = landing.land_hour(source, lake, hour, open_files)
         else:
-            manifest = ledger.known_manifest(lake, hour)
+            manifest, changed_since = ledger.known_manifest(lake, hour), []
         if restated is not None:
             write_restatement(lake, restated.with_landed(hour))
         driver.listing = listing
         event.bytes_out = sum(file.bytes for file in manifest.files.values())
         event.details["files"] = {topic: vars(file) for topic, file in manifest.files.items()}
-        about_hour = _landing_warnings(lake, manifest, listing, applied, landed)
+        about_hour = [*_landing_warnings(lake, manifest, listing, applied, landed), *changed_since]
         if notes := [*notes, *about_hour]:
             event.status, event.details["note"] = "warned", "; ".join(notes)
     size = event.bytes_out / 1e6
     message = "; ".join([f"landed {len(manifest.files)} files, {size:.1f} MB of {hour}", *about_hour])
     return driver.report_outcome(Outcome(event.status, message, hour))
+
+
+def _files_to_land(driver: Driver, hour: str, names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Split the files of an hour, by topic, into those that are copied now and those that some table has taken.
+
+    After a crash between two tables, what one of them has taken stays as it landed: the hour is applied from one set
+    of files, and a correction is found as late. A file that is gone from the landing folder is copied again.
+    """
+    lake, former = driver.lake, ledger.read_manifest(driver.lake, hour)
+    tables = [(feed.name, feed.topic) for feed in driver.tables.feeds]
+    tables += [(log.name, log.fed_by.topic) for log in driver.tables.logs]
+    known = former.files if former else {}
+    taken = {
+        topic
+        for name, topic in tables
+        if topic in known
+        and (lake.applied_hour(name) or "") >= hour
+        and landing.is_landed(lake, topic, hour, known[topic])
+    }
+    to_land = {topic: name for topic, name in names.items() if topic not in taken}
+    return to_land, {topic: name for topic, name in names.items() if topic in taken}
+
+
+def _changed_since_taken(source: Source, names: Mapping[str, str], landed: ledger.Manifest | None) -> list[str]:
+    changed = landing.changed_files(source, names, landed)
+    if landed is None or not changed:
+        return []
+    return [
+        f"{', '.join(changed)} of {landed.hour} changed at the source after a table had taken it: run medallion refresh"
+        f" --restate {landed.hour} once the hour is published"
+    ]
 
 
 def _source_warnings(lake: Lake, listing: Listing, applied: str | None, landed: Collection[str]) -> list[str]:

@@ -98,10 +98,12 @@ def change_tables(run: Run, driver: Driver, *, add: str | None = None, drop: str
     lake = driver.lake
     with driver.writing(run, "tables"):
         release = releases.find(lake, None)
-        if (applied := ledger.applied_hour(lake, driver.tables)) != release.hour:
+        # A table that is no longer declared takes part in no hour, and publish asks for its drop: that needs no quiet.
+        changes_hours = add is not None or drop == lake_tables.EXTRAS
+        if changes_hours and (applied := ledger.applied_hour(lake, driver.tables)) != release.hour:
             raise UsageError(
-                f"{hour_or_snapshot(applied)} is in Bronze and not published yet: finish it with medallion refresh,"
-                " then change the tables"
+                f"{hour_or_snapshot(applied)} is in Bronze and not published yet: finish it with medallion refresh"
+                f"{f' --hour {applied}' if applied else ''}, then change the tables"
             )
         if add is not None:
             if add != lake_tables.EXTRAS:

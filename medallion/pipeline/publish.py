@@ -111,7 +111,11 @@ def _is_as_checked(driver: Driver, name: str, checked: CheckedTable, delta: "Del
     """Whether a table is still the one that a check read, with the same rows."""
     if checked.table_id != table_id(delta):
         return False
-    return checked.version == delta.version() or driver.lake.same_rows(name, checked.version, delta.version())
+    if checked.version == delta.version():
+        return True
+    # Upkeep may have merged its files since, and removed those that the check has read.
+    is_same = driver.lake.same_rows(name, checked.version, delta.version())
+    return is_same and driver.lake.is_whole(name, checked.version)
 
 
 def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":

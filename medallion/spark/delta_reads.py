@@ -11,6 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from medallion.storage.change_feed import Changes, located
+from medallion.storage.delta_writes import with_plain_texts
 from medallion.storage.files import in_arrow
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def changed_values(path: str, column: str, found: Changes) -> "pa.Array":
     import pyarrow.parquet as pq
 
     files = [in_arrow(located(path, file)) for *_, file in found.files]
-    parts = [pq.read_table(name, columns=[column], filesystem=at)[column] for name, at in files]
+    parts = [with_plain_texts(pq.read_table(name, columns=[column], filesystem=at))[column] for name, at in files]
     return pc.unique(pa.chunked_array([chunk for part in parts for chunk in part.chunks]))
 
 

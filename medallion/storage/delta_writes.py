@@ -28,9 +28,15 @@ def rows_having(delta: "DeltaTable", column: str, values: list[Any], columns: li
     import pyarrow.compute as pc
 
     data, at = delta.to_pyarrow_dataset(), pc.field(column)
-    sought = pa.array(values, data.schema.field(column).type)
-    # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
-    return data.to_table(columns, filter=(at >= sought[0]) & (at <= sought[-1]) & at.isin(sought))
+    kind = data.schema.field(column).type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        # Arrow cannot compare bounds with the texts of a file, which are of another type there.
+        wanted = at.cast(pa.string()).isin(pa.array(values, pa.string()))
+    else:
+        sought = pa.array(values, kind)
+        # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
+        wanted = (at >= sought[0]) & (at <= sought[-1]) & at.isin(sought)
+    return with_plain_texts(data.to_table(columns, filter=wanted))
 
 
 def rows_with_keys(delta: "DeltaTable", keys: "pa.Table", columns: list[str]) -> "pa.Table":

@@ -22,6 +22,7 @@ from medallion.ingest import apply, change_log
 from medallion.ingest.decode import DELETED, LINE, arrow_type, change_schema
 from medallion.model.registry import registry
 from medallion.model.table import Additive, ByKey, Feed, Log, Table
+from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
@@ -298,10 +299,8 @@ def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: py
             assert "by key" in ways[table.name], f"{table.name} was never refreshed that way"
 
 
-def test_a_declarative_pipeline_of_the_same_tables_gives_the_same_rows(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEDALLION_EXTRAS", "true")
+def test_a_declarative_pipeline_of_the_same_tables_gives_the_same_rows(shop: Shop, tmp_path: Path) -> None:
+    write_record(shop.lake, TableRecord(extras=True))
     shop.live()
     shop.write()
     refresh(shop, 50, "full", extras=True)

@@ -1,0 +1,74 @@
+"""What a hostile reading found: a torn hour, a release without files, a stuck lake, a lost text key."""
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from medallion.errors import MedallionError
+from medallion.ingest import arrivals
+from medallion.ingest.change_log import _is_as_landed
+from medallion.ingest.restatement import Restatement, write_restatement
+from medallion.model.registry import registry
+from medallion.ops.lake_tables import TableRecord, write_record
+from medallion.pipeline.driver import Driver
+from medallion.settings import Settings
+from medallion.storage.delta_writes import properties, replace_rows, rows_having
+from medallion.storage.lake import Lake
+from tests.unit.small_lake import H0, H1, H2, Shop
+
+
+def test_file_that_a_table_has_taken_stays_as_it_landed_when_the_hour_lands_again(shop: Shop) -> None:
+    shop.put(H0, {0: "first"})
+    shop.step("land", H0)
+    with patch.object(Lake, "applied_hour", lambda *_: H0):  # one of the tables has it, the others do not
+        shop.put(H0, {0: "a correction"})
+        outcome = shop.step("land", H0)
+    assert outcome.status == "warned"
+    assert f"changed at the source after a table had taken it: run medallion refresh --restate {H0}" in outcome.message
+    landed = next((shop.root / "lake" / "landing").glob(f"[a-z]*/{H0}.json")).read_text()
+    assert "first" in landed
+    assert "a correction" not in landed
+
+
+def test_loading_again_goes_by_the_settings_of_the_second_shell(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    write_record(lake, TableRecord(extras=True))
+    driver = Driver(Settings(lake=lake.root, extras=None), report=lambda _: None)
+    driver.record_tables()
+    assert set(driver.tables.tables) == set(registry(extras=False).tables)
+
+
+def test_text_keys_are_found_after_a_merge_has_written_them(tmp_path: Path) -> None:
+    rows = pa.table({"code": [f"k{number:05}" for number in range(3000)], "value": list(range(3000))})
+    write_deltalake(str(tmp_path / "t"), rows)
+    delta = DeltaTable(str(tmp_path / "t"))
+    codes = rows["code"].to_pylist()
+    doubled = pa.table({"code": codes, "value": [2 * number for number in range(3000)]})
+    replace_rows(delta, doubled, "code", codes, properties(), 1 << 20)  # joined: more than are named one by one
+    replaced = rows_having(DeltaTable(str(tmp_path / "t")), "code", ["k00001", "k02999"]).sort_by("code").to_pylist()
+    assert replaced == [{"code": "k00001", "value": 2}, {"code": "k02999", "value": 5998}]
+
+
+def test_error_in_reading_a_landed_file_is_raised_and_is_no_gap(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise MedallionError("503 of the bucket")
+
+    log = registry(extras=True).logs[0]
+    monkeypatch.setattr("medallion.ingest.change_log.require_as_landed", refuse)
+    monkeypatch.setattr(
+        "medallion.ingest.change_log.known_manifest", lambda *_: type("M", (), {"files": {log.fed_by.topic: 0}})
+    )
+    with pytest.raises(MedallionError, match="503"):
+        _is_as_landed(shop.lake, log, H0)
+
+
+def test_next_hour_of_two_restatements_is_the_first_of_both(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "tables_of", lambda *_: shop.tables)
+    for hour in (H0, H1, H2):
+        shop.put(hour, {int(hour[-2:]): hour})
+        shop.refresh(hour)
+    write_restatement(shop.lake, Restatement(H2, H2, hours=(H1, H2)))
+    assert arrivals.pending_at_source(shop.settings, None)[0] == H1
