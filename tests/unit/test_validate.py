@@ -20,7 +20,7 @@ from medallion.storage.lake import LEDGER, Lake
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 TABLES = build(
     [
-        Feed(keys=("id",), schema="id BIGINT", name="bronze_a", doc="A."),
+        Feed(keys=("id",), schema="id BIGINT NOT NULL", name="bronze_a", doc="A."),
         Table(keys=("id",), query="SELECT id FROM {bronze_a}", expect=(not_empty(),), name="silver_a", doc="One."),
         Table(keys=("id",), query="SELECT id FROM {silver_a}", name="gold_a", layer="gold", doc="One."),
     ]
