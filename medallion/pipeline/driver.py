@@ -63,9 +63,10 @@ class Driver:
 
     def record_tables(self) -> None:
         """Record that the lake, which is being loaded, has the tables that this process's settings ask for."""
-        self._record = TableRecord(extras=bool(self.settings.extras))
+        former, self._record = self._record, TableRecord(extras=bool(self.settings.extras))
         write_record(self.lake, self._record)
-        self.tables = tables_of(self.lake, self.settings.extras)  # of a load that failed, another shell may differ
+        if former not in (None, self._record):  # a load that failed was begun by a shell with other settings
+            self.tables = tables_of(self.lake, self.settings.extras)
 
     def _follow_record(self) -> None:
         """Go by what another process has recorded since; record it for a lake that was loaded before records were."""
