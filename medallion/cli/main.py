@@ -1,9 +1,12 @@
 """The ``medallion`` command. Exit code 0: done; 1: failed, saying where; 2: wrong use, saying what is allowed."""
 
+import atexit
+import errno
+import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -66,7 +69,20 @@ for command in (*refresh.COMMANDS, *inspect.COMMANDS, release, quarantine, sourc
 
 def main() -> None:
     """Run the command; errors meant for people become one line on standard error."""
-    sys.exit(run(cli))
+    code = 1  # of a traceback, which the interpreter prints by itself
+
+    def leave() -> None:
+        """End the process before the interpreter takes itself apart.
+
+        A thread of Arrow that still waits for the interpreter by then aborts the process: a command that has
+        succeeded would now and then exit with SIGABRT (https://github.com/apache/arrow/issues/34314).
+        """
+        lost = [stream for stream in (sys.stdout, sys.stderr) if not _flush(stream)]
+        os._exit(code or len(lost))
+
+    atexit.register(leave)  # registered first, it is called last
+    code = run(cli)
+    sys.exit(code)
 
 
 def run(command: Callable[..., Any]) -> int:
@@ -83,12 +99,28 @@ def run(command: Callable[..., Any]) -> int:
         return _fail(f"{error.format_message()} (medallion --help tells more)", 2)
     except MedallionError as error:
         return _fail(str(error), error.exit_code)
+    except BrokenPipeError:  # whoever reads the output has gone, as in `medallion query ... | head -1`
+        return 1
     except OSError as error:
+        if error.errno == errno.ENOSPC:
+            return _fail(f"{error.filename or 'cannot write'}: {error.strerror}; free some, then run this again", 1)
         if error.errno not in NOT_ALLOWED:
             raise
         advice = "run this as the account that the lake belongs to, or let this one read and write there"
         return _fail(f"{error.filename}: {error.strerror}; {advice}", 1)
     return 0
+
+
+def _flush(stream: TextIO) -> bool:
+    """Write what a stream still holds; False, and a message, where that fails though its reader has not left."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        return True
+    except (OSError, ValueError) as error:
+        _fail(f"cannot write: {error}", 1)
+        return False
+    return True
 
 
 def _fail(message: str, code: int) -> int:

@@ -37,3 +37,25 @@ def test_help_imports_neither_the_benchmark_nor_an_engine() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"bench", "pyspark", "deltalake", "duckdb", "great_expectations"} & set(done.stderr.split())
+
+
+@pytest.mark.parametrize(("words", "code"), [(["--help"], 0), (["nonsense"], 2)])
+def test_command_ends_before_the_interpreter_takes_objects_apart(words: list[str], code: int) -> None:
+    script = (
+        "import sys; from medallion.cli.main import main\n"
+        "class Alive:\n"
+        "    def __del__(self, write=sys.__stderr__.write): write('taken apart')\n"
+        f"alive = Alive(); sys.argv = ['medallion', *{words}]; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == code
+    assert done.stdout + done.stderr
+    assert "taken apart" not in done.stderr
+
+
+def test_command_fails_when_its_output_cannot_be_written() -> None:
+    script = "import sys; from medallion.cli.main import main; sys.argv = ['medallion', '--help']; main()"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", script], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith("medallion: cannot write: ")
