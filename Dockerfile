@@ -1,5 +1,5 @@
 # One image for all that is ours: Airflow's parts, Spark's master and workers, the medallion command.
-# docker-compose.yml runs it; docs/deployment.md tells more.
+# docker-compose.yml runs it; docs/how-to/deploy.md says more.
 
 # Anything with apt and Python 3.11 will do: a copy in a registry of your own, for instance.
 ARG BASE_IMAGE=docker.io/library/python:3.11-slim-bookworm

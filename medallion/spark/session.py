@@ -44,7 +44,7 @@ TABLE_PROPERTIES = {
     LOG_CLEANUP: "false",
 }
 
-# What makes a small lake fast; docs/performance.md has the measurements.
+# What makes a small lake fast; docs/explanation/performance.md has the measurements.
 TUNING = {
     # One task per core: an hour's work is small, and each task costs more than it carries.
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),

@@ -1,4 +1,4 @@
-"""Reading a release: with the commands, and as the guide says to do it elsewhere."""
+"""Reading a release: with the commands, and as the how-to guide does it elsewhere."""
 
 import json
 import re
@@ -15,9 +15,7 @@ from medallion.ops import releases
 from medallion.storage.lake import Lake
 
 SUMMARY = "gold_order_status_summary"
-SNIPPETS = re.findall(
-    r"```python\n(.*?)```", Path("docs/guide.md").read_text().split("## 5.")[1].split("## 6.")[0], re.S
-)
+SNIPPETS = re.findall(r"```python\n(.*?)```", Path("docs/how-to/read-releases.md").read_text(), re.S)
 
 
 @pytest.fixture
@@ -81,7 +79,7 @@ def test_releases_are_listed_shown_and_compared(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: snippet.splitlines()[0].strip("# ")[:12])
-def test_the_guides_snippet_reads_the_newest_release(
+def test_snippet_of_the_how_to_guide_reads_the_newest_release(
     snippet: str, lake: Lake, spark: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(Path(lake.root).parent)

@@ -1,0 +1,33 @@
+"""The documentation: its links lead somewhere, and each page belongs to one of the four kinds."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGES = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_page_links_to_files_and_headings_that_exist(page: Path) -> None:
+    links = [link for link in LINK.findall(page.read_text()) if not link.startswith(("http:", "https:", "mailto:"))]
+    for link in links:
+        path, _, heading = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), f"{page} links to {link}"
+        assert not heading or heading in anchors(target), f"{page} links to {link}"
+
+
+def test_every_page_is_of_one_kind_and_reachable_from_the_index() -> None:
+    index = Path("docs/index.md").read_text()
+    for folder in ("how-to", "reference", "explanation"):
+        for page in Path("docs", folder).glob("*.md"):
+            assert f"{folder}/{page.name}" in index, f"docs/index.md does not link {page}"
+    loose = {page.name for page in Path("docs").glob("*.md")}
+    assert loose == {"index.md", "tutorial.md"}
