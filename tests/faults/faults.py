@@ -30,8 +30,11 @@ H0, H1, H2 = HOURS
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. ids: the cases of docs/explanation/reliability.md it stands for. since: the hour the world is at before it.
-    until: the hour a plain re-run brings it to. strike: does the harm, and returns what it was in words."""
+    """One fault of docs/explanation/reliability.md.
+
+    ids: the cases it stands for. since: the hour the world is at before it. until: the hour a plain re-run brings it to.
+    strike: does the harm, and returns what it was in words.
+    """
 
     name: str
     ids: str
