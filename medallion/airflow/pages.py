@@ -17,20 +17,19 @@ from medallion.settings import Settings
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
+from medallion.templating import render_notice, script_source
 from medallion.ui.expectations import expectations_page
 from medallion.ui.reports import report_file, report_of_task, reports_page
-from medallion.ui.shell import empty, page
 from medallion.ui.status import status_page
 from medallion.ui.timings import run_page, timings_page
 
-# Nothing of a page comes from elsewhere or runs a script. Data Docs do both, so they get an origin of their own.
-OURS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'"}
+# Nothing of a page comes from elsewhere, and it runs our one script. Data Docs do both, so they get their own origin.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'"
+OURS = {"Content-Security-Policy": f"{_POLICY}; script-src {script_source()}"}
 DATA_DOCS = {"Content-Security-Policy": "sandbox allow-scripts allow-popups"}
 
 # The report of a benchmark has a script of its own, for the price that a reader types in.
-BENCHMARK = {
-    "Content-Security-Policy": f"{OURS['Content-Security-Policy']}; script-src 'unsafe-inline'; sandbox allow-scripts"
-}
+BENCHMARK = {"Content-Security-Policy": f"{_POLICY}; script-src 'unsafe-inline'; sandbox allow-scripts"}
 
 app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
 
@@ -42,7 +41,7 @@ def _lake() -> Lake:
 @app.exception_handler(MedallionError)
 async def explained(_request: Any, error: MedallionError) -> HTMLResponse:
     """What is wrong with the lake, as a page."""
-    return HTMLResponse(page("Lakehouse", empty(str(error))), headers=OURS)
+    return HTMLResponse(render_notice("Lakehouse", str(error)), headers=OURS)
 
 
 @app.get("/reports", response_class=HTMLResponse)
@@ -76,7 +75,7 @@ def report(run_id: str, task_id: str) -> RedirectResponse | HTMLResponse:
     found = report_of_task(_lake(), run_id, task_id)
     if found is None:
         text = "There is no validation report here: only check tasks have one, once they have run."
-        return HTMLResponse(page("Validation report", empty(text)), headers=OURS)
+        return HTMLResponse(render_notice("Validation report", text), headers=OURS)
     name = "/".join(found.parts[-2:])  # its links lead on from where it lies
     return RedirectResponse(f"reports/file/{quote(name)}")
 
@@ -104,7 +103,7 @@ def benchmark() -> Response:
     if found.is_file():
         return _sent(found, BENCHMARK)
     text = f"No benchmark has been put here yet: medallion bench run --out {found.parent}"
-    return HTMLResponse(page("Benchmark", empty(text)), headers=OURS)
+    return HTMLResponse(render_notice("Benchmark", text, "benchmark"), headers=OURS)
 
 
 @app.get("/expectations", response_class=HTMLResponse)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from html import escape
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -12,7 +11,7 @@ from medallion.ops.lake_tables import tables_of
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
-from medallion.ui.shell import empty, page, status, table
+from medallion.templating import Grid, RunLink, Status, render, render_notice
 
 SHOWN = 200  # runs on the page
 COLUMNS = ("run_id", "hour", "event_type", "layer", "table_name", "status", "started_at", "details")
@@ -24,25 +23,26 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
     runs = runs_of(event_log.read(lake, event_log.RECENT, COLUMNS))
     title = "Validation reports"
     if not runs:
-        return page(title, empty("No run has been here yet: trigger hourly_refresh, or run medallion load."))
+        text = "No run has been here yet: trigger hourly_refresh, or run medallion load."
+        return render_notice(title, text, "reports")
     layers = tables_of(lake).layers
     rows = []
     for run in sorted(runs.values(), key=partial(_red_and_new, layers), reverse=True)[:SHOWN]:
         first = run[0]
-        cells = [escape(first["hour"] or "snapshot"), escape(first["run_id"]), f"{first['started_at']:%Y-%m-%d %H:%M}"]
+        cells = [first["hour"] or "snapshot", RunLink(first["run_id"]), f"{first['started_at']:%Y-%m-%d %H:%M}"]
         for layer in layers:
             word, report = checked(run, layer)
-            cells.append(status(word, None if report is None else f"{files}/{quote(_inside(report))}"))
+            cells.append(Status(word, None if report is None else f"{files}/{quote(_inside(report))}"))
         rows.append(cells)
-    made = (lake.reports / "gx" / "site" / "index.html").exists()
-    docs = f'<a href="{files}/gx/site/index.html">Data Docs</a>' if made else ""
-    online = f"Pages of Great Expectations, which need the network: {docs}." if docs else ""
-    lead = (
-        '<p class="soft">A check that is red stops its run before the next layer; not checked: the run did not get'
-        f" there. Runs of the newest 7 days. {online}</p>"
+    more = f", the last {SHOWN} of {len(runs):,}" if len(runs) > SHOWN else ""
+    has_docs = (lake.reports / "gx" / "site" / "index.html").exists()
+    return render(
+        "reports.html",
+        title=title,
+        page="reports",
+        data_docs=f"{files}/gx/site/index.html" if has_docs else None,
+        runs=Grid(f"Runs and their checks{more}", ("hour", "run", "started (UTC)", *layers), rows, searchable=True),
     )
-    more = "" if len(runs) <= SHOWN else f'<p class="soft">The last {SHOWN} of {len(runs):,} runs.</p>'
-    return page(title, lead, table(("hour", "run", "started (UTC)", *layers), rows), more)
 
 
 def report_of_task(lake: Lake, run_id: str, task_id: str) -> Place | None:

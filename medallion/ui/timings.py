@@ -2,33 +2,30 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from html import escape
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
 from medallion.storage.lake import Lake
-from medallion.ui.shell import STATUS_COLOURS, empty, figure, page, status, svg, table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from medallion.templating import STATUS_COLOURS, Grid, Long, Plot, Status, render, render_notice
+from medallion.ui.plots import add_legend, make_figure, to_svg
 
 SHOWN = 72  # hours on a plot, the newest
 STEPS = {  # what is stacked, in the order of a run, and its colour
-    "session": "#c9cdd3",
+    "session": "#9aa4b2",
     "land": "#8fb8f5",
     "apply": "#2f6fde",
-    "silver": "#1a3f85",
+    "silver": "#3b5fb0",
     "gold": "#e2a336",
-    "check": "#1a7f4b",
+    "check": "#2a9d64",
     "platinum": "#8aa4b8",
     "publish": "#7c66c1",
 }
 COLUMNS = ("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "seconds", "rows_out")
-COLOURS = {"full": "#2f6fde", "incremental": "#1a7f4b"}
+COLOURS = {"full": "#2f6fde", "incremental": "#2a9d64"}
 Row = Mapping[str, Any]
 
 
@@ -37,30 +34,25 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
 
     Without ``since`` of the newest 7 days in the event log.
     """
-    title, begin = "Timings", _begin(since)
     rows = [
         row
-        for row in event_log.read(lake, begin, COLUMNS)
+        for row in event_log.read(lake, _begin(since), COLUMNS)
         if row["hour"] and row["status"] != "failed" and since <= row["hour"] <= (until or "9")
     ]
     own = _strategies(rows)
     rows = [row for row in rows if not strategy or own.get(row["run_id"]) == strategy]
-    form = _form(since, until, strategy)
-    if not any(row["event_type"] == "publish" for row in rows):
-        return page(title, form, empty("No hour was published there: widen the range, or trigger hourly_refresh."))
-    return page(
-        title,
-        form,
-        "<h2>Seconds of an hour, by step</h2>",
-        '<p class="soft">Of the run that published the hour, the last one if several did.'
-        f"{'' if since else ' Hours refreshed in the newest 7 days: choose an earlier hour above for more.'}</p>",
-        _by_hour(rows),
-        "<h2>Seconds of a table, by strategy</h2>",
-        '<p class="soft">Medians. Tables are refreshed side by side, so they add up to more than the hour.</p>',
-        _by_table(rows),
-        "<h2>Rows changed against seconds</h2>",
-        '<p class="soft">An hour is a point: rows that its changes touched in Bronze, seconds for Silver and Gold.</p>',
-        _by_change(rows, own),
+    plots = None
+    if any(row["event_type"] == "publish" for row in rows):
+        plots = {"by_hour": _by_hour(rows), "by_table": _by_table(rows), "by_change": _by_change(rows, own)}
+    return render(
+        "timings.html",
+        title="Timings",
+        page="timings",
+        since=since,
+        until=until,
+        strategy=strategy,
+        strategies=("", *STRATEGIES),
+        plots=plots,
     )
 
 
@@ -77,49 +69,50 @@ def run_page(lake: Lake, run_id: str) -> str:
     rows = sorted(event_log.read(lake, run_id=run_id), key=lambda row: row["started_at"])
     title = f"Run {run_id}"
     if not rows:
-        return page(title, empty("The event log has nothing of this run: its first step has not ended yet."))
+        return render_notice(title, "The event log has nothing of this run: its first step has not ended yet.")
+    lead = f"{rows[-1]['hour'] or 'snapshot'}, from {rows[0]['started_at']:%Y-%m-%d %H:%M:%S} UTC."
+    return render(
+        "run.html", title=title, page="", run_id=run_id, lead=lead, timeline=_timeline(rows), steps=_steps(rows)
+    )
+
+
+def _timeline(rows: Sequence[Row]) -> Plot:
     begin = rows[0]["started_at"]
     names = [_name(row) for row in rows]
-    made, axes = figure(0.8 + 0.24 * len(rows), names)
+    figure, axes = make_figure(0.8 + 0.24 * len(rows), names)
+    starts = []
     for place, row in enumerate(rows):
         whole = row["table_name"] is None
         start = (row["started_at"] - begin).total_seconds()
-        colour = STATUS_COLOURS.get(row["status"], "#60646c")
+        colour = STATUS_COLOURS.get(row["status"], "#8b8d98")
         axes.barh(place, row["seconds"], left=start, color=colour, alpha=1.0 if whole else 0.5, height=0.7)
         axes.text(start + row["seconds"], place, f" {row['seconds']:.1f} s", va="center", fontsize="small")
+        starts.append((_name(row), f"{start:.1f}", f"{start + row['seconds']:.1f}"))
     axes.set_yticks(range(len(rows)), names, fontsize="small")
     axes.invert_yaxis()
     axes.set_xlabel("seconds since the run began")
     axes.margins(x=0.08, y=0.01)
+    alt = f"Timeline of the run: {len(rows)} steps, each from its start to its end"
+    data = Grid("Seconds since the run began", ("step", "start", "end"), starts, {1, 2})
+    return Plot(to_svg(figure, alt), alt, data)
+
+
+def _steps(rows: Sequence[Row]) -> Grid:
     facts = [
         (
-            escape(_name(row)),
-            status(row["status"]),
+            _name(row),
+            Status(row["status"]),
             f"{row['seconds']:.2f}",
-            "" if row["rows_out"] is None else f"{row['rows_out']:,}",
-            escape(str(row["details"].get("error") or row["details"].get("note") or "")[:200]),
+            row["rows_out"],
+            Long(str(row["details"].get("error") or row["details"].get("note") or "")[:200]),
         )
         for row in rows
     ]
-    lead = f'<p class="soft">{escape(rows[-1]["hour"] or "snapshot")}, from {begin:%Y-%m-%d %H:%M:%S} UTC</p>'
-    return page(title, lead, svg(made), table(("step", "status", "seconds", "rows out", "note"), facts, numbers=(2, 3)))
+    return Grid("Steps of the run", ("step", "status", "seconds", "rows out", "note"), facts, {2, 3})
 
 
 def _name(row: Row) -> str:
     return f"{row['event_type']} {row['table_name'] or row['layer'] or ''}".strip()
-
-
-def _form(since: str, until: str, strategy: str) -> str:
-    options = "".join(
-        f'<option value="{name}"{" selected" if name == strategy else ""}>{name or "all"}</option>'
-        for name in ("", *STRATEGIES)
-    )
-    hour = 'placeholder="YYYY-MM-DDTHH" pattern="\\d{4}-\\d\\d-\\d\\dT\\d\\d" size="14"'
-    return (
-        f'<form><label>from <input name="since" value="{escape(since)}" {hour}></label>'
-        f'<label>to <input name="until" value="{escape(until)}" {hour}></label>'
-        f'<label>strategy <select name="strategy">{options}</select></label><button>Show</button></form>'
-    )
 
 
 def _strategies(rows: Sequence[Row]) -> dict[str, str]:
@@ -127,7 +120,7 @@ def _strategies(rows: Sequence[Row]) -> dict[str, str]:
     return {row["run_id"]: row["strategy"] for row in rows if row["event_type"] == "publish"}
 
 
-def _by_hour(rows: Sequence[Row]) -> str:
+def _by_hour(rows: Sequence[Row]) -> Plot:
     published = {row["hour"]: row["run_id"] for row in rows if row["event_type"] == "publish"}  # the last run of each
     hours: dict[str, dict[str, float]] = {}
     for row in rows:
@@ -136,7 +129,7 @@ def _by_hour(rows: Sequence[Row]) -> str:
             taken = hours.setdefault(row["hour"], {})
             taken[step] = taken.get(step, 0.0) + row["seconds"]
     names = sorted(hours)[-SHOWN:]
-    made, axes = figure(3.4, above=0.4, below=0.75)
+    figure, axes = make_figure(3.4, above=0.4, below=0.75)
     floor = [0.0] * len(names)
     for step, colour in STEPS.items():
         heights = [hours[name].get(step, 0.0) for name in names]
@@ -150,23 +143,21 @@ def _by_hour(rows: Sequence[Row]) -> str:
     axes.set_xlim(-0.7, max(len(names), 12) - 0.3)  # a few hours do not fill the page
     axes.set_xticks(range(0, len(names), every), [name[5:] for name in names[::every]], rotation=30, ha="right")
     axes.set_ylabel("seconds")
-    _legend(axes)
-    return svg(made)
+    add_legend(axes, len(STEPS))
+    alt = f"Seconds of each of {len(names)} hours, stacked by step"
+    data = [(name, *(f"{hours[name].get(step, 0.0):.1f}" for step in STEPS)) for name in names]
+    grid = Grid("Seconds by hour and step", ("hour", *STEPS), data, range(1, 1 + len(STEPS)))
+    return Plot(to_svg(figure, alt), alt, grid)
 
 
-def _legend(axes: "Axes") -> None:
-    """Above the plot, where it hides nothing."""
-    axes.legend(ncols=len(STEPS), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
-
-
-def _by_table(rows: Sequence[Row]) -> str:
+def _by_table(rows: Sequence[Row]) -> Plot:
     taken: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         if row["table_name"] and row["event_type"] == "refresh" and row["status"] != "skipped":
             taken.setdefault(row["table_name"], {}).setdefault(row["strategy"], []).append(row["seconds"])
     names = sorted(taken, key=lambda name: -max(median(s) for s in taken[name].values()))
     used = [name for name in COLOURS if any(name in by for by in taken.values())]
-    made, axes = figure(0.9 + 0.2 * len(names) * max(1, len(used)), names)
+    figure, axes = make_figure(0.9 + 0.2 * len(names) * max(1, len(used)), names)
     for number, strategy in enumerate(used):
         places = [place + 0.8 * number / len(used) for place in range(len(names))]
         widths = [median(taken[name].get(strategy, [0.0])) for name in names]
@@ -175,10 +166,13 @@ def _by_table(rows: Sequence[Row]) -> str:
     axes.invert_yaxis()
     axes.set_xlabel("seconds")
     axes.legend(frameon=False)
-    return svg(made)
+    alt = f"Median seconds of each of {len(names)} tables, by strategy"
+    data = [(name, *(f"{median(taken[name].get(s, [0.0])):.2f}" for s in used)) for name in names]
+    grid = Grid("Median seconds by table", ("table", *used), data, range(1, 1 + len(used)))
+    return Plot(to_svg(figure, alt), alt, grid)
 
 
-def _by_change(rows: Sequence[Row], own: Mapping[str, str]) -> str:
+def _by_change(rows: Sequence[Row], own: Mapping[str, str]) -> Plot:
     changed: dict[str, int] = {}
     seconds: dict[str, float] = {}
     for row in rows:
@@ -186,7 +180,7 @@ def _by_change(rows: Sequence[Row], own: Mapping[str, str]) -> str:
             changed[row["run_id"]] = changed.get(row["run_id"], 0) + (row["rows_out"] or 0)
         if row["table_name"] is None and row["event_type"] == "refresh":
             seconds[row["run_id"]] = seconds.get(row["run_id"], 0.0) + row["seconds"]
-    made, axes = figure(3.4, above=0.4)
+    figure, axes = make_figure(3.4, above=0.4)
     for strategy, colour in COLOURS.items():
         runs = [run for run in seconds if own.get(run) == strategy and run in changed]
         if runs:
@@ -195,5 +189,9 @@ def _by_change(rows: Sequence[Row], own: Mapping[str, str]) -> str:
     axes.set_ylabel("seconds")
     axes.set_xlim(0, 1.08 * max([1, *changed.values()]))
     axes.set_ylim(0, 1.08 * max([1.0, *seconds.values()]))
-    _legend(axes)
-    return svg(made)
+    add_legend(axes, len(COLOURS))
+    alt = "Seconds of each run's refresh against the rows that its hour changed"
+    runs = sorted(set(seconds) & set(changed), key=lambda run: changed[run])
+    data = [(own.get(run, ""), changed[run], f"{seconds[run]:.1f}") for run in runs]
+    grid = Grid("Rows changed and seconds of each run", ("strategy", "rows changed", "seconds"), data, {1, 2})
+    return Plot(to_svg(figure, alt), alt, grid)

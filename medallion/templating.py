@@ -1,0 +1,146 @@
+"""Pages as Jinja templates: one base, one palette, every value escaped. What tables and links of a page are made of."""
+
+from base64 import b64encode
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+TEMPLATES = Path(__file__).parent / "ui" / "templates"
+
+# Every page that the others lead to: where it is, and what it is called.
+NAVIGATION = (
+    ("status", "Lakehouse"),
+    ("reports", "Validation reports"),
+    ("expectations", "Expectations"),
+    ("timings", "Timings"),
+    ("benchmark", "Benchmark"),
+)
+
+STATUS_COLOURS = {  # of plots: they can be told from a light and from a dark page
+    "succeeded": "#2a9d64",
+    "warned": "#c98a00",
+    "failed": "#e5484d",
+    "skipped": "#8b8d98",
+    "not checked": "#8b8d98",
+}
+
+
+@dataclass(frozen=True)
+class Link:
+    """A cell that leads somewhere."""
+
+    text: str
+    href: str
+    kind: ClassVar[str] = "link"
+
+
+@dataclass(frozen=True)
+class Status:
+    """A cell that shows a status in its colour, as a link where there is something behind it."""
+
+    word: str
+    href: str | None = None
+    kind: ClassVar[str] = "status"
+
+
+@dataclass(frozen=True)
+class RunLink:
+    """A cell that names a run, with its timeline behind it."""
+
+    run_id: str
+    kind: ClassVar[str] = "run"
+
+
+@dataclass(frozen=True)
+class Long:
+    """A cell of a text that may be wrapped."""
+
+    text: str
+    kind: ClassVar[str] = "long"
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A cell of small bars: height in pixels, status and title of each."""
+
+    bars: Sequence[tuple[float, str, str]]
+    alt: str
+    kind: ClassVar[str] = "bars"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of a page: its caption, the names of its columns, and its rows.
+
+    A cell is a plain value, which is escaped, or one of the cells above. numbers: positions of columns set to the
+    right. csv: where the whole table can be downloaded. searchable: whether it has a field that filters its rows.
+    """
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    numbers: Collection[int] = field(default_factory=frozenset)
+    csv: str | None = None
+    searchable: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot of a page: SVG, the text for those who cannot see it, and the table of what it shows."""
+
+    svg: Markup
+    alt: str
+    data: Grid
+
+
+def render(template: str, **values: Any) -> str:
+    """The page that ``template`` makes of ``values``. Raises jinja2.UndefinedError for a value that is missing."""
+    return _environment().get_template(template).render(**values)
+
+
+def render_notice(title: str, text: str, page: str = "") -> str:
+    """A page of one paragraph: what is wrong, or what is to be done so that something can be shown."""
+    return render("notice.html", title=title, text=text, page=page)
+
+
+@cache
+def script_source() -> str:
+    """The one script of our pages as a source that a Content-Security-Policy allows."""
+    text = _environment().get_template("pages.js").render()
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def in_words(value: Any) -> str:
+    """A plain value as a reader expects it: digits in groups, a moment to the second, nothing for null."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        midnight = (value.hour, value.minute, value.second) == (0, 0, 0)
+        return f"{value:%Y-%m-%d}" if midnight else f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, float | Decimal):
+        return f"{value:,.2f}" if abs(float(value)) >= 1 or not value else f"{value:.3g}"
+    return str(value)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["in_words"] = in_words
+    environment.globals["navigation"] = NAVIGATION
+    return environment

@@ -1,0 +1,48 @@
+"""Plots of a page as SVG, in the colours of its theme. Nothing is loaded from elsewhere."""
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH = 10.5  # inches
+
+
+def make_figure(
+    height: float, names: Sequence[str] = (), above: float = 0.15, below: float = 0.55
+) -> "tuple[Figure, Axes]":
+    """An empty plot, as wide as a page; height, and what is left free above and below, in inches.
+
+    names: what is written beside the vertical axis. The space for it is reckoned here: matplotlib's own layouts draw
+    everything twice to find out.
+    """
+    from matplotlib.figure import Figure
+
+    beside = 0.25 + 0.07 * max(map(len, names), default=6)
+    figure = Figure(figsize=(WIDTH, height), facecolor="none")
+    place = (beside / WIDTH, below / height, 1 - (beside + 0.15) / WIDTH, 1 - (above + below) / height)
+    axes = figure.add_axes(place, facecolor="none")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def add_legend(axes: "Axes", columns: int) -> None:
+    """A legend above the plot, where it hides nothing."""
+    axes.legend(ncols=columns, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
+
+
+def to_svg(figure: "Figure", alt: str) -> Markup:
+    """The plot as part of a page; what would be black has the colour of its text."""
+    from matplotlib import rc_context
+
+    text = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "medallion"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    whole = text.getvalue().replace("#000000", "currentColor")
+    drawing = whole[whole.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1)
+    return Markup(drawing)  # noqa: S704 (matplotlib escapes its texts)
