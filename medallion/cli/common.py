@@ -2,8 +2,10 @@
 
 import csv
 import json
+import os
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
+    from medallion.cli.sheet import Sheet
     from medallion.model.registry import Registry
     from medallion.pipeline.driver import Driver
 
@@ -38,12 +41,30 @@ class Hour(click.ParamType[str]):
 HOUR = Hour()
 
 
-def format_option(*forms: str) -> Callable[[Any], Any]:
-    """The option --format with these choices; the first is not the default, `table` is."""
-    return click.option("--format", "form", type=click.Choice(forms), default="table", show_default=True)
+def listing(*forms: str) -> Callable[[Any], Any]:
+    """The options of a command that lists something: --format with these choices, and --wide."""
+
+    def decorate(command: Any) -> Any:
+        wide = click.option(
+            "--wide",
+            is_flag=True,
+            expose_value=False,
+            callback=_remember_wide,
+            help="Show every column, however wide the terminal is.",
+        )
+        form = click.option("--format", "form", type=click.Choice(forms), default="table", show_default=True)
+        return form(wide(command))
+
+    return decorate
 
 
-AS_ROWS = format_option("table", "json", "csv")
+AS_ROWS = listing("table", "json", "csv")
+AS_OBJECT = listing("table", "json")
+_WIDE = "medallion.wide"
+
+
+def _remember_wide(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    context.meta[_WIDE] = value
 
 
 def number_list(kind: type) -> Callable[..., Any]:
@@ -53,7 +74,7 @@ def number_list(kind: type) -> Callable[..., Any]:
         try:
             return [kind(part) for part in value.split(",")]
         except ValueError:
-            raise click.BadParameter(f"{value!r} is no list of numbers, such as 30,90") from None
+            raise click.BadParameter(f"{value!r} is not a list of numbers such as 30,90") from None
 
     return read
 
@@ -88,22 +109,43 @@ def new_run_id(command: str) -> str:
     return f"{command}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}_{uuid4().hex[:6]}"
 
 
-def show_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> None:
-    """Print rows as a table for people, as CSV (streamed) or as JSON."""
+def show_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], form: str, notes: Collection[str] = ()) -> None:
+    """Print rows as a table for people, as CSV (streamed) or as JSON.
+
+    notes: the columns whose values may be long; in a table they get lines of their own.
+    """
     if form == "json":
-        click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=1, default=str))
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
     elif form == "csv":
         writer = csv.writer(sys.stdout)
         writer.writerow(names)
         writer.writerows(rows)
     else:
-        from medallion.inspect.status import rows_table
+        from medallion.cli.sheet import Column, Sheet
 
-        print_rich(rows_table(names, rows))
+        shown = [*rows]
+        count = "1 row" if len(shown) == 1 else f"{len(shown):,} rows"
+        print_sheet(Sheet([Column(name, note=name in notes) for name in names], shown, footer=[count]))
+
+
+def print_json(content: Any) -> None:
+    """Print JSON; decimals and moments are strings in it, so that none loses a digit."""
+    click.echo(json.dumps(content, indent=1, default=str))
+
+
+def print_sheet(sheet: "Sheet") -> None:
+    """Print a sheet as wide as the terminal; whole with --wide, and where nothing says how wide the output is."""
+    from medallion.cli.sheet import render
+
+    is_wide = click.get_current_context().meta.get(_WIDE, False)
+    is_known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit()
+    width = shutil.get_terminal_size().columns if is_known and not is_wide else None
+    for line in render(sheet, width):
+        click.echo(line)
 
 
 def print_rich(renderable: Any) -> None:
-    """Print a table or tree of Rich, as wide as the terminal."""
+    """Print a tree of Rich, as wide as the terminal."""
     from rich.console import Console
 
     console = Console()

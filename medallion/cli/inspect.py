@@ -4,31 +4,29 @@ import csv
 import json
 import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import click
 
 from medallion.cli.common import (
+    AS_OBJECT,
     AS_ROWS,
     HOUR,
     current_lake,
     current_tables,
-    format_option,
     new_run_id,
     open_driver,
+    print_json,
     print_rich,
+    print_sheet,
     show_rows,
 )
-from medallion.errors import MedallionError
+from medallion.errors import MedallionError, UsageError
 from medallion.ops import releases
 from medallion.settings import Settings
 
-if TYPE_CHECKING:
-    pass
-
 
 @click.command()
-@format_option("table", "json")
+@AS_OBJECT
 @click.option("--check", is_flag=True, help="For a monitor: exit code 1 when something is stale or red.")
 @click.option("--stale-hours", default=2.0, show_default=True, help="How long ago a table's last hour may have ended.")
 def status(form: str, check: bool, stale_hours: float) -> None:
@@ -36,15 +34,21 @@ def status(form: str, check: bool, stale_hours: float) -> None:
 
     Checks and failures are those of the 7 days before the newest event.
     """
-    from medallion.inspect.status import lake_status, status_table
+    from medallion.inspect.status import lake_status
 
-    found = lake_status(Settings.from_environment(), stale_hours)
+    state = lake_status(Settings.from_environment(), stale_hours)
+    if not state["exists"]:
+        raise UsageError(
+            f"lake {state['lake']} does not exist: run medallion load to create it, or set MEDALLION_LAKE to another"
+        )
     if form == "json":
-        click.echo(json.dumps(found, indent=1, default=str))
+        print_json(state)
     else:
-        print_rich(status_table(found))
-    if check and found["problems"]:
-        first, *more = found["problems"]
+        from medallion.cli.sheets import status_sheet
+
+        print_sheet(status_sheet(state))
+    if check and state["problems"]:
+        first, *more = state["problems"]
         raise MedallionError(first + (f"; and {len(more)} more" if more else ""))
 
 
@@ -52,9 +56,9 @@ def status(form: str, check: bool, stale_hours: float) -> None:
 @click.option("--tree", "root", metavar="TABLE", help="What this table is made from, down to Bronze.")
 @click.option("--add", metavar="extras", help="Add the extra tables to the lake; the next hour builds them.")
 @click.option("--drop", metavar="TABLE|extras", help="Publish without this table, or all extra ones, from now on.")
-@format_option("table", "json")
+@AS_OBJECT
 def tables(root: str | None, add: str | None, drop: str | None, form: str) -> None:
-    """Show how each table is kept: what it reads, how it is refreshed, how stale, how often failed, how long it takes.
+    """Show how each table is refreshed: from what, by which method, how stale, how often failed, how long it takes.
 
     Which tables a lake has is recorded in the lake when it is loaded. MEDALLION_EXTRAS is read then, and never again.
 
@@ -64,8 +68,6 @@ def tables(root: str | None, add: str | None, drop: str | None, form: str) -> No
       medallion tables --add extras
       medallion tables --drop gold_old_report    its module is gone: the next release comes without it
     """
-    from medallion.inspect import status as found
-
     if add is not None or drop is not None:
         from medallion.pipeline import operations
         from medallion.pipeline.run import Run
@@ -74,15 +76,20 @@ def tables(root: str | None, add: str | None, drop: str | None, form: str) -> No
             run = Run(driver.settings, None, new_run_id("tables"))
             click.echo(operations.change_tables(run, driver, add=add, drop=drop))
         return
+    from medallion.cli import sheets
+
     if root is not None:
         known = current_tables()
-        print_rich(found.tree(known, known[root].name))
+        lineage = sheets.lineage_tree(known, known[root].name)
+        print_json(lineage) if form == "json" else print_rich(sheets.draw_tree(lineage))
         return
-    told = found.lake_status(Settings.from_environment())
+    from medallion.inspect.status import lake_status
+
+    state = lake_status(Settings.from_environment())
     if form == "json":
-        click.echo(json.dumps(told["tables"], indent=1, default=str))
+        print_json(state["tables"])
     else:
-        print_rich(found.tables_table(told))
+        print_sheet(sheets.tables_sheet(state))
 
 
 @click.command()
@@ -101,32 +108,32 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
 
     With --hour or --run all of its events are shown, however old they are.
     """
-    from medallion.inspect.status import events_table
+    from medallion.cli.sheets import events_sheet
     from medallion.ops import event_log as log
 
     since = timedelta(days=days) if days and not (hour or run_id) else None
     rows = log.read(current_lake(), since, hour=hour, run_id=run_id, strategy=strategy)[-last:]
     if form == "json":
-        click.echo(json.dumps(rows, indent=1, default=str))
+        print_json(rows)
     elif form == "csv":
         writer = csv.DictWriter(sys.stdout, fieldnames=list(log.COLUMNS))
         writer.writeheader()
         writer.writerows(row | {"details": json.dumps(row["details"])} for row in rows)
     elif rows:
-        print_rich(events_table(rows))
+        print_sheet(events_sheet(rows))
     else:
         click.echo("no events: nothing has run, or nothing matches")
 
 
 @click.command()
 @click.option("--table", help="Only those of this table.")
-@click.option("--broken", is_flag=True, help="Only those that some row has broken in one of these checks.")
-@click.option("--last", default=8, show_default=True, type=click.IntRange(1), help="So many checks.")
+@click.option("--broken", is_flag=True, help="Only those that failed for some row in one of these checks.")
+@click.option("--last", default=8, show_default=True, type=click.IntRange(1), help="Number of recent checks to show.")
 @AS_ROWS
 def expectations(table: str | None, broken: bool, last: int, form: str) -> None:
-    """Show how each expectation fared: rows that kept and broke it in the newest check, and the trend.
+    """Show how each expectation fared: records that passed and failed in the newest check, and the trend.
 
-    The trend is the rows that broke it, check by check, the newest last.
+    The trend is the number of failed records, check by check, the newest last.
 
     \b
       medallion expectations --broken
@@ -137,14 +144,13 @@ def expectations(table: str | None, broken: bool, last: int, form: str) -> None:
     if table is not None:
         table = current_tables()[table].name
     names = ["table", "expectation", "severity", "hour", "status", "passed", "failed", "trend"]
-    found = trends(current_lake(), table, last)
     rows = []
-    for one in found:
-        if not broken or any(check.failed != 0 for check in one.checks):
-            now = one.last
-            told = (now.hour, now.status, now.passed, now.failed)
-            rows.append((one.table, one.expectation, one.severity, *told, one.counts))
-    show_rows(names, rows, form)
+    for trend in trends(current_lake(), table, last):
+        if not broken or any(check.failed != 0 for check in trend.checks):
+            newest = trend.last
+            result = (newest.hour, newest.status, newest.passed, newest.failed)
+            rows.append((trend.table, trend.expectation, trend.severity, *result, trend.counts))
+    show_rows(names, rows, form, notes=("expectation", "trend"))
 
 
 @click.command()

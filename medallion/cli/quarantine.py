@@ -1,14 +1,10 @@
 """Commands about lines that could not be applied."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from medallion.cli.common import AS_ROWS, HOUR, current_lake, current_tables, new_run_id, open_driver, show_rows
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.group()

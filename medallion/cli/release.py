@@ -1,16 +1,11 @@
 """Commands about what readers see."""
 
-from typing import TYPE_CHECKING
-
 import click
 
 from medallion.cli.common import AS_ROWS, current_lake, current_tables, new_run_id, open_driver, show_rows
 from medallion.ops import releases
 from medallion.storage.lake import state_of
 from medallion.storage.named_versions import open_named
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.group()

@@ -1,12 +1,8 @@
 """Commands about the source."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.group()

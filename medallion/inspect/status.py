@@ -1,15 +1,14 @@
 """What the lake holds now, read from its logs alone: no Spark session, about a second."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 from statistics import mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from medallion.hours import ONE_HOUR, hour_or_snapshot, parse_hour
+from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest.late_files import late_warning, read_late
 from medallion.ingest.restatement import read_restatement
-from medallion.model.registry import Node, Registry
+from medallion.model.registry import Node
 from medallion.ops import event_log, releases
 from medallion.ops.lake_tables import tables_of
 from medallion.ops.writer_lock import current_writer
@@ -17,20 +16,16 @@ from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.lake import Lake, TableState, hour_in, origin_of
 
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-    from rich.tree import Tree
-
 MEAN_OF = 24  # refreshes of a table, for its mean seconds
 STALE_HOURS = 2.0  # hourly, and an hour of grace: a table whose last hour ended longer ago is stale
 
-_COLOURS = {"succeeded": "green", "warned": "yellow", "failed": "red", "skipped": "dim", "not checked": "dim"}
-
 
 def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failures: int = 0) -> dict[str, Any]:
-    """The lake as one object: ``release`` (None before the first), ``writer`` and ``restatement`` (None when there is
-    none right now), ``late`` (which files came after their hour was applied, and the command; None without any),
-    ``tables``, one entry each, and ``problems``, a line for each thing that is late, stale or red.
+    """Describe the lake as one object.
+
+    It has ``exists``, ``release`` (None before the first), ``writer`` and ``restatement`` (None when there is none right
+    now), ``late`` (which files came after their hour was applied, and the command; None without any), ``tables``, one
+    entry each, and ``problems``, a line for each thing that is late, stale or red.
 
     A table's rows and version are those of its newest commit; hour is the last one in it, None for the snapshot
     alone; age_hours is how long ago that hour ended, and stale whether that is more than ``stale_hours``; check is how
@@ -77,6 +72,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
     late = late_warning(read_late(lake))
     return {
         "lake": lake.root,
+        "exists": bool(release or rows or any(table["version"] is not None for table in tables)),
         "release": vars(release) if release else None,
         "writer": str(writer) if writer else None,
         "restatement": vars(restatement) if restatement else None,
@@ -130,151 +126,6 @@ def _problems(
     return problems
 
 
-def status_table(status: Mapping[str, Any]) -> "RichTable":
-    """``lake_status`` for a person to read."""
-    release = status["release"]
-    title = f"lake {status['lake']}\n"
-    if not release:
-        title += "nothing published, run medallion load"
-    else:
-        when = f"{release['published_at']:%Y-%m-%d %H:%M:%S} UTC"
-        what = f"release {release['release_id']} of {hour_or_snapshot(release['hour'])}"
-        title += f"{what}, published {when}"
-    if status["writer"]:
-        title += f"\nbeing written by {status['writer']}"
-    if restatement := status["restatement"]:
-        title += (
-            f"\nhours {restatement['hour']} to {restatement['until']} are being restated: publishing waits for them"
-        )
-    if status["late"]:
-        title += f"\n{status['late']}"
-    grid = _grid(
-        title, ("table", "rows", "MB", "files", "version", "published", "last hour", "age", "check"), range(1, 6)
-    )
-    for row in status["tables"]:
-        grid.add_row(
-            row["table"],
-            _number(row["rows"]),
-            "-" if row["bytes"] is None else f"{row['bytes'] / 1e6:,.1f}",
-            _number(row["files"]),
-            _number(row["version"]),
-            _number(row["published"]),
-            row["hour"] or "-",
-            "-" if row["age_hours"] is None else f"{row['age_hours']:,.0f} h",
-            _coloured(row["check"]),
-        )
-    return grid
-
-
-def tables_table(status: Mapping[str, Any]) -> "RichTable":
-    """How each table of ``lake_status`` is kept, for a person to read."""
-    names = ("table", "reads", "kept by", "schedule", "age", "stale", "failures", "last s", "mean s")
-    grid = _grid(f"lake {status['lake']}", names, (4, 6, 7, 8), wrap=True)
-    for row in status["tables"]:
-        grid.add_row(
-            row["table"],
-            ", ".join(row["inputs"]) or "its files",
-            row["mode"],
-            row["schedule"],
-            "-" if row["age_hours"] is None else f"{row['age_hours']:,.0f} h",
-            "yes" if row["stale"] else "no",
-            _number(row["failures"]),
-            *("-" if row[name] is None else f"{row[name]:.2f}" for name in ("last_seconds", "mean_seconds")),
-        )
-    return grid
-
-
-def tree(tables: Registry, root: str) -> "Tree":
-    """What a table is made from, down to Bronze; what stands there once already is not told again."""
-    from rich.tree import Tree
-
-    seen: set[str] = set()
-
-    def grow(branch: Tree, name: str) -> None:
-        told = branch.add(f"{name} [dim]{tables[name].mode}[/]{' [dim](see above)[/]' if name in seen else ''}")
-        if name not in seen:
-            seen.add(name)
-            for one in tables[name].inputs:
-                grow(told, one)
-
-    whole = Tree("", hide_root=True)
-    grow(whole, root)
-    return whole
-
-
-def events_table(rows: Sequence[Mapping[str, Any]]) -> "RichTable":
-    """Event rows for a person to read."""
-    from rich.markup import escape
-
-    names = ("ended (UTC)", "hour", "step", "table", "seconds", "CPU s", "rows in", "rows out", "MB out")
-    grid = _grid(None, (*names, "status", "note"), range(4, 9))
-    for row in rows:
-        details = row["details"]
-        grid.add_row(
-            f"{row['event_timestamp']:%m-%d %H:%M:%S}",
-            row["hour"] or "-",
-            row["event_type"],
-            row["table_name"] or row["layer"] or "",
-            f"{row['seconds']:.2f}",
-            "" if row["cpu_seconds"] is None else f"{row['cpu_seconds']:.2f}",
-            _number(row["rows_in"]),
-            _number(row["rows_out"]),
-            "" if row["bytes_out"] is None else f"{row['bytes_out'] / 1e6:,.2f}",
-            _coloured(row["status"]),
-            escape((details.get("error") or details.get("note") or "")[:60]),
-        )
-    return grid
-
-
-def rows_table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> "RichTable":
-    """Rows of any query for a person to read: numbers to the right, a null as a dash."""
-    from rich.markup import escape
-
-    kept = [*rows]
-    numbers = {
-        position
-        for position in range(len(names))
-        if any(isinstance(row[position], int | float | Decimal) for row in kept)
-    }
-    grid = _grid(None, [escape(name) for name in names], numbers, wrap=True)
-    grid.caption = "1 row" if len(kept) == 1 else f"{len(kept):,} rows"
-    for row in kept:
-        grid.add_row(*("-" if value is None else escape(_text(value)) for value in row))
-    return grid
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-def _grid(title: str | None, names: Sequence[str], numbers: Container[int], *, wrap: bool = False) -> "RichTable":
-    """An empty table; numbers: the positions of the columns whose values are set to the right."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as RichTable
-
-    grid = RichTable(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    for position, name in enumerate(names):
-        grid.add_column(name, justify="right" if position in numbers else "left", no_wrap=not wrap)
-    return grid
-
-
 def _age(hour: str | None) -> float | None:
     """Hours since ``hour`` ended."""
     return None if hour is None else (datetime.now(UTC) - parse_hour(hour)) / ONE_HOUR - 1
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def _coloured(status: str) -> str:
-    return f"[{_COLOURS.get(status, 'default')}]{status}[/]"

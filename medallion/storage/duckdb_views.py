@@ -166,8 +166,9 @@ def _create_view(
     # The declared columns, by name: a file may be older than a column, and a merge leaves one of its own in its files.
     declared = pa.schema(delta.schema().to_arrow())
     empty = declared.empty_table()  # noqa: F841  DuckDB finds it by its name
-    connection.execute(f"CREATE TABLE {name}__declared AS SELECT * FROM empty")
-    rows = f"SELECT * FROM {name}__declared"
+    connection.execute("CREATE SCHEMA IF NOT EXISTS declared")  # of its own, so that SHOW TABLES lists the tables alone
+    connection.execute(f"CREATE TABLE declared.{name} AS SELECT * FROM empty")
+    rows = f"SELECT * FROM declared.{name}"
     if names:
         listed = ", ".join("'" + file.replace("'", "''") + "'" for file in names)
         # Without hive_partitioning, a folder called x=1 on the way would become a column.

@@ -1,0 +1,155 @@
+"""The sheets of status, tables and events: what of the logs a person reads first, and what goes where it is narrow."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from medallion.cli.sheet import Column, Sheet
+from medallion.hours import hour_or_snapshot
+from medallion.model.registry import Registry
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+STATUS_COLUMNS = (
+    Column("table"),
+    Column("rows"),
+    Column("MB", rank=3),
+    Column("files", rank=5),
+    Column("version", rank=4),
+    Column("published", rank=4),
+    Column("last hour", rank=2),
+    Column("age", rank=1),
+    Column("check"),
+)
+TABLES_COLUMNS = (
+    Column("table"),
+    Column("schedule", rank=4),
+    Column("age", rank=1),
+    Column("stale"),
+    Column("failures", rank=2),
+    Column("last s", rank=2),
+    Column("mean s", rank=3),
+    Column("refresh method", note=True),
+    Column("reads", note=True),
+)
+EVENTS_COLUMNS = (
+    Column("ended (UTC)", rank=3),
+    Column("hour", rank=2),
+    Column("step"),
+    Column("table"),
+    Column("seconds"),
+    Column("CPU s", rank=4),
+    Column("rows in", rank=4),
+    Column("rows out", rank=1),
+    Column("MB out", rank=5),
+    Column("status"),
+    Column("note", note=True),
+)
+
+
+def status_sheet(status: Mapping[str, Any]) -> Sheet:
+    """Lay out ``lake_status``: what is published, and the state of each table."""
+    rows = [
+        (
+            row["table"],
+            row["rows"],
+            _rounded(row["bytes"], 1e6, 1),
+            row["files"],
+            row["version"],
+            row["published"],
+            row["hour"],
+            _age(row["age_hours"]),
+            row["check"],
+        )
+        for row in status["tables"]
+    ]
+    return Sheet(STATUS_COLUMNS, rows, [*_headlines(status)])
+
+
+def _headlines(status: Mapping[str, Any]) -> Iterator[str]:
+    yield f"lake {status['lake']}"
+    if release := status["release"]:
+        published = f"{release['published_at']:%Y-%m-%d %H:%M:%S} UTC"
+        yield f"release {release['release_id']} of {hour_or_snapshot(release['hour'])}, published {published}"
+    else:
+        yield "nothing published, run medallion load"
+    if status["writer"]:
+        yield f"being written by {status['writer']}"
+    if restated := status["restatement"]:
+        yield f"hours {restated['hour']} to {restated['until']} are being restated: publishing waits for them"
+    if status["late"]:
+        yield status["late"]
+
+
+def tables_sheet(status: Mapping[str, Any]) -> Sheet:
+    """Lay out how each table of ``lake_status`` is refreshed."""
+    rows = [
+        (
+            row["table"],
+            row["schedule"],
+            _age(row["age_hours"]),
+            "yes" if row["stale"] else "no",
+            row["failures"],
+            _rounded(row["last_seconds"], 1, 2),
+            _rounded(row["mean_seconds"], 1, 2),
+            row["mode"],
+            ", ".join(row["inputs"]) or "its change files",
+        )
+        for row in status["tables"]
+    ]
+    return Sheet(TABLES_COLUMNS, rows, [f"lake {status['lake']}"])
+
+
+def events_sheet(rows: Sequence[Mapping[str, Any]]) -> Sheet:
+    """Lay out rows of the event log; an error or a note of a step is shown whole."""
+    laid_out = [
+        (
+            f"{row['event_timestamp']:%m-%d %H:%M:%S}",
+            row["hour"],
+            row["event_type"],
+            row["table_name"] or row["layer"],
+            _rounded(row["seconds"], 1, 2),
+            _rounded(row["cpu_seconds"], 1, 2),
+            row["rows_in"],
+            row["rows_out"],
+            _rounded(row["bytes_out"], 1e6, 2),
+            row["status"],
+            row["details"].get("error") or row["details"].get("note"),
+        )
+        for row in rows
+    ]
+    return Sheet(EVENTS_COLUMNS, laid_out)
+
+
+def lineage_tree(tables: Registry, root: str) -> dict[str, Any]:
+    """What a table is computed from, down to Bronze: its name, its refresh method, and its inputs likewise."""
+    table = tables[root]
+    return {"table": table.name, "mode": table.mode, "inputs": [lineage_tree(tables, name) for name in table.inputs]}
+
+
+def draw_tree(lineage: Mapping[str, Any]) -> "Tree":
+    """Draw a ``lineage_tree``; what was drawn once already is not drawn again."""
+    from rich.tree import Tree
+
+    seen: set[str] = set()
+
+    def grow(branch: Tree, node: Mapping[str, Any]) -> None:
+        repeated = node["table"] in seen
+        grown = branch.add(f"{node['table']} [dim]{node['mode']}[/]{' [dim](see above)[/]' if repeated else ''}")
+        if not repeated:
+            seen.add(node["table"])
+            for child in node["inputs"]:
+                grow(grown, child)
+
+    whole = Tree("", hide_root=True)
+    grow(whole, lineage)
+    return whole
+
+
+def _age(hours: float | None) -> str | None:
+    return None if hours is None else f"{hours:,.0f} h"
+
+
+def _rounded(value: float | None, unit: float, digits: int) -> Decimal | None:
+    return None if value is None else round(Decimal(value) / Decimal(unit), digits)
