@@ -109,10 +109,22 @@ def new_run_id(command: str) -> str:
     return f"{command}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}_{uuid4().hex[:6]}"
 
 
-def show_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], form: str, notes: Collection[str] = ()) -> None:
+def show_rows(
+    names: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    form: str,
+    *,
+    notes: Collection[str] = (),
+    optional: Sequence[str] = (),
+) -> None:
     """Print rows as a table for people, as CSV (streamed) or as JSON.
 
-    notes: the columns whose values may be long; in a table they get lines of their own.
+    Args:
+        names: The columns.
+        rows: As many values each.
+        form: ``table``, ``csv`` or ``json``.
+        notes: Columns whose values may be long; in a table they get lines of their own.
+        optional: Columns that a narrow table leaves out, the first of them first.
     """
     if form == "json":
         print_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -123,9 +135,11 @@ def show_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], form: str, no
     else:
         from medallion.cli.sheet import Column, Sheet
 
+        ranks = {name: rank for rank, name in enumerate(reversed(optional), start=1)}
+        columns = [Column(name, ranks.get(name, 0), name in notes) for name in names]
         shown = [*rows]
         count = "1 row" if len(shown) == 1 else f"{len(shown):,} rows"
-        print_sheet(Sheet([Column(name, note=name in notes) for name in names], shown, footer=[count]))
+        print_sheet(Sheet(columns, shown, footer=[count]))
 
 
 def print_json(content: Any) -> None:

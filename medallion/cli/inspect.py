@@ -150,7 +150,7 @@ def expectations(table: str | None, broken: bool, last: int, form: str) -> None:
             newest = trend.last
             result = (newest.hour, newest.status, newest.passed, newest.failed)
             rows.append((trend.table, trend.expectation, trend.severity, *result, trend.counts))
-    show_rows(names, rows, form, notes=("expectation", "trend"))
+    show_rows(names, rows, form, notes=("expectation", "trend"), optional=("severity", "hour"))
 
 
 @click.command()

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import click
 
 from medallion.cli import inspect, refresh
+from medallion.cli.completion import completion
 from medallion.cli.quarantine import quarantine
 from medallion.cli.release import release
 from medallion.cli.source import source
@@ -63,7 +64,7 @@ def cli() -> None:
     """
 
 
-for command in (*refresh.COMMANDS, *inspect.COMMANDS, release, quarantine, source, spark_server):
+for command in (*refresh.COMMANDS, *inspect.COMMANDS, release, quarantine, source, spark_server, completion):
     cli.add_command(command)
 
 

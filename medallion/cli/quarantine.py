@@ -15,16 +15,16 @@ def quarantine() -> None:
 @quarantine.command("list")
 @AS_ROWS
 def list_quarantine(form: str) -> None:
-    """How many lines of which feed and hour are kept back, and why."""
-    from collections import Counter
+    """List what is kept aside and why: lines of feeds that were rejected, and rows that tables drop.
 
-    from medallion.ingest.quarantine import rejected
+    Rejected lines are those that are still kept, by feed and hour. Dropped rows are those of the newest release.
+    """
+    from medallion.inspect.quarantined import count_dropped_rows, count_rejected_lines
 
-    lake = current_lake()
-    found = Counter(
-        (feed.topic, row.hour, row.reason) for feed in current_tables().feeds for row in rejected(lake, feed)
-    )
-    show_rows(["feed", "hour", "reason", "lines"], [(*key, count) for key, count in sorted(found.items())], form)
+    lake, tables = current_lake(), current_tables()
+    counts = [*count_rejected_lines(lake, tables), *count_dropped_rows(lake)]
+    rows = [(count.name, count.kind, count.hour, count.reason, count.count) for count in counts]
+    show_rows(["name", "kind", "hour", "reason", "count"], rows, form, notes=["reason"], optional=["hour"])
 
 
 @quarantine.command("show")
@@ -32,11 +32,16 @@ def list_quarantine(form: str) -> None:
 @click.option("--hour", type=HOUR, help="Only this hour.")
 @AS_ROWS
 def show_quarantine(feed: str, hour: str | None, form: str) -> None:
-    """The lines of FEED as they came, with file, line number and reason."""
+    """Show the lines of FEED as they came, with file, line number and reason.
+
+    Rows that a table drops are a table of their own: medallion query "FROM quarantine_silver_orders"
+    """
     from medallion.ingest.quarantine import feed_of, rejected
 
-    rows = rejected(current_lake(), feed_of(current_tables().feeds, feed), hour)
-    show_rows(["hour", "file", "line_number", "reason", "raw"], [tuple(vars(row).values())[:5] for row in rows], form)
+    lines = rejected(current_lake(), feed_of(current_tables().feeds, feed), hour)
+    rows = [(line.hour, line.file, line.line_number, line.reason, line.raw) for line in lines]
+    names = ["hour", "file", "line_number", "reason", "raw"]
+    show_rows(names, rows, form, notes=("reason", "raw"), optional=["hour"])
 
 
 @quarantine.command("replay")

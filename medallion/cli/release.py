@@ -19,8 +19,8 @@ def list_releases(form: str) -> None:
     """The releases that are kept, newest last."""
 
     names = ["release", "hour", "published_at", "strategy", "run_id"]
-    kept = releases.published(current_lake())
-    show_rows(names, ((r.release_id, r.hour, r.published_at, r.strategy, r.run_id) for r in kept), form)
+    rows = ((r.release_id, r.hour, r.published_at, r.strategy, r.run_id) for r in releases.published(current_lake()))
+    show_rows(names, rows, form, optional=("run_id", "strategy"))
 
 
 @release.command("show")
@@ -34,14 +34,15 @@ def show_release(number: int | None, form: str) -> None:
     opened = (open_named(lake, named) for named in filter(None, map(found.named, found.versions)))
     states = zip(found.versions, map(state_of, opened), strict=True)
     rows = ((table, s.version, s.rows, s.files, s.bytes, lake.path(table)) for table, s in states)
-    show_rows(["table", "version", "rows", "files", "bytes", "path"], rows, form)
+    names = ["table", "version", "rows", "files", "bytes", "path"]
+    show_rows(names, rows, form, optional=("path", "files", "bytes"))
 
 
 @release.command("diff")
 @click.argument("old", metavar="A", type=int)
 @click.argument("new", metavar="B", type=int)
 @click.option("--table", help="Show the differing rows of this table, - as in A and + as in B.")
-@click.option("--limit", default=20, show_default=True, help="With --table: at most so many rows.")
+@click.option("--limit", default=20, show_default=True, help="With --table: rows to show at most.")
 @AS_ROWS
 def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) -> None:
     """Rows that were added, removed and changed from release A to release B, per table."""

@@ -23,9 +23,9 @@ STALE_HOURS = 2.0  # hourly, and an hour of grace: a table whose last hour ended
 def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failures: int = 0) -> dict[str, Any]:
     """Describe the lake as one object.
 
-    It has ``exists``, ``release`` (None before the first), ``writer`` and ``restatement`` (None when there is none right
-    now), ``late`` (which files came after their hour was applied, and the command; None without any), ``tables``, one
-    entry each, and ``problems``, a line for each thing that is late, stale or red.
+    It has ``exists``, ``release`` (None before the first), ``writer`` and ``restatement`` (None when there is none
+    right now), ``late`` (which files came after their hour was applied, and the command; None without any),
+    ``tables``, one entry each, and ``problems``, a line for each thing that is late, stale or red.
 
     A table's rows and version are those of its newest commit; hour is the last one in it, None for the snapshot
     alone; age_hours is how long ago that hour ended, and stale whether that is more than ``stale_hours``; check is how

@@ -75,7 +75,9 @@ def test_help_shows_the_way_from_nothing_to_a_first_hour(tmp_path: Path) -> None
 
 
 def test_status_and_events_of_an_empty_lake_say_what_to_do(tmp_path: Path) -> None:
-    assert "run medallion load" in medallion("status", cwd=tmp_path).stdout
+    status = medallion("status", cwd=tmp_path)
+    assert status.returncode == 2
+    assert f"lake {tmp_path / 'lake'} does not exist: run medallion load" in status.stderr
     assert "no events" in medallion("events", cwd=tmp_path).stdout
 
 

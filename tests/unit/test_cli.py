@@ -1,14 +1,125 @@
-"""The command line without a lake: groups, help, what is imported."""
+"""The command line without a lake, or with a small one: groups, help, what is imported, output by width."""
 
+import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from medallion.cli.main import cli, run
+from tests.unit.small_lake import H0, Shop
 
 GROUPS = ["bench", "quarantine", "release", "source"]
+LISTINGS = {
+    ("status",): [],
+    ("tables",): [],
+    ("events",): [],
+    ("expectations",): [],
+    ("query",): ["SELECT * FROM gold_orders"],
+    ("release", "list"): [],
+    ("release", "show"): [],
+    ("release", "diff"): ["1", "2"],
+    ("quarantine", "list"): [],
+    ("quarantine", "show"): ["orders"],
+}
+WORK = {  # these do something, and say in words how it went
+    *{("load",), ("refresh",), ("follow",), ("step",), ("maintain",), ("spark-server",), ("completion",)},
+    *{("release", "rollback"), ("quarantine", "replay"), ("source", "generate"), ("feldera-program",)},
+    *{("bench", name) for name in ("run", "dag", "scale", "aging", "streaming")},
+}
+
+
+def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that is no group."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+@pytest.fixture
+def lake(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """A lake with two releases, which the environment leads to."""
+    shop.put(H0, {1: "a", 2: "b"})
+    shop.refresh()
+    monkeypatch.setenv("MEDALLION_LAKE", shop.settings.lake)
+    monkeypatch.setattr("medallion.ops.lake_tables.tables_of", lambda *_: shop.tables)
+    monkeypatch.setattr("medallion.inspect.status.tables_of", lambda *_: shop.tables)
+    return shop
+
+
+def test_every_command_that_lists_has_json_and_wide() -> None:
+    assert {path for path, _ in commands()} == LISTINGS.keys() | WORK
+    for path, command in commands():
+        options = {name: option for option in command.params for name in option.opts}
+        form = options.get("--format")
+        if path in LISTINGS:
+            assert form is not None and "json" in form.type.choices, path
+            assert "--wide" in options, path
+        else:
+            assert form is None, f"medallion {' '.join(path)} lists something: name it in LISTINGS"
+
+
+@pytest.mark.parametrize("path", LISTINGS, ids=" ".join)
+def test_listing_prints_json_and_a_table_that_fits_every_width(lake: Shop, path: tuple[str, ...]) -> None:
+    words = [*path, *LISTINGS[path]]
+    printed = CliRunner().invoke(cli, [*words, "--format", "json"])
+    assert printed.exit_code == 0, printed.exception
+    assert isinstance(json.loads(printed.stdout), list if path != ("status",) else dict)
+    whole = CliRunner().invoke(cli, [*words, "--wide"]).stdout
+    assert "not shown" not in whole
+    for width in (60, 80, 200):
+        shown = CliRunner().invoke(cli, words, env={"COLUMNS": str(width)}).stdout
+        paths = [word for word in whole.split() if len(word) > 50]
+        assert all(len(line) <= width for line in shown.splitlines() if not any(path in line for path in paths))
+        if "row 1 ──" not in shown and "not shown" not in shown:
+            assert re.findall(r"\d[\d,.]*", shown) == re.findall(r"\d[\d,.]*", whole)
+
+
+def test_query_turns_vertical_when_its_columns_do_not_fit(lake: Shop) -> None:
+    query = ["query", "SELECT id, 123456789.25 AS amount, repeat('x', 30) AS name FROM gold_orders ORDER BY id"]
+    narrow = CliRunner().invoke(cli, query, env={"COLUMNS": "40"}).stdout
+    assert narrow.splitlines()[:4] == ["── row 1 ──", "id      1", "amount  123456789.25", f"name    {'x' * 30}"]
+    wide = CliRunner().invoke(cli, query, env={"COLUMNS": "80"}).stdout
+    assert wide.splitlines()[0].split() == ["id", "amount", "name"]
+
+
+def test_query_shows_the_tables_of_the_release_and_their_columns(lake: Shop) -> None:
+    tables = CliRunner().invoke(cli, ["query", "SHOW TABLES", "--format", "csv"]).stdout.split()
+    assert tables == ["name", *sorted(table.name for table in lake.tables)]
+    columns = CliRunner().invoke(cli, ["query", "DESCRIBE gold_orders", "--format", "json"]).stdout
+    assert [column["column_name"] for column in json.loads(columns)] == ["id", "name"]
+
+
+def test_status_says_that_a_lake_does_not_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(sys, "argv", ["medallion", "status"])
+    assert run(cli) == 2
+    assert f"lake {tmp_path / 'nowhere'} does not exist: run medallion load" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_the_script_of_each_shell(shell: str) -> None:
+    script = CliRunner().invoke(cli, ["completion", shell]).stdout
+    assert "_MEDALLION_COMPLETE" in script
+
+
+def test_completion_offers_commands() -> None:
+    script = "import sys; from medallion.cli.main import main; sys.argv = ['medallion']; main()"
+    words = {"_MEDALLION_COMPLETE": "bash_complete", "COMP_WORDS": "medallion release di", "COMP_CWORD": "2"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=words)
+    assert done.stdout.split(",")[-1].strip() == "diff"
 
 
 @pytest.mark.parametrize("group", GROUPS)

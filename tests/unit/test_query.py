@@ -120,7 +120,7 @@ def test_a_select_reads_the_rows_of_the_release(connection: Any) -> None:
 
 
 def test_a_reader_sees_which_tables_there_are_and_how_a_query_runs(connection: Any) -> None:
-    assert (TABLE,) in select(connection, "SHOW TABLES").fetchall()
+    assert select(connection, "SHOW TABLES").fetchall() == [(TABLE,)]
     assert select(connection, "DESCRIBE gold_x").fetchall()[0][:2] == ("x", "BIGINT")
     assert select(connection, "SUMMARIZE gold_x").fetchall()[0][:4] == ("x", "BIGINT", "1", "2")
     for sql in ("EXPLAIN SELECT * FROM gold_x", "-- why\nexplain analyze SELECT * FROM gold_x"):

@@ -1,0 +1,47 @@
+"""What is kept aside: change lines that were rejected, and rows that a table drops by its own expectations."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from medallion.ingest.quarantine import rejected
+from medallion.inspect.query import open_release, select
+from medallion.model.registry import Registry
+from medallion.ops import releases
+from medallion.storage.lake import Lake
+
+DROPPED = "quarantine_"  # how the table of the rows that another one drops is called
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """How many lines of a feed and hour, or rows of a table, are kept aside for one reason; hour: None for rows."""
+
+    name: str
+    kind: Literal["rejected lines", "dropped rows"]
+    hour: str | None
+    reason: str
+    count: int
+
+
+def count_rejected_lines(lake: Lake, tables: Registry) -> list[Quarantined]:
+    """Count the rejected lines that are kept, by feed, hour and reason."""
+    counts = Counter((feed.topic, line.hour, line.reason) for feed in tables.feeds for line in rejected(lake, feed))
+    return [
+        Quarantined(topic, "rejected lines", hour, reason, count)
+        for (topic, hour, reason), count in sorted(counts.items())
+    ]
+
+
+def count_dropped_rows(lake: Lake) -> Iterator[Quarantined]:
+    """Count the rows that each table of the newest release drops, by reason; none before the first release."""
+    release = releases.latest(lake)
+    names = sorted(name for name in release.versions if name.startswith(DROPPED)) if release else []
+    if release is None or not names:
+        return
+    with open_release(lake, release) as connection:
+        for name in names:
+            counts = f"SELECT _broken, COUNT(*) FROM {name} GROUP BY ALL ORDER BY ALL"  # noqa: S608 (a declared name)
+            for reason, count in select(connection, counts).fetchall():
+                yield Quarantined(name.removeprefix(DROPPED), "dropped rows", None, reason, count)
