@@ -23,10 +23,10 @@ from medallion.ui.reports import report_file, report_of_task, reports_page
 from medallion.ui.status import status_page
 from medallion.ui.timings import run_page, timings_page
 
-# Nothing of a page comes from elsewhere, and it runs our one script. Data Docs do both, so they get their own origin.
+# Nothing of a page comes from elsewhere, and it runs our one script. Data Docs run none, at an origin of their own.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'"
 OURS = {"Content-Security-Policy": f"{_POLICY}; script-src {script_source()}"}
-DATA_DOCS = {"Content-Security-Policy": "sandbox allow-scripts allow-popups"}
+DATA_DOCS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-popups"}
 
 # The report of a benchmark has a script of its own, for the price that a reader types in.
 BENCHMARK = {"Content-Security-Policy": f"{_POLICY}; script-src 'unsafe-inline'; sandbox allow-scripts"}

@@ -64,9 +64,13 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
     with noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")):
         outcome = run_in_process(step, layer, hour, context)
         if step == "validate":
+            from medallion.checks.docs_queue import build_data_docs
             from medallion.inspect.run_summary import run_summary
 
-            leave_note(ti, run_summary(Lake(Settings.from_environment().lake), context["dag_run"].run_id))
+            lake = Lake(Settings.from_environment().lake)
+            leave_note(ti, run_summary(lake, context["dag_run"].run_id))
+            if error := build_data_docs(lake.reports):
+                logging.getLogger(__name__).warning("Data Docs not built: %s; medallion data-docs builds them", error)
     return str(outcome.hour)
 
 

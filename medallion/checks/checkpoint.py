@@ -11,8 +11,9 @@ from time import perf_counter
 from typing import Any
 
 from expectations.vocabulary import Expectation
+from medallion.checks.docs_queue import keep_for_docs
 from medallion.checks.lean_imports import lean_imports
-from medallion.checks.report_store import DATA_DOCS, publish
+from medallion.checks.report_store import publish
 from medallion.checks.result import (
     EXAMPLES,
     CheckResult,
@@ -25,7 +26,7 @@ from medallion.checks.result import (
 from medallion.checks.row_counts import RowCountRule
 from medallion.errors import one_line
 from medallion.storage.duckdb_views import TableAt, Views, open_views
-from medallion.storage.files import Place, mirrored
+from medallion.storage.files import Place
 
 _QUERY = "unexpected_rows_query"
 _COLUMNS = 8  # of each example that are kept
@@ -60,7 +61,7 @@ def run_checkpoint(
             for table, listed in promises.items()
         }
         startup_seconds, validation = _validate(
-            views.database, sound, f"{hour} {layer} {slug(run_id)} {attempt}", started_at, reports / DATA_DOCS
+            views.database, sound, f"{hour} {layer} {slug(run_id)} {attempt}", started_at
         )
         judged = views.rows.keys() & (row_counts or {}).keys()  # a table that cannot be read has failed already
         results = [
@@ -88,9 +89,9 @@ def run_checkpoint(
             table_ids=views.table_ids,
             rows=views.rows,
             tables=tuple(results),
-            docs_error=validation.docs_error,
         )
     publish(result, reports)
+    keep_for_docs(validation.judged, reports, result.page.replace("/", "-").removesuffix(".html"))
     return result
 
 
@@ -133,7 +134,7 @@ def _promise(expectation: Expectation, table: str, views: Views) -> _Promise:
 
 
 def _validate(
-    database: str, suites: Mapping[str, Sequence[Expectation]], run_name: str, at: datetime, docs: Place
+    database: str, suites: Mapping[str, Sequence[Expectation]], run_name: str, at: datetime
 ) -> tuple[float, Validation]:
     """The seconds that loading Great Expectations took, and its verdicts."""
     begun = perf_counter()
@@ -142,12 +143,11 @@ def _validate(
             from medallion.checks import validation  # which takes seconds
 
         startup_seconds = perf_counter() - begun
-        with mirrored(docs) as here:  # Great Expectations keeps its pages on a disk alone
-            return startup_seconds, validation.validate(database, suites, run_name=run_name, at=at, docs=here)
+        return startup_seconds, validation.validate(database, suites, run_name=run_name, at=at)
     except Exception as error:
         broken = Verdict(False, error=f"Great Expectations broke down: {one_line(error)}")
         verdicts = {table: [broken] * len(suite) for table, suite in suites.items()}
-        return perf_counter() - begun, Validation(verdicts, dict.fromkeys(suites, 0.0), docs_error=broken.error)
+        return perf_counter() - begun, Validation(verdicts, dict.fromkeys(suites, 0.0))
 
 
 def _results(

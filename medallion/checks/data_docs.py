@@ -1,9 +1,11 @@
-"""Great Expectations' Data Docs: its own pages for every validation, on a bounded site.
+"""Great Expectations' Data Docs: its own pages for every validation, on a bounded site that is readable offline.
 
-Imports Great Expectations: see validation.py.
+Imports Great Expectations: see validation.py. Pages are built from the results that checks have left (docs_queue.py).
 """
 
-from collections.abc import Collection
+import json
+import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,9 +20,12 @@ from great_expectations.data_context.types.base import (
 from great_expectations.data_context.types.resource_identifiers import ValidationResultIdentifier
 from great_expectations.render.renderer.page_renderer import ValidationResultsPageRenderer
 
-from medallion.errors import one_line
+from medallion.checks.report_page import render_docs_index
+from medallion.checks.result import Judged
+from medallion.storage import files
 
 KEPT = 100  # results, at least one per table and check: building the index reads each of them
+_STYLE = Path(__file__).with_suffix(".css")
 
 
 class EscapedResultsPageRenderer(ValidationResultsPageRenderer):
@@ -42,43 +47,76 @@ def _escaped(value: Any) -> Any:
     return [_escaped(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def context(docs: Path) -> EphemeralDataContext:
-    """A context whose suites live in memory and whose results and pages live in ``docs``."""
+def context(docs: Path | None = None) -> EphemeralDataContext:
+    """A context in memory; with ``docs``, results and pages live there."""
     stores = InMemoryStoreBackendDefaults()
-    stores.stores[stores.validation_results_store_name]["store_backend"] = _files(docs / "results")
-    stores.data_docs_sites = {
-        "checks": {
-            "class_name": "SiteBuilder",
-            "show_how_to_buttons": False,
-            "store_backend": _files(docs / "site"),
-            "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-            "site_section_builders": {
-                "profiling": "None",
-                "validations": {
-                    "renderer": {"module_name": __name__, "class_name": EscapedResultsPageRenderer.__name__}
-                },
-            },
-        }
-    }
+    if docs is not None:
+        stores.stores[stores.validation_results_store_name]["store_backend"] = _files(docs / "results")
+    stores.data_docs_sites = {} if docs is None else {"checks": _site(docs)}
     config = DataContextConfig(
         store_backend_defaults=stores, progress_bars=ProgressBarsConfig(globally=False), analytics_enabled=False
     )
     return gx.get_context(mode="ephemeral", project_config=config)
 
 
-def publish(context: EphemeralDataContext, results: Collection[ValidationResultIdentifier], docs: Path) -> str | None:
-    """Build the pages of ``results`` and the index; returns the error if that fails, as it changes no verdict.
+def _site(docs: Path) -> dict[str, Any]:
+    return {
+        "class_name": "SiteBuilder",
+        "show_how_to_buttons": False,
+        "store_backend": _files(docs / "site"),
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+        "site_section_builders": {
+            "profiling": "None",
+            "validations": {"renderer": {"module_name": __name__, "class_name": EscapedResultsPageRenderer.__name__}},
+        },
+    }
 
-    Once per check: an UpdateDataDocsAction would build the index anew for each table.
-    """
-    try:
-        _prune(docs)
-        suites = {result.expectation_suite_identifier for result in results}
-        pages: list[Any] = [*results, *suites]
-        context.build_data_docs(resource_identifiers=pages)
-    except Exception as error:
-        return one_line(error)
-    return None
+
+def build(judged: Sequence[Judged], docs: Path) -> None:
+    """Add the pages of ``judged`` to the site in ``docs``, oldest first, and write its index."""
+    for result in judged:
+        files.write_text((docs / "results").joinpath(*result.key).with_suffix(".json"), result.content)
+    _prune(docs)
+    site = context(docs)
+    store: Any = site.validation_results_store  # whose identifiers carry no types
+    identify: Any = ValidationResultIdentifier.from_tuple
+    keys = [key for key in (identify(result.key) for result in judged) if store.has_key(key)]
+    suites: dict[str, gx.ExpectationSuite] = {}
+    for key in keys:
+        name = key.expectation_suite_identifier.name
+        expectations = [line.expectation_config.to_domain_obj() for line in store.get(key).results]
+        for expectation in expectations:
+            expectation.id = None  # it was part of the suite that was judged
+        suites[name] = gx.ExpectationSuite(name, expectations=expectations)
+    for suite in suites.values():
+        site.suites.add(suite)
+    pages = [*keys, *{key.expectation_suite_identifier for key in keys}]
+    if pages:
+        site.build_data_docs(resource_identifiers=pages, build_index=False)
+    _write_index(docs)
+
+
+def _write_index(docs: Path) -> None:
+    """Make pages that are new readable offline, and list them all, newest first."""
+    site, style = docs / "site", _STYLE.read_text(encoding="utf-8")
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        if (offline := _offline(text, style)) != text:
+            files.write_text(page, offline)
+    results = docs / "results"
+    rows = []
+    for file in sorted(results.glob("*/*/*/*.json"), key=lambda file: file.parent.name, reverse=True):
+        suite, run, *_ = file.relative_to(results).parts
+        page = (Path("validations") / file.relative_to(results)).with_suffix(".html")
+        rows.append((suite, run, bool(json.loads(file.read_text(encoding="utf-8"))["success"]), str(page)))
+    files.write_text(site / "index.html", render_docs_index(rows))
+
+
+def _offline(page: str, style: str) -> str:
+    """``page`` without its scripts and what it loads from public hosts, and with ``style`` in their place."""
+    page = re.sub(r"<script\b.*?</script>", "", page, flags=re.DOTALL)
+    found = re.subn(r"<(?:link|img)\b[^>]*https://[^>]*>", "", page)
+    return found[0].replace("<style>", f"<style>{style}</style>\n<style>", 1) if found[1] else page
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from textwrap import dedent
 from typing import Any
+from urllib.parse import quote
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --soft: #60646c; --line: #e0e1e6; --page: #fff; --panel: #f7f8fa;
@@ -69,12 +70,10 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
         "Looked at": "whole tables, through DuckDB",
         "Delta versions": ", ".join(f"{table} {version}" for table, version in sorted(result["versions"].items())),
     }
-    if result["docs_error"]:
-        facts["Data Docs"] = f"not built: {result['docs_error']}"
     return _page(
         title,
         f'<nav><a href="../index.html">All checks</a><a href="{escape(name)}.json">This result as JSON</a>'
-        '<a href="../gx/site/index.html">Data Docs</a>(their styles come from the internet)</nav>'
+        '<a href="../gx/site/index.html">Data Docs</a></nav>'
         f"<h1>{escape(title)} {_badge(result['status'])}</h1>"
         f'<p class="lead">{_lead(len(broken), promises, len(result["tables"]))}</p>'
         f"<dl>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(v)}</dd>' for k, v in facts.items())}</dl>",
@@ -103,8 +102,25 @@ def render_index(results: Sequence[Mapping[str, Any]]) -> str:
     return _page(
         "Validation reports",
         f'<h1>Validation reports</h1><p class="lead">The last {len(results)} checks, newest first.</p>',
-        '<nav><a href="gx/site/index.html">Data Docs</a>(their styles come from the internet)</nav>',
+        '<nav><a href="gx/site/index.html">Data Docs</a></nav>',
         f'<div class="wide"><table>{head}{"".join(rows)}</table></div>',
+    )
+
+
+def render_docs_index(results: Sequence[tuple[str, str, bool, str]]) -> str:
+    """The page that lists Great Expectations' pages: suite, run, whether all passed, and where the page is."""
+    rows = (
+        f"<tr><td>{_badge('succeeded' if success else 'failed')}</td>"
+        f'<td class="whole"><a href="{escape(quote(page))}">{escape(suite)}</a></td><td>{escape(run)}</td></tr>'
+        for suite, run, success, page in results
+    )
+    return _page(
+        "Data Docs",
+        '<nav><a href="../../index.html">All checks</a></nav>'
+        '<h1>Data Docs</h1><p class="lead">Pages of Great Expectations, newest first.</p>',
+        '<div class="wide"><table><tr><th>Status</th><th>Suite</th><th>Run</th></tr>'
+        + "".join(rows)
+        + "</table></div>",
     )
 
 

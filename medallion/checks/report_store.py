@@ -13,6 +13,7 @@ from medallion.storage.files import Place
 from medallion.storage.s3 import S3Path
 
 DATA_DOCS = "gx"
+WAITING = "waiting"  # in it: results that have no page there yet
 LISTED = 200  # checks on the index page
 TREND = 15  # earlier checks beside each expectation
 
@@ -48,6 +49,9 @@ def prune(folder: Place, before: float) -> int:
         files.remove_if_empty(file.parent)
     if stale:
         files.write_text(folder / "index.html", render_index(newest(folder, LISTED)))
+    for waiting in (folder / DATA_DOCS / WAITING).glob("*.json"):
+        if waiting.stat().st_mtime < before:
+            waiting.unlink()
     return len(stale)
 
 

@@ -30,15 +30,23 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """The result of one suite: its key in Great Expectations' store (suite, run, time, batch) and its JSON."""
+
+    key: tuple[str, ...]
+    content: str
+
+
+@dataclass(frozen=True)
 class Validation:
     """The verdicts of each table, in the order of its suite, and the seconds each table took.
 
-    docs_error: why the Data Docs could not be built, which changes no verdict.
+    judged: what Great Expectations returned, as its Data Docs are built from.
     """
 
     verdicts: Mapping[str, Sequence[Verdict]]
     seconds: Mapping[str, float]
-    docs_error: str | None
+    judged: tuple[Judged, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,8 +111,7 @@ class CheckResult:
     """The verdict on one layer.
 
     versions, table_ids, rows: of every table that was looked at, those compared with included. started_at: UTC.
-    seconds: wall, up to the verdict and its Data Docs; startup_seconds: the part that loading Great Expectations
-    took. docs_error: why there are no Data Docs of it, which changes no verdict.
+    seconds: wall, up to the verdict; startup_seconds: the part that loading Great Expectations took.
     """
 
     layer: str
@@ -116,7 +123,6 @@ class CheckResult:
     startup_seconds: float
     versions: Mapping[str, int]
     tables: tuple[TableResult, ...]
-    docs_error: str | None = None
     table_ids: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
 

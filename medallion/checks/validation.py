@@ -1,4 +1,4 @@
-"""Great Expectations at work: suites in, verdicts out, and its Data Docs.
+"""Great Expectations at work: suites in, verdicts and what its Data Docs are built from out.
 
 With data_docs.py the only module that imports Great Expectations, which takes seconds: import it where a check runs.
 """
@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from time import time
 from typing import Any, ClassVar, Literal
 
@@ -17,14 +16,13 @@ import great_expectations as gx
 from great_expectations.core import ExpectationSuiteValidationResult
 from great_expectations.core.batch_definition import BatchDefinition
 from great_expectations.core.run_identifier import RunIdentifier
-from great_expectations.data_context.types.resource_identifiers import ValidationResultIdentifier
 from great_expectations.expectations.core.unexpected_rows_expectation import UnexpectedRowsExpectation
 from great_expectations.expectations.expectation import Expectation as GxExpectation
 from great_expectations.expectations.metadata_types import FailureSeverity
 
 from expectations.vocabulary import Expectation
 from medallion.checks import data_docs, dialect
-from medallion.checks.result import EXAMPLES, Validation, Verdict
+from medallion.checks.result import EXAMPLES, Judged, Validation, Verdict
 from medallion.errors import one_line
 
 _NUMBER = "number"  # in an expectation's meta: its place in our suite, as results come in an order of their own
@@ -46,16 +44,14 @@ class QueryFindsNoRows(UnexpectedRowsExpectation):
         return {"success": found == 0, "result": {"observed_value": found}}
 
 
-def validate(
-    database: str, suites: Mapping[str, Sequence[Expectation]], *, run_name: str, at: datetime, docs: Path
-) -> Validation:
-    """Judge ``suites``, table name to expectations, over the views of ``database``, and publish to the Data Docs.
+def validate(database: str, suites: Mapping[str, Sequence[Expectation]], *, run_name: str, at: datetime) -> Validation:
+    """Judge ``suites``, table name to expectations, over the views of ``database``.
 
     One checkpoint asks for bare verdicts, which costs one scan per table and one per query. Only what is broken is
     asked about again, for counts and rows. An expectation that could not be judged is broken and says why.
     """
     numbered = {table: list(enumerate(suite)) for table, suite in suites.items()}
-    with _quiet(), closing(_Run(database, RunIdentifier(run_name=run_name, run_time=at), docs)) as run:
+    with quiet(), closing(_Run(database, RunIdentifier(run_name=run_name, run_time=at))) as run:
         verdicts = run.checkpoint("verdicts", numbered, _VERDICTS)
         broken = {
             table: [(number, expectation) for number, expectation in suite if _told_no(verdicts[table, number])]
@@ -63,11 +59,10 @@ def validate(
         }
         details = run.checkpoint("details", broken, _DETAILS)
         verdicts |= {place: replace(verdict, success=False) for place, verdict in details.items() if not verdict.error}
-        docs_error = data_docs.publish(run.context, run.results, docs)
     return Validation(
         {table: [verdicts[table, number] for number, _ in suite] for table, suite in numbered.items()},
         {table: run.seconds.get(table, 0.0) for table in suites},
-        docs_error,
+        tuple(run.judged),
     )
 
 
@@ -99,13 +94,13 @@ def _template(query: str) -> str:
 class _Run:
     """The checkpoints of one check: the context they share, and what they leave behind."""
 
-    def __init__(self, database: str, run_id: RunIdentifier, docs: Path) -> None:
+    def __init__(self, database: str, run_id: RunIdentifier) -> None:
         self.run_id = run_id
-        self.context = data_docs.context(docs)
+        self.context = data_docs.context()
         self.source = self.context.data_sources.add_sql("lake", connection_string=dialect.URL + database)
         self.batches: dict[str, BatchDefinition[Any]] = {}
         self.seconds: dict[str, float] = {}
-        self.results: set[ValidationResultIdentifier] = set()
+        self.judged: list[Judged] = []
 
     def close(self) -> None:
         """Let go of the database, which goes with its last connection."""
@@ -130,7 +125,9 @@ class _Run:
         run = checkpoint.run(run_id=self.run_id)
         results = dict(zip(definitions, run.run_results.values(), strict=True))
         self._count_seconds(results, time())
-        self.results.update(run.run_results)
+        store: Any = self.context.validation_results_store  # which carries no types
+        stored: Any = run.run_results
+        self.judged += [Judged(key.to_tuple(), store.serialize(result)) for key, result in stored.items()]
         for table, result in results.items():
             verdicts |= {(table, number): verdict for number, verdict in _verdicts(result)}
         return verdicts
@@ -193,7 +190,7 @@ def _error(info: Mapping[str, Any] | None) -> str | None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Great Expectations without its log lines: what matters is in the result."""
     logger = logging.getLogger("great_expectations")
     before = logger.level

@@ -174,4 +174,15 @@ def query(sql: str, number: int | None, form: str) -> None:
         show_rows(names, rows, form)
 
 
-COMMANDS = (status, tables, events, expectations, query)
+@click.command("data-docs")
+def data_docs() -> None:
+    """Build Great Expectations' Data Docs from the checks since the last time; a run of the DAG does so at its end."""
+    from medallion.checks.docs_queue import build_data_docs
+
+    reports = current_lake().reports
+    if error := build_data_docs(reports):
+        raise MedallionError(f"the Data Docs were not built: {error}")
+    click.echo(f"{reports}/gx/site/index.html")
+
+
+COMMANDS = (status, tables, events, expectations, query, data_docs)

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from bench.proof import differing
 from medallion.airflow.local import free_port
+from medallion.checks.docs_queue import build_data_docs
 from medallion.cli.main import cli
 from medallion.demo.generate import generate
 from medallion.model.registry import registry
@@ -160,6 +161,7 @@ def test_its_reports_are_pages(lake: Lake) -> None:
     assert H1 in reports_page(lake)
     found = report_of_task(lake, "first", "gold.check")
     assert found is not None and "gold" in found.read_text(encoding="utf-8")
+    assert build_data_docs(lake.reports) is None
     assert report_file(lake, "gx/site/index.html") is not None
     assert report_file(lake, "../../ops/releases/_delta_log/00000000000000000000.json") is None
 
