@@ -32,8 +32,8 @@ H0, H1, H2 = HOURS
 class Fault:
     """One fault of docs/explanation/reliability.md.
 
-    ids: the cases it stands for. since: the hour the world is at before it. until: the hour a plain re-run brings it to.
-    strike: does the harm, and returns what it was in words.
+    ids: the cases it stands for. since: the hour the world is at before it. until: the hour a plain re-run brings it
+    to. strike: does the harm, and returns what it was in words.
     """
 
     name: str
