@@ -10,7 +10,6 @@ import statistics
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -90,7 +89,7 @@ def compare_ages(hours: int, rounds: int) -> None:
         plain = Settings.from_environment()
 
         def at(name: str) -> Settings:
-            return replace(plain, lake=str(root / name), source=str(root / "source"))
+            return plain.replace(lake=str(root / name), source=str(root / "source"))
 
         spark = spark_session(plain)
 

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -86,7 +86,7 @@ class Drivers:
                 continue
             shutil.copytree(self._settings.lake, lake)
             mine, orders = processes.Pipe()
-            arguments = (strategy, replace(self._settings, lake=str(lake)), orders)
+            arguments = (strategy, self._settings.replace(lake=str(lake)), orders)
             process = processes.Process(target=_drive, args=arguments, daemon=True)
             process.start()
             orders.close()

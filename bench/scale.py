@@ -10,7 +10,6 @@ the driver and of the executor that held most.
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -75,7 +74,7 @@ def _peak(pid: int) -> int:
 
 def measure(scale: float, days: int, work: Path) -> None:
     """One size: print a line of JSON for each hour and layer, then one of what it held."""
-    settings = replace(Settings.from_environment(), lake=str(work / "lake"), source=str(work / "source"))
+    settings = Settings.from_environment().replace(lake=str(work / "lake"), source=str(work / "source"))
     lake, driver = Lake(settings.lake), Driver(settings, report=lambda _: None)
     stages: Stages | None = None
 

@@ -1,7 +1,6 @@
 """The sources and loaded lakes that the drivers of a comparison copy."""
 
 import shutil
-from dataclasses import replace
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,14 +27,14 @@ def prepare(plan: Plan, settings: Settings, work: Path, days: int, change: float
     """
     source = work / f"source-{days}"
     generate(source, days=days, hours=int(max(1, change) * plan.all_hours) + 1, scale=plan.scale, seed=plan.seed)
-    loaded = replace(settings, lake=str(work / f"loaded-{days}"), source=str(source))
+    loaded = settings.replace(lake=str(work / f"loaded-{days}"), source=str(source))
     origin, told = {"commit": commit(), "scale": plan.scale, "seed": plan.seed}, work / f"loaded-{days}.json"
     if read_json(told) != origin:
         told.unlink(missing_ok=True)
         shutil.rmtree(loaded.lake, ignore_errors=True)
         _load(loaded)
         write_json(told, origin)
-    return replace(loaded, source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
+    return loaded.replace(source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
 
 
 def _with_changes(source: Path, change: float, hours: int, catalogue: bool = True) -> Path:

@@ -1,125 +1,18 @@
-"""Settings: read once from the environment, then passed around frozen."""
+"""Settings: read from the environment once, where a process begins, then passed on frozen."""
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from medallion.errors import UsageError
 
 PROJECT = Path(__file__).resolve().parents[1]
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Where the lake and the source are, and how this installation runs.
-
-    lake: a path or ``s3a://`` URI. source: a path or ``s3://`` URI. max_bad_lines: the share of a file's lines
-    that may be rejected before the apply step refuses the hour. lock_wait: seconds to wait for another writer.
-    source_wait: seconds that a scheduled run waits for an hour that the source does not list yet. catch_up_hours: how
-    many hours before its own it takes up by itself. extras: whether a lake gets the tables that not everybody needs
-    too, read when it is loaded: history, star schema, business views; None where it is not set.
-    spark_log: what Spark tells in the log, ``error``, ``warn``, ``info`` or ``debug``.
-    spark_connect: where a warm Spark listens, ``sc://localhost:15002``; None to start one per process.
-    driver_host: the name under which a cluster's executors find the driver. executor_cores, max_cores: of one executor
-    and of all; None for as many as there are. s3_timeout: seconds without a byte after which a connection is given up
-    and tried again. Each field is the environment variable ``MEDALLION_<FIELD>``.
-    """
-
-    lake: str = "lake"
-    source: str = "data/source"
-    spark_master: str = "local[*]"
-    spark_connect: str | None = None
-    spark_log: str = "warn"
-    driver_memory: str = "4g"
-    driver_host: str | None = None
-    executor_memory: str = "2g"
-    executor_cores: int | None = None
-    max_cores: int | None = None
-    jars: str = str(PROJECT / ".jars")
-    s3_endpoint: str | None = None
-    s3_region: str | None = None
-    s3_anonymous: bool = False
-    s3_timeout: float = 60.0
-    max_bad_lines: float = 0.01
-    lock_wait: float = 600.0
-    source_wait: float = 2700.0
-    catch_up_hours: int = 72
-    extras: bool | None = None
-
-    @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """The settings that ``environment`` names, defaults elsewhere.
-
-        Raises UsageError, naming the variable, when a value cannot be used.
-        """
-
-        def read(field: str, parse: Callable[[str], T], default: T) -> T:
-            variable = f"MEDALLION_{field.upper()}"
-            text = environment.get(variable, "").strip()
-            if not text:
-                return default
-            try:
-                return parse(text)
-            except ValueError as error:
-                raise UsageError(f"{variable}={text!r} cannot be used: {error}") from None
-
-        def optional(text: str) -> str | None:
-            return text
-
-        return cls(
-            lake=read("lake", _root("s3a"), os.path.abspath(cls.lake)),
-            source=read("source", _root("s3"), os.path.abspath(cls.source)),
-            spark_master=read("spark_master", str, cls.spark_master),
-            spark_connect=read("spark_connect", _connect, cls.spark_connect),
-            spark_log=read("spark_log", _level, cls.spark_log),
-            driver_memory=read("driver_memory", _memory, cls.driver_memory),
-            driver_host=read("driver_host", _host, cls.driver_host),
-            executor_memory=read("executor_memory", _memory, cls.executor_memory),
-            executor_cores=read("executor_cores", _count, cls.executor_cores),
-            max_cores=read("max_cores", _count, cls.max_cores),
-            jars=read("jars", str, cls.jars),
-            s3_endpoint=read("s3_endpoint", optional, cls.s3_endpoint),
-            s3_region=read("s3_region", optional, cls.s3_region),
-            s3_anonymous=read("s3_anonymous", _flag, cls.s3_anonymous),
-            s3_timeout=read("s3_timeout", _seconds, cls.s3_timeout),
-            max_bad_lines=read("max_bad_lines", _share, cls.max_bad_lines),
-            lock_wait=read("lock_wait", _seconds, cls.lock_wait),
-            source_wait=read("source_wait", _seconds, cls.source_wait),
-            catch_up_hours=read("catch_up_hours", _count, cls.catch_up_hours),
-            extras=read("extras", _flag, cls.extras),
-        )
-
-
-def _root(scheme: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if "://" in text and not text.startswith(f"{scheme}://"):
-            raise ValueError(f"give a path or a {scheme}:// URI")
-        if found := set(text) & set("%[]{}*?\\"):
-            raise ValueError(
-                f"readers of Delta tables take {min(found)} in a path for something else: give another one"
-            )
-        return text.rstrip("/") if "://" in text else os.path.abspath(os.path.expanduser(text))
-
-    return parse
-
-
-def _connect(text: str) -> str:
-    # Spark sends its token in the clear to localhost alone, and the writer that takes over must be able to end it.
-    if not re.fullmatch(r"sc://localhost:[1-9]\d{0,4}", text):
-        raise ValueError("give sc://localhost: and a port, such as sc://localhost:15002")
-    return text
-
-
-def _level(text: str) -> str:
-    if text.lower() not in {"error", "warn", "info", "debug"}:
-        raise ValueError("give error, warn, info or debug")
-    return text.lower()
-
-
+PREFIX = "MEDALLION_"
 _UNITS = {"k": 1 << 10, "": 1 << 20, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -131,41 +24,125 @@ def bytes_of(memory: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def _memory(text: str) -> str:
+def _check_memory(text: str) -> str:
     if bytes_of(text) < 512 << 20:
         raise ValueError("give 512m or more")
     return text
 
 
-def _host(text: str) -> str:
+def _absolute_root(scheme: str) -> AfterValidator:
+    def parse(text: str) -> str:
+        if "://" in text and not text.startswith(f"{scheme}://"):
+            raise ValueError(f"give a path or a {scheme}:// URI")
+        if special := set(text) & set("%[]{}*?\\"):
+            raise ValueError(f"the path contains {min(special)!r}, which Delta readers treat as an escape")
+        return text.rstrip("/") if "://" in text else os.path.abspath(os.path.expanduser(text))
+
+    return AfterValidator(parse)
+
+
+def _check_connect(text: str) -> str:
+    # Spark sends its token in the clear to localhost alone, and the writer that takes over must be able to end it.
+    if not re.fullmatch(r"sc://localhost:[1-9]\d{0,4}", text):
+        raise ValueError("give sc://localhost: and a port, such as sc://localhost:15002")
+    return text
+
+
+def _check_host(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", text):
         raise ValueError("give the name or address of this machine")
     return text
 
 
-def _count(text: str) -> int:
-    if not re.fullmatch(r"[1-9]\d{0,5}", text):
-        raise ValueError("give a whole number, 1 or more")
-    return int(text)
+Memory = Annotated[str, AfterValidator(_check_memory)]
+Count = Annotated[int, Field(ge=1, lt=1_000_000)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Level = Annotated[Literal["error", "warn", "info", "debug"], BeforeValidator(str.lower)]
 
 
-def _flag(text: str) -> bool:
-    if text.lower() in {"1", "true", "yes"}:
-        return True
-    if text.lower() in {"0", "false", "no"}:
-        return False
-    raise ValueError("give true or false")
+class Settings(BaseSettings):
+    """Where the lake and the source are, and how this installation runs.
+
+    A field is the environment variable ``MEDALLION_<FIELD>``, which ``from_environment`` alone reads.
+    """
+
+    model_config = SettingsConfigDict(frozen=True, env_prefix=PREFIX)
+
+    lake: Annotated[str, _absolute_root("s3a")] = Field(
+        default="lake", description="Root of the lake, a path or `s3a://` URI"
+    )
+    source: Annotated[str, _absolute_root("s3")] = Field(
+        default="data/source", description="Root of the source, a path or `s3://` URI"
+    )
+    spark_master: str = Field(default="local[*]", description="Spark outside Airflow; inside it is `spark_default`")
+    spark_connect: Annotated[str, AfterValidator(_check_connect)] | None = Field(
+        default=None,
+        description="Warm Spark to attach to, `sc://localhost:15002`; without it each Spark step starts its own",
+    )
+    spark_log: Level = Field(default="warn", description="Log level of Spark: `error`, `warn`, `info` or `debug`")
+    driver_memory: Memory = Field(default="4g", description="Heap of a driver")
+    driver_host: Annotated[str, AfterValidator(_check_host)] | None = Field(
+        default=None, description="Name under which the executors of a cluster reach the driver"
+    )
+    executor_memory: Memory = Field(default="2g", description="Heap of an executor, on a cluster")
+    executor_cores: Count | None = Field(default=None, description="Cores of an executor; without it all of a worker")
+    max_cores: Count | None = Field(
+        default=None, description="Cores that one run may take; without it all of the cluster"
+    )
+    jars: str = Field(default=str(PROJECT / ".jars"), description="Folder of Delta's JARs; in `s3/` those for a bucket")
+    s3_endpoint: str | None = Field(default=None, description="S3 server of the source and the lake; without it AWS")
+    s3_region: str | None = Field(default=None, description="Region of the buckets")
+    s3_anonymous: bool = Field(default=False, description="Whether the source is read without credentials")
+    s3_timeout: Seconds = Field(
+        default=60.0, description="Seconds without a byte until a connection is closed and retried"
+    )
+    max_bad_lines: Share = Field(
+        default=0.01, description="Share of bad lines in a file above which the hour is refused"
+    )
+    lock_wait: Seconds = Field(default=600.0, description="Seconds to wait for another writer of the lake")
+    source_wait: Seconds = Field(
+        default=2700.0, description="Seconds that a scheduled run waits for an hour at the source"
+    )
+    catch_up_hours: Count = Field(default=72, description="Hours before its own that a scheduled run catches up")
+    extras: bool | None = Field(
+        default=None, description="Whether `medallion load` gives a lake the extra tables; `make up` sets `true`"
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 (pydantic passes it)
+        init_settings: PydanticBaseSettingsSource,
+        *_: Any,
+        **__: Any,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values from the caller alone: who wants the environment calls ``from_environment``."""
+        return (init_settings,)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """Return the settings that ``environment`` names, defaults elsewhere.
+
+        Raises:
+            UsageError: A value cannot be used; the message names the variable.
+        """
+        source = EnvSettingsSource(cls)
+        texts = {name.lower(): text.strip() for name, text in environment.items()}
+        source.env_vars = {name: text for name, text in texts.items() if text}
+        values = source()
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise UsageError(_describe(error, values)) from None
+
+    def replace(self, **changes: Any) -> "Settings":
+        """Return these settings with other values, checked like the first ones."""
+        return type(self)(**{**dict(self), **changes})
 
 
-def _share(text: str) -> float:
-    share = float(text)
-    if not 0 <= share <= 1:
-        raise ValueError("give a share between 0 and 1")
-    return share
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 <= seconds < float("inf"):
-        raise ValueError("give seconds, 0 or more")
-    return seconds
+def _describe(error: ValidationError, values: Mapping[str, Any]) -> str:
+    first = error.errors()[0]
+    field = str(first["loc"][0])
+    reason = first.get("ctx", {}).get("error") or first["msg"]
+    return f"{PREFIX}{field.upper()}={str(values[field])!r} cannot be used: {reason}"

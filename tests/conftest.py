@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ def spark() -> "Iterator[SparkSession]":
 
     os.environ["TZ"] = "UTC"
     time.tzset()
-    session = spark_session(replace(Settings.from_environment(), spark_master="local[2]", driver_memory="2g"), "tests")
+    session = spark_session(Settings.from_environment().replace(spark_master="local[2]", driver_memory="2g"), "tests")
     session.conf.set("spark.sql.adaptive.enabled", False)
     session.conf.set("spark.sql.shuffle.partitions", 2)
     yield session

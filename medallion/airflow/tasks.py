@@ -6,7 +6,6 @@ Read by every parse of the DAG file, so it imports neither pyspark nor great_exp
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -84,7 +83,7 @@ def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Ma
     with as_airflow_errors():
         settings = Settings.from_environment()
         if step == "apply":
-            settings = replace(settings, spark_master=spark_master(RunOnSpark.connection))
+            settings = settings.replace(spark_master=spark_master(RunOnSpark.connection))
         run_id, attempt = context["dag_run"].run_id, context["ti"].try_number
         return run_step(step, Run(settings, hour, run_id, attempt, context["params"]["strategy"]), layer)
 

@@ -174,7 +174,7 @@ class BucketRecord:
     @property
     def _client(self) -> Any:
         settings = Settings.from_environment()
-        return s3.shared(replace(settings, s3_timeout=min(settings.s3_timeout, _REQUEST_SECONDS)), tries=2)
+        return s3.shared(settings.replace(s3_timeout=min(settings.s3_timeout, _REQUEST_SECONDS)), tries=2)
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections import defaultdict
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ def main() -> int:
             master = stack.enter_context(cluster_in(Path(folder, "cluster"), cores=2, memory="2g")).master
             os.environ |= {"MEDALLION_EXECUTOR_MEMORY": "600m", "MEDALLION_MAX_CORES": "2"}  # for two drivers at once
         os.environ |= {"MEDALLION_SPARK_MASTER": master, "MEDALLION_LAKE": bucket or str(Path(folder, "none"))}
-        spark = spark_session(replace(Settings.from_environment(), driver_memory="2g"), "faults")
+        spark = spark_session(Settings.from_environment().replace(driver_memory="2g"), "faults")
         advance = stack.enter_context(progress_bar())
         world = make_world(Path(folder, "world"), spark, tables, bucket=bucket)
         numbers, last = count(), list[World]()

@@ -152,7 +152,7 @@ def main() -> int:
     os.environ["TZ"] = "UTC"
     time.tzset()
     tables = some_tables("gold_order_status_summary", *(feed.name for feed in registry().feeds))
-    settings = replace(Settings.from_environment(), spark_master="local[2]", driver_memory="1g")
+    settings = Settings.from_environment().replace(spark_master="local[2]", driver_memory="1g")
     spark = spark_session(settings, "soak")
     last = f"{parse_hour(HOURS[0]) + timedelta(hours=given.hours - 1):%Y-%m-%dT%H}"
     hours, days = list(hour_range(HOURS[0], last)), list[Day]()

@@ -95,7 +95,10 @@ def shop(loaded: Path, tmp_path: Path, spark: Any) -> Shop:
 
     shutil.copytree(loaded, tmp_path, dirs_exist_ok=True)
     made = Shop.__new__(Shop)
-    made.source, made.settings = tmp_path / "source", Settings(str(tmp_path / "lake"), str(tmp_path / "source"))
+    made.source, made.settings = (
+        tmp_path / "source",
+        Settings(lake=str(tmp_path / "lake"), source=str(tmp_path / "source")),
+    )
     made.lake = Lake(made.settings.lake)
     made.driver = Driver(made.settings, report=lambda _: None)
     made.driver.use(spark)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +146,7 @@ def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
 def test_an_incremental_hour_gives_the_rows_of_a_full_one_and_says_how(
     driver: Driver, spark: Any, tmp_path: Path
 ) -> None:
-    other = Driver(replace(driver.settings, lake=str(tmp_path / "full")), report=lambda _: None)
+    other = Driver(driver.settings.replace(lake=str(tmp_path / "full")), report=lambda _: None)
     shutil.copytree(driver.lake.root, other.lake.root)
     other.use(spark)
     operations.refresh_hour(Run(other.settings, H2, "in full"), other)

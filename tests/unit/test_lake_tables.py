@@ -1,6 +1,5 @@
 """Which tables a lake has is a fact of the lake: another shell's settings change nothing."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -44,7 +43,7 @@ def publish(settings: Settings, names: list[str]) -> None:
 def test_every_process_has_the_tables_of_the_lake_whatever_its_shell_says(
     settings: Settings, extras: bool, setting: bool | None
 ) -> None:
-    lake, shell = Lake(settings.lake), replace(settings, extras=setting)
+    lake, shell = Lake(settings.lake), settings.replace(extras=setting)
     write_record(lake, TableRecord(extras=extras))
     wanted = set((EVERY if extras else PLAIN).tables)
     assert set(Driver(shell, report=lambda _: None).tables.tables) == wanted
@@ -57,7 +56,7 @@ def test_every_process_has_the_tables_of_the_lake_whatever_its_shell_says(
 def test_a_lake_that_is_not_loaded_gets_the_tables_that_its_shell_asks_for(
     settings: Settings, setting: bool | None, extras: bool
 ) -> None:
-    driver = Driver(replace(settings, extras=setting), report=lambda _: None)
+    driver = Driver(settings.replace(extras=setting), report=lambda _: None)
     assert driver.tables is registry(extras=extras)
     driver.record_tables()
     assert read_record(driver.lake) == TableRecord(extras=extras)
@@ -66,7 +65,7 @@ def test_a_lake_that_is_not_loaded_gets_the_tables_that_its_shell_asks_for(
 @pytest.mark.parametrize("extras", [True, False])
 def test_a_lake_without_a_record_has_the_tables_of_its_newest_release(settings: Settings, extras: bool) -> None:
     publish(settings, list((EVERY if extras else PLAIN).tables))
-    driver = Driver(replace(settings, extras=not extras), report=lambda _: None)
+    driver = Driver(settings.replace(extras=not extras), report=lambda _: None)
     assert driver.tables is registry(extras=extras)
     with driver.writing(Run(driver.settings, None, "run"), "a step"):
         pass
@@ -76,12 +75,12 @@ def test_a_lake_without_a_record_has_the_tables_of_its_newest_release(settings: 
 def test_a_shell_that_disagrees_with_the_lake_is_warned_once(settings: Settings) -> None:
     write_record(Lake(settings.lake), TableRecord(extras=True))
     said: list[str] = []
-    Driver(replace(settings, extras=False), report=said.append)
+    Driver(settings.replace(extras=False), report=said.append)
     (warning,) = said
     assert "MEDALLION_EXTRAS=false is ignored" in warning
     assert "medallion tables --drop extras" in warning
     Driver(settings, report=said.append)  # one that says nothing agrees
-    Driver(replace(settings, extras=True), report=said.append)
+    Driver(settings.replace(extras=True), report=said.append)
     assert said == [warning]
 
 

@@ -62,7 +62,7 @@ def rows(lake: Lake, number: int | None = None) -> list[Any]:
 
 
 def roll_back(lake: Lake, number: int) -> None:
-    settings = replace(Settings.from_environment(), lake=lake.root)
+    settings = Settings.from_environment().replace(lake=lake.root)
     rollback(Run(settings, None, "back"), Driver(settings, lambda _: None), number)
 
 

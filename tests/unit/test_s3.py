@@ -5,7 +5,7 @@ import http.client
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -176,11 +176,11 @@ def test_what_keeps_failing_is_told_and_leaves_nothing(
 
 
 def test_an_hour_without_files_is_not_listed(bucket: Bucket) -> None:
-    assert change_files(open_source(replace(bucket.settings, source="s3://shop/elsewhere")), ("orders",)).hours == {}
+    assert change_files(open_source(bucket.settings.replace(source="s3://shop/elsewhere")), ("orders",)).hours == {}
 
 
 def test_a_bucket_that_is_not_there_says_where_to_look(bucket: Bucket) -> None:
-    source = open_source(replace(bucket.settings, source="s3://no-such-shop/demo"))
+    source = open_source(bucket.settings.replace(source="s3://no-such-shop/demo"))
     with pytest.raises(MedallionError, match="answered NoSuchBucket; see MEDALLION_SOURCE, and MEDALLION_S3_ENDPOINT"):
         source.sizes("cdc/")
 
@@ -211,13 +211,13 @@ def test_without_credentials_it_says_so_and_anonymous_needs_none(
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(MedallionError, match="no credentials were found; a public bucket needs MEDALLION_S3_ANONYMOUS"):
         bucket.source.sizes("cdc/")
-    assert open_source(replace(bucket.settings, s3_anonymous=True)).sizes("cdc/") == {FILE: len(CONTENT)}
+    assert open_source(bucket.settings.replace(s3_anonymous=True)).sizes("cdc/") == {FILE: len(CONTENT)}
 
 
 def test_a_server_that_does_not_answer_is_named(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "_TRIES", 1)
     with pytest.raises(MedallionError, match=r"127\.0\.0\.1:1.*see MEDALLION_S3_ENDPOINT and the network"):
-        open_source(replace(bucket.settings, s3_endpoint="http://127.0.0.1:1")).sizes("cdc/")
+        open_source(bucket.settings.replace(s3_endpoint="http://127.0.0.1:1")).sizes("cdc/")
 
 
 def test_a_snapshot_that_was_cut_short_goes_on_where_it_was(bucket: Bucket, tmp_path: Path) -> None:
