@@ -17,6 +17,7 @@ TEMPLATES = Path(__file__).parent / "ui" / "templates"
 
 # Every page that the others lead to: where it is, and what it is called.
 NAVIGATION = (
+    ("results", "Results"),
     ("status", "Lakehouse"),
     ("reports", "Validation reports"),
     ("expectations", "Expectations"),

@@ -24,6 +24,7 @@ class MedallionPages(AirflowPlugin):
     name = "medallion_pages"
     fastapi_apps = [{"app": pages, "url_prefix": "/medallion", "name": "medallion"}]  # noqa: RUF012 (Airflow's way)
     external_views = [  # noqa: RUF012
+        _view("Results", "results"),
         _view("Lakehouse", "status"),
         _view("Validation reports", "reports"),
         _view("Expectations", "expectations"),

@@ -6,13 +6,15 @@ from urllib.parse import quote
 
 from airflow.api_fastapi.core_api.security import get_user
 from fastapi import Depends, FastAPI, HTTPException
-from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from medallion.errors import MedallionError
 from medallion.hours import parse_hour
+from medallion.inspect.results import write_csv
 from medallion.inspect.status import lake_status
 from medallion.model.table import STRATEGIES
 from medallion.ops.lake_tables import tables_of
+from medallion.ops.releases import find
 from medallion.settings import Settings
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
@@ -20,6 +22,7 @@ from medallion.storage.s3 import S3Path
 from medallion.templating import render_notice, script_source
 from medallion.ui.expectations import expectations_page
 from medallion.ui.reports import report_file, report_of_task, reports_page
+from medallion.ui.results import results_page
 from medallion.ui.status import status_page
 from medallion.ui.timings import run_page, timings_page
 
@@ -110,6 +113,21 @@ def benchmark() -> Response:
 def expectations() -> HTMLResponse:
     """How each has fared over the last checks."""
     return HTMLResponse(expectations_page(_lake()), headers=OURS)
+
+
+@app.get("/results", response_class=HTMLResponse)
+def results() -> HTMLResponse:
+    """What the newest release holds."""
+    return HTMLResponse(results_page(_lake(), tables_of(_lake())), headers=OURS)
+
+
+@app.get("/table.csv")
+def table_csv(name: str) -> StreamingResponse:
+    """A table of the newest release, whole."""
+    lake = _lake()
+    table = tables_of(lake)[name].name
+    headers = OURS | {"Content-Disposition": f'attachment; filename="{table}.csv"'}
+    return StreamingResponse(write_csv(lake, find(lake, None), table), media_type="text/csv", headers=headers)
 
 
 @app.get("/status", response_class=HTMLResponse)

@@ -11,6 +11,7 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 from medallion.errors import MedallionError, UsageError
+from medallion.model.chart import output_columns
 from medallion.model.table import LAYERS, ByKey, Feed, Layer, Log, Table
 
 Node = Feed | Log | Table
@@ -68,7 +69,7 @@ def build(tables: Iterable[Node]) -> Registry:
     """A registry of ``tables`` in dependency order.
 
     Raises MedallionError, naming the module, for a missing docstring, a column that cannot be read, an unknown
-    input, an input from a layer it may not read, and a cycle.
+    input, an input from a layer it may not read, a chart of unknown columns, and a cycle.
     """
     by_name = {table.name: table for table in tables}
     by_name |= {table.name: _fed(table, by_name) for table in by_name.values() if isinstance(table, Log)}
@@ -79,6 +80,7 @@ def build(tables: Iterable[Node]) -> Registry:
         if isinstance(table, Feed) and (bad := [k for k in table.keys if k not in {c.name for c in table.columns}]):
             raise MedallionError(f"{where} declares no column for its key {', '.join(bad)}")
         _require_keys(where, table)
+        _require_chart(where, table)
         for name in table.inputs:
             if name not in by_name:
                 raise MedallionError(f"{where} reads {name}, which is no table: there are {', '.join(sorted(by_name))}")
@@ -101,6 +103,15 @@ def _require_keys(where: str, table: Node) -> None:
             f"{where} is refreshed by {by.column!r}, but a refresh by key follows one column: name the one of its keys"
             " with the most values; the rows with that value are computed again together"
         )
+
+
+def _require_chart(where: str, table: Node) -> None:
+    """Refuse a chart of columns that the query does not give."""
+    if not isinstance(table, Table) or table.chart is None:
+        return
+    columns = output_columns(table.query)
+    if columns is not None and (unknown := [name for name in table.chart.columns if name not in columns]):
+        raise MedallionError(f"{where} draws {', '.join(unknown)}, which its query does not give: {', '.join(columns)}")
 
 
 def _fed(log: Log, by_name: Mapping[str, Node]) -> Log:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from expectations.vocabulary import Expectation, not_null, rows_with, spark_text, unique
 from medallion.errors import MedallionError
+from medallion.model.chart import Chart
 
 Layer = Literal["bronze", "silver", "gold", "platinum"]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold", "platinum")  # one folder each; one without tables is no step
@@ -74,7 +75,8 @@ class Table:
     for a table that stays small and is always recomputed. pruned_by: columns besides the keys by which readers look for
     few rows: files tell their ranges. extra: one of the tables that not every lake has. may_be_empty: whether it may
     lose all its rows; else a check that finds it emptied since the last release fails. max_row_change: the share by
-    which its row count may change from one release to the next without a warning. name, layer and doc are filled in by
+    which its row count may change from one release to the next without a warning. chart: how the
+    page of results draws it; None for its rows alone. name, layer and doc are filled in by
     the registry from the module's path and docstring.
     """
 
@@ -87,6 +89,7 @@ class Table:
     extra: bool = False
     may_be_empty: bool = False
     max_row_change: float = MAX_ROW_CHANGE
+    chart: Chart | None = None
     name: str = ""
     layer: Layer = "silver"
     doc: str = ""
@@ -143,6 +146,7 @@ class Table:
             expect=counted,
             may_be_empty=True,
             max_row_change=inf,
+            chart=None,
             name=f"quarantine_{self.name}",
             doc=f"The rows that {self.name} drops. One row per {' and '.join(self.keys)}.",
         )

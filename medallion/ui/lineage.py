@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from medallion.model.registry import Registry
 
-HEIGHT, ROW, GAP, TOP = 26, 36, 64, 28  # pixels: of a box, from box to box, between columns, above the first box
-LETTER, PADDING = 7.1, 18  # pixels of a letter at most, and of what is free in a box beside its text
+HEIGHT, ROW, GAP, TOP = 26, 36, 48, 28  # pixels: of a box, from box to box, between columns, above the first box
+LETTER, PADDING = 7.0, 16  # pixels of a letter at most, and of what is free in a box beside its text
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 10.5  # inches
+SERIES_COLOURS = ("#3f7fe8", "#c98a00", "#2a9d64", "#b5446e", "#8a63d2")  # on a light and on a dark page
 
 
 def make_figure(
@@ -23,9 +24,9 @@ def make_figure(
     """
     from matplotlib.figure import Figure
 
-    beside = 0.25 + 0.07 * max(map(len, names), default=6)
+    beside = 0.25 + 0.085 * max(map(len, names), default=6)
     figure = Figure(figsize=(WIDTH, height), facecolor="none")
-    place = (beside / WIDTH, below / height, 1 - (beside + 0.15) / WIDTH, 1 - (above + below) / height)
+    place = (beside / WIDTH, below / height, 1 - (beside + 0.45) / WIDTH, 1 - (above + below) / height)
     axes = figure.add_axes(place, facecolor="none")
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes

@@ -4,7 +4,7 @@ A week is an ISO week. An order with lines in two categories counts in both; ret
 """
 
 from expectations.vocabulary import at_least, between, not_null
-from medallion import Additive, Table
+from medallion import Additive, Chart, Table
 
 TABLE = Table(
     keys=("category", "week_start"),
@@ -20,6 +20,7 @@ TABLE = Table(
         at_least("weekly_cancelled_revenue", 0, severity="warning"),
     ),
     incremental=Additive(("weeks",)),
+    chart=Chart("line", "week_start", ("weekly_cancelled_revenue",)),
     query="""
         WITH orders AS (
             -- one row per order in a category: it has one week and one status, so counting rows counts orders

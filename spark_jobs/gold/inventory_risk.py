@@ -1,7 +1,7 @@
 """How long the stock of each sold product lasts, against its supplier's lead time. One row per product_id."""
 
 from expectations.vocabulary import at_least, in_set, not_null
-from medallion import Additive, Table
+from medallion import Additive, Chart, Table
 
 TABLE = Table(
     keys=("product_id",),
@@ -14,6 +14,7 @@ TABLE = Table(
         at_least("net_revenue", 0, severity="warning"),
     ),
     incremental=Additive(("days", "sales")),  # there are days without end
+    chart=Chart("bars", "stock_risk_level", first="days_of_stock_remaining"),
     query="""
         WITH stock AS (
             SELECT

@@ -1,7 +1,7 @@
 """Orders, revenue and customers by order status. One row per order_status."""
 
 from expectations.vocabulary import at_least, in_set, not_null
-from medallion import Additive, Table
+from medallion import Additive, Chart, Table
 
 TABLE = Table(
     keys=("order_status",),
@@ -13,6 +13,7 @@ TABLE = Table(
         at_least("total_revenue", 0),
     ),
     incremental=Additive(("customers",)),
+    chart=Chart("bars", "order_status", ("order_count",), first="-order_count"),
     query="""
         WITH customers AS (
             -- one row per status and customer, which makes counting customers a count of rows

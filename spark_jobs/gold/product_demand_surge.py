@@ -6,7 +6,7 @@ The day ends with the newest click in the table, not with the clock.
 from datetime import timedelta
 
 from expectations.vocabulary import at_least, in_set, not_null
-from medallion import Recent, Table
+from medallion import Chart, Recent, Table
 
 TABLE = Table(
     keys=("product_id",),
@@ -22,6 +22,7 @@ TABLE = Table(
         not_null("product_name", allowed_percent=5, severity="warning"),
     ),
     incremental=Recent("silver_enriched_clickstream", "event_timestamp", timedelta(days=1)),
+    chart=Chart("bars", "demand_alert", first="days_of_stock_cover"),
     query="""
         WITH recent AS (
             SELECT

@@ -1,7 +1,7 @@
 """The products whose stock ends before a reorder can arrive: those at risk CRITICAL. One row per product_id."""
 
 from expectations.vocabulary import in_set, not_null
-from medallion import Table
+from medallion import Chart, Table
 
 TABLE = Table(
     keys=("product_id",),
@@ -11,6 +11,7 @@ TABLE = Table(
         in_set("stock_risk_level", ("CRITICAL",)),
         not_null("lead_time_days"),
     ),
+    chart=Chart("bars", "category", first="days_of_stock_remaining"),
     query="""
         SELECT
             product_id, product_name, category, brand, supplier_name, lead_time_days,

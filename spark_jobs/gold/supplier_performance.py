@@ -1,7 +1,7 @@
 """What each supplier's products earn and how surely they arrive, beside its stock. One row per supplier_id."""
 
 from expectations.vocabulary import at_least, between, not_null
-from medallion import Additive, Table
+from medallion import Additive, Chart, Table
 
 TABLE = Table(
     keys=("supplier_id",),
@@ -15,6 +15,7 @@ TABLE = Table(
         at_least("total_net_revenue", 0, severity="warning"),
     ),
     incremental=Additive(("products", "orders")),
+    chart=Chart("extremes", "supplier_name", ("total_gross_margin",), first="-total_gross_margin"),
     query="""
         WITH products AS (
             -- a few thousand rows, which make counting products a count of rows

@@ -4,7 +4,7 @@ A week is an ISO week and belongs to the year of its Monday.
 """
 
 from expectations.vocabulary import at_least, not_null
-from medallion import Additive, Table
+from medallion import Additive, Chart, Table
 
 TABLE = Table(
     keys=("week_start", "category"),
@@ -18,6 +18,7 @@ TABLE = Table(
         at_least("weekly_net_revenue", 0, severity="warning"),
     ),
     incremental=Additive(("weeks",)),
+    chart=Chart("line", "week_start", ("weekly_net_revenue", "revenue_4wk_moving_avg")),
     query="""
         WITH weeks AS (
             SELECT

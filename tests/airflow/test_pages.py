@@ -16,7 +16,15 @@ from medallion.settings import PROJECT
 from medallion.storage import files
 from medallion.storage.lake import Lake
 
-PAGES = ["/status", "/reports", "/expectations", "/timings", "/run?run_id=r", "/report?run_id=r&task_id=silver.check"]
+PAGES = [
+    "/results",
+    "/status",
+    "/reports",
+    "/expectations",
+    "/timings",
+    "/run?run_id=r",
+    "/report?run_id=r&task_id=silver.check",
+]
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +152,7 @@ def test_the_plugin_costs_a_task_nothing_and_serves_the_pages(plugin: Any, clien
 def test_the_pages_are_where_people_look_for_them(plugin: Any) -> None:
     views = plugin.MedallionPages.external_views
     assert [view["name"] for view in views if view["destination"] == "nav"] == [
-        *("Lakehouse", "Validation reports", "Expectations", "Timings", "Benchmark")
+        *("Results", "Lakehouse", "Validation reports", "Expectations", "Timings", "Benchmark")
     ]
     assert {view["destination"] for view in views} == {"nav", "dag_run", "task_instance"}
     assert len({view["url_route"] for view in views}) == len(views)
