@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from medallion.errors import MedallionError
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded, decode_file
-from medallion.ingest.ledger import Manifest, known_manifest, read_manifest, write_manifest
+from medallion.ingest.ledger import Manifest, known_manifest, write_manifest
 from medallion.ingest.source import Landed, Source, copy_file, digest, fingerprint
 from medallion.model.table import Feed
 from medallion.storage import fence, files
@@ -20,7 +20,9 @@ class NotAsLanded(MedallionError):
 _SHOWN_COLUMNS = 20  # names of columns that are not declared
 
 
-def land_hour(source: Source, lake: Lake, hour: str, names: Mapping[str, str]) -> Manifest:
+def land_hour(
+    source: Source, lake: Lake, hour: str, names: Mapping[str, str], former: Manifest | None = None
+) -> Manifest:
     """Copy an hour's change files to the landing folder, each whole or not at all.
 
     A file that landed before and that the source no longer lists stays part of the hour.
@@ -30,9 +32,9 @@ def land_hour(source: Source, lake: Lake, hour: str, names: Mapping[str, str]) -
         lake: The lake with the landing folder.
         hour: The hour.
         names: Topic -> name of its file at the source.
+        former: What landed for the hour before.
     """
     fence.require()  # a machine that was overtaken must not put an older file in its place
-    former = read_manifest(lake, hour)
     kept = {
         topic: file
         for topic, file in (former.files if former else {}).items()

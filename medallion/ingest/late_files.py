@@ -2,10 +2,11 @@
 
 Only days whose listing differs from the last look are compared, against the manifests of their hours; no content is
 read. What is found is kept beside the event log, where status and pages read it without asking the source.
+Hours whose manifests went with a lost landing folder count as not compared: they are once it is back.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
@@ -51,23 +52,27 @@ def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collect
         landed: The hours that have landed at some time.
     """
     state = files.read_json(_place(lake)) or {}
+    if applied not in landed:  # the landing folder is gone: no hour can be compared, so none is recorded as compared
+        if applied is not None and state.get("lost_at") != applied:
+            write_json(_place(lake), {**state, "lost_at": applied})
+        return tuple(_read(state))
     former_days: Mapping[str, str] = state.get("days", {})
     listed: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
     for hour, names in listing.hours.items():
         if applied is not None and hour <= applied:
             listed[hour[:10]][hour] = names
+    lost_at = None if state.get("lost_at") in landed else state.get("lost_at")
+    unknown = {hour for hours in listed.values() for hour in hours if hour <= (lost_at or "") and hour not in landed}
     days = {day: _digest(listing, hours.values()) for day, hours in listed.items()}
     other_days = {day for day in {*days, *former_days} if days.get(day) != former_days.get(day)}
-    late = [found for found in _read(state) if found.hour[:10] not in other_days]
-    if applied in landed:  # else the landing folder was lost, and nothing can be said of any hour
-        suspects = sorted(hour for day in other_days for hour in listed.get(day, ()))
-        manifests = files.side_by_side(lambda hour: read_manifest(lake, hour), suspects)
-        for hour, manifest in zip(suspects, manifests, strict=True):
-            if (found := _compare(hour, listing, manifest)) is not None:
-                late.append(found)
+    late = [found for found in _read(state) if found.hour[:10] not in other_days or found.hour in unknown]
+    suspects = sorted({hour for day in other_days for hour in listed.get(day, ())} - unknown)
+    late += _late_among(lake, suspects, listing, landed)
     late.sort(key=lambda found: found.hour)
     if other_days:
-        write_json(_place(lake), {"days": days, "late": [asdict(found) for found in late]})
+        compared = {day: digest for day, digest in days.items() if unknown.isdisjoint(listed[day])}
+        content = {"days": compared, "late": [asdict(found) for found in late]}
+        write_json(_place(lake), content | ({"lost_at": lost_at} if lost_at else {}))
     return tuple(late)
 
 
@@ -107,6 +112,13 @@ def missing_topics(lake: Lake, manifest: Manifest, landed: Collection[str]) -> l
         for topic in sorted(usual)
         if topic not in manifest.files or not manifest.files[topic].bytes
     ]
+
+
+def _late_among(lake: Lake, hours: Sequence[str], listing: Listing, landed: Collection[str]) -> list[LateHour]:
+    """Those of ``hours`` whose files at the source are not those that landed."""
+    manifests = files.side_by_side(lambda hour: read_manifest(lake, hour) if hour in landed else None, hours)
+    compared = (_compare(hour, listing, manifest) for hour, manifest in zip(hours, manifests, strict=True))
+    return [found for found in compared if found is not None]
 
 
 def _compare(hour: str, listing: Listing, manifest: Manifest | None) -> LateHour | None:

@@ -44,16 +44,29 @@ def read_manifest(lake: Lake, hour: str) -> Manifest | None:
     return Manifest(hour, content["source"], {topic: Landed(**file) for topic, file in content["files"].items()})
 
 
-def applied_hour(lake: Lake, tables: Registry) -> str | None:
-    """The last hour that every Bronze table has; None when one of them holds the snapshot alone.
+def hours_by_table(lake: Lake, tables: Registry) -> dict[str, str | None]:
+    """The last hour applied to each table that has a feed, by its own log; None for the snapshot alone.
 
     Raises UsageError when the lake has not been loaded.
     """
     opened = {feed.name: lake.open(lake.path(feed.name)) for feed in tables.feeds}
     if missing := [name for name, delta in opened.items() if delta is None]:
         raise UsageError(f"lake {lake.root} has no {', '.join(missing)}: run medallion load first")
-    hours = [hour_in(delta) for delta in opened.values() if delta is not None]
+    return {name: hour_in(delta) for name, delta in opened.items() if delta is not None}
+
+
+def last_common_hour(table_hours: Mapping[str, str | None]) -> str | None:
+    """The last hour that all of these tables have; None when one of them holds the snapshot alone."""
+    hours = table_hours.values()
     return None if None in hours else min(hour for hour in hours if hour)
+
+
+def applied_hour(lake: Lake, tables: Registry) -> str | None:
+    """The last hour that every Bronze table has; None when one of them holds the snapshot alone.
+
+    Raises UsageError when the lake has not been loaded.
+    """
+    return last_common_hour(hours_by_table(lake, tables))
 
 
 def known_manifest(lake: Lake, hour: str) -> Manifest:

@@ -10,8 +10,10 @@ from datetime import datetime
 
 from medallion.ingest import ledger
 from medallion.ingest.arrivals import Arrivals
-from medallion.ops import event_log, releases
+from medallion.ingest.restatement import read_restatement
+from medallion.ops import event_log
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.land import unpublished_hour
 from medallion.pipeline.operations import refresh_hour
 from medallion.pipeline.run import Outcome, Run
 
@@ -80,9 +82,8 @@ def follow(
 
 def _left_behind(driver: Driver) -> str | None:
     """The hour that is in Bronze and not published, where a run ended between the two."""
-    applied, published = ledger.applied_hour(driver.lake, driver.tables), releases.published(driver.lake)
-    # After a roll back the hour had been published: it is not published again unasked.
-    return applied if published and all(release.hour != applied for release in published) else None
+    applied = ledger.applied_hour(driver.lake, driver.tables)
+    return unpublished_hour(driver.lake, applied, read_restatement(driver.lake))
 
 
 def _settled(driver: Driver, pace: Pace, until: str | None, sleep: Callable[[float], None]) -> tuple[str | None, float]:

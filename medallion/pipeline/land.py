@@ -1,11 +1,13 @@
 """The step `land`: an hour's change files, copied whole from the source."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
-from medallion.ingest.restatement import rewind_bronze, write_restatement
+from medallion.ingest.restatement import Restatement, rewind_bronze, write_restatement
 from medallion.ingest.source import Listing, Source, change_files, open_source
+from medallion.model.registry import Registry
 from medallion.model.table import Layer
 from medallion.ops import event_log, releases
 from medallion.ops.event_log import EventLog
@@ -17,74 +19,131 @@ MAX_WARNINGS = 5  # files of one kind that a step names
 RECOVERED = "the run ended before it could write this row: it is made from the commit"
 
 
+@dataclass(frozen=True)
+class Arrival:
+    """What is known of an hour before anything of it is copied.
+
+    table_hours: the last hour of each table that has a feed. restated: the restatement under way. former: what landed
+    for the hour before.
+    """
+
+    hour: str
+    source: Source
+    listing: Listing
+    table_hours: Mapping[str, str | None]
+    landed: Collection[str]
+    restated: Restatement | None
+    former: ledger.Manifest | None
+
+    @property
+    def applied(self) -> str | None:
+        """The last hour that every Bronze table has."""
+        return ledger.last_common_hour(self.table_hours)
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Topic -> name of its file at the source."""
+        return self.listing.hours.get(self.hour, {})
+
+
 def land_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
-    lake = driver.lake
     with log.timed("land", "bronze", cpu=driver.cpu) as event:
-        source = open_source(run.settings)
-        rewound: list[str] = []
-        restated = rewind_bronze(lake, driver.tables, driver.report, rewound)
-        listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
-        applied, landed = ledger.applied_hour(lake, driver.tables), ledger.landed_hours(lake)
-        notes = [*rewound, *_source_warnings(lake, listing, applied, landed)]
-        for note in notes:  # also where this step ends without an hour
-            driver.report(note)
-        due = landed | {*(restated.hours if restated else ())}
-        log.hour = hour = ledger.choose_hour(run.hour, applied, listing.hours, due)
-        if applied is not None and hour <= applied:
-            release = releases.latest(lake)
-            is_done = hour < applied or (release and release.hour == hour and restated is None)
+        notes: list[str] = []
+        arrival = _look(driver, run, log, notes)
+        if arrival.applied is not None and arrival.hour <= arrival.applied:
+            outcome = _applied_already(driver.lake, log, arrival)
             event.status = "skipped"
-            if not is_done:
-                note = f"hour {hour} is in Bronze already, but not published: continuing from there"
-                event.details["note"] = "; ".join([note, *notes])
-                return driver.report_outcome(Outcome("succeeded", note, hour))
-            published = release is not None and release.hour is not None and release.hour >= hour
-            note = f"hour {hour} is {'published' if published else 'in Bronze'} already: nothing to do"
-            names, manifest = listing.hours.get(hour, {}), ledger.read_manifest(lake, hour)
-            if changed := landing.changed_files(source, names, manifest):
-                note += f"; its files have changed since ({', '.join(changed)}): medallion refresh --restate {hour}"
-            event.details["note"] = "; ".join([note, *notes])
-            if release is not None:
-                _recover_publish_row(lake, log, release)
-            return driver.report_outcome(Outcome("skipped", note, hour))
-        if hour in listing.hours:
-            open_files, taken = _files_to_land(driver, hour, listing.hours[hour])
-            changed_since = _changed_since_taken(source, taken, ledger.read_manifest(lake, hour))
-            manifest = landing.land_hour(source, lake, hour, open_files)
-        else:
-            manifest, changed_since = ledger.known_manifest(lake, hour), []
-        if restated is not None:
-            write_restatement(lake, restated.with_landed(hour))
-        driver.listing = listing
+            event.details["note"] = "; ".join([outcome.message, *notes])
+            return driver.report_outcome(outcome)
+        manifest, about_hour = _copy(driver.lake, driver.tables, arrival)
+        if arrival.restated is not None:
+            write_restatement(driver.lake, arrival.restated.with_landed(arrival.hour))
+        driver.listing = arrival.listing
         event.bytes_out = sum(file.bytes for file in manifest.files.values())
         event.details["files"] = {topic: vars(file) for topic, file in manifest.files.items()}
-        about_hour = [*_landing_warnings(lake, manifest, listing, applied, landed), *changed_since]
         if notes := [*notes, *about_hour]:
             event.status, event.details["note"] = "warned", "; ".join(notes)
     size = event.bytes_out / 1e6
-    message = "; ".join([f"landed {len(manifest.files)} files, {size:.1f} MB of {hour}", *about_hour])
-    return driver.report_outcome(Outcome(event.status, message, hour))
+    message = "; ".join([f"landed {len(manifest.files)} files, {size:.1f} MB of {arrival.hour}", *about_hour])
+    return driver.report_outcome(Outcome(event.status, message, arrival.hour))
 
 
-def _files_to_land(driver: Driver, hour: str, names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Split the files of an hour, by topic, into those that are copied now and those that some table has taken.
+def _look(driver: Driver, run: Run, log: EventLog, notes: list[str]) -> Arrival:
+    """Rewind Bronze where a restatement asks for it, list the source, and choose the hour.
+
+    notes: what a person should know is reported and added to it, also where no hour can be chosen.
+    """
+    lake, source = driver.lake, open_source(run.settings)
+    restated = rewind_bronze(lake, driver.tables, driver.report, notes)
+    listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
+    table_hours, landed = ledger.hours_by_table(lake, driver.tables), ledger.landed_hours(lake)
+    applied = ledger.last_common_hour(table_hours)
+    notes += _source_warnings(lake, listing, applied, landed)
+    for note in notes:
+        driver.report(note)
+    due = landed | {*(restated.hours if restated else ())}
+    unfinished = unpublished_hour(lake, applied, restated) if run.hour is None else None
+    log.hour = hour = unfinished or ledger.choose_hour(run.hour, applied, listing.hours, due)
+    return Arrival(hour, source, listing, table_hours, landed, restated, ledger.read_manifest(lake, hour))
+
+
+def unpublished_hour(lake: Lake, applied: str | None, restated: Restatement | None) -> str | None:
+    """The hour that Bronze has and no release, where a run ended between the two; None where nothing is left behind.
+
+    Not the newest release alone counts: after a roll back, an hour that readers had is not published again unasked.
+
+    Args:
+        lake: The lake.
+        applied: The last hour that every Bronze table has.
+        restated: The restatement under way: its last hour is published again, earlier ones are not.
+    """
+    if applied is None:
+        return None
+    if restated is not None:
+        return None if restated.remaining(applied) else applied
+    published = releases.published(lake)
+    return applied if published and all(release.hour != applied for release in published) else None
+
+
+def _applied_already(lake: Lake, log: EventLog, arrival: Arrival) -> Outcome:
+    """What is left to do for an hour that every Bronze table has."""
+    hour, release = arrival.hour, releases.latest(lake)
+    is_done = hour != arrival.applied or (release and release.hour == hour and arrival.restated is None)
+    if not is_done:
+        return Outcome("succeeded", f"hour {hour} is in Bronze already, but not published: continuing from there", hour)
+    published = release is not None and release.hour is not None and release.hour >= hour
+    note = f"hour {hour} is {'published' if published else 'in Bronze'} already: nothing to do"
+    if changed := landing.changed_files(arrival.source, arrival.names, arrival.former):
+        note += f"; its files have changed since ({', '.join(changed)}): medallion refresh --restate {hour}"
+    if release is not None:
+        _recover_publish_row(lake, log, release)
+    return Outcome("skipped", note, hour)
+
+
+def _copy(lake: Lake, tables: Registry, arrival: Arrival) -> tuple[ledger.Manifest, list[str]]:
+    """Copy the files of an hour; what landed, and what a person should know of it."""
+    hour, names, former = arrival.hour, arrival.names, arrival.former
+    if not names:
+        manifest, changed_since = ledger.known_manifest(lake, hour), []
+    else:
+        taken = _taken_topics(lake, tables, arrival)
+        changed_since = _changed_since_taken(arrival.source, {t: n for t, n in names.items() if t in taken}, former)
+        to_land = {topic: name for topic, name in names.items() if topic not in taken}
+        manifest = landing.land_hour(arrival.source, lake, hour, to_land, former)
+    return manifest, [*_landing_warnings(lake, manifest, arrival), *changed_since]
+
+
+def _taken_topics(lake: Lake, tables: Registry, arrival: Arrival) -> set[str]:
+    """The topics whose landed file some table has taken: they are not copied again.
 
     After a crash between two tables, what one of them has taken stays as it landed: the hour is applied from one set
     of files, and a correction is found as late. A file that is gone from the landing folder is copied again.
     """
-    lake, former = driver.lake, ledger.read_manifest(driver.lake, hour)
-    tables = [(feed.name, feed.topic) for feed in driver.tables.feeds]
-    tables += [(log.name, log.fed_by.topic) for log in driver.tables.logs]
-    known = former.files if former else {}
-    taken = {
-        topic
-        for name, topic in tables
-        if topic in known
-        and (lake.applied_hour(name) or "") >= hour
-        and landing.is_landed(lake, topic, hour, known[topic])
-    }
-    to_land = {topic: name for topic, name in names.items() if topic not in taken}
-    return to_land, {topic: name for topic, name in names.items() if topic in taken}
+    hour, known = arrival.hour, arrival.former.files if arrival.former else {}
+    topics = {feed.topic for feed in tables.feeds if (arrival.table_hours[feed.name] or "") >= hour}
+    if known:  # without a manifest nothing has been taken, and no log needs to be asked
+        topics |= {log.fed_by.topic for log in tables.logs if (lake.applied_hour(log.name) or "") >= hour}
+    return {topic for topic in topics & known.keys() if landing.is_landed(lake, topic, hour, known[topic])}
 
 
 def _changed_since_taken(source: Source, names: Mapping[str, str], landed: ledger.Manifest | None) -> list[str]:
@@ -107,19 +166,16 @@ def _source_warnings(lake: Lake, listing: Listing, applied: str | None, landed: 
     return warnings
 
 
-def _landing_warnings(
-    lake: Lake, manifest: ledger.Manifest, listing: Listing, applied: str | None, landed: Collection[str]
-) -> list[str]:
+def _landing_warnings(lake: Lake, manifest: ledger.Manifest, arrival: Arrival) -> list[str]:
     """What a person should know of an hour that has landed."""
-    hour = manifest.hour
-    names = listing.hours.get(hour, {})
-    warnings = missing_topics(lake, manifest, landed)
+    hour, names = manifest.hour, arrival.names
+    warnings = missing_topics(lake, manifest, arrival.landed)
     if gone := sorted(topic for topic in manifest.files if topic not in names):
         what = f"{', '.join(gone)} of {hour}" if names else hour
         warnings.append(f"the source no longer lists {what}: it is applied as it landed")
-    if twin := ledger.same_content(lake, manifest, applied):
+    if twin := ledger.same_content(lake, manifest, arrival.applied):
         warnings.append(f"the same content came under {twin} already: see whether the source delivered it twice")
-    if hour in landed:
+    if hour in arrival.landed:
         warnings += quarantine.outdated_mends(lake, manifest)
     return warnings
 

@@ -1,6 +1,7 @@
 """What arrives after its hour was applied is never dropped without a word."""
 
 import json
+import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -141,13 +142,49 @@ def test_a_topic_that_is_often_empty_is_no_warning(tmp_path: Path) -> None:
     assert missing_topics(lake, Manifest(H3, "s", {}), landed_hours(lake)) == []
 
 
-def test_the_state_of_late_files_is_small(tmp_path: Path) -> None:
+def test_the_state_of_late_files_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, names = Lake(str(tmp_path)), {}
     start: datetime = parse_hour("2025-01-01T00")
     for n in range(24 * 300):
         hour = format_hour(start + timedelta(hours=n))
         names[hour] = {"orders": f"cdc/orders/{hour}.json"}
-    find_late(lake, Listing(names, dict.fromkeys((n for f in names.values() for n in f.values()), 5)), hour, set())
+    monkeypatch.setattr(late_files, "read_manifest", lambda _, hour: Manifest(hour, "s", {"orders": Landed(5, "x")}))
+    find_late(lake, Listing(names, dict.fromkeys((n for f in names.values() for n in f.values()), 5)), hour, {*names})
     state = Path(lake.ops("late_files.json"))
     assert state.stat().st_size < 20_000
     assert len(json.loads(state.read_text())["days"]) == 300
+
+
+def test_a_late_file_is_found_once_the_landing_folder_is_back(shop: Shop) -> None:
+    for hour in (H0, H1):
+        shop.put(hour, {1: hour})
+        shop.refresh(hour)
+    shop.put(H0, {7: "item"}, "items")
+    landing = shop.root / "lake" / "landing"
+    landing.rename(shop.root / "elsewhere")  # a share that is not mounted
+    with pytest.raises(HourNotAvailable):
+        shop.refresh()
+    assert read_late(shop.lake) == (), "nothing can be said while it is gone"
+    if landing.exists():
+        landing.rmdir()
+    (shop.root / "elsewhere").rename(landing)
+    with pytest.raises(HourNotAvailable):
+        shop.refresh()
+    assert read_late(shop.lake) == (LateHour(H0, new=("items",)),)
+
+
+def test_hours_from_before_a_lost_landing_folder_are_not_taken_for_late_ones(shop: Shop) -> None:
+    for hour in (H0, H1):
+        shop.put(hour, {1: hour})
+        shop.refresh(hour)
+    shutil.rmtree(shop.root / "lake" / "landing")
+    for hour in (H2, H3):
+        shop.put(hour, {1: hour})
+        shop.refresh(hour)
+    with pytest.raises(HourNotAvailable):
+        shop.refresh()
+    assert read_late(shop.lake) == ()
+    shop.put(H2, {7: "item"}, "items")
+    with pytest.raises(HourNotAvailable):
+        shop.refresh()
+    assert read_late(shop.lake) == (LateHour(H2, new=("items",)),), "hours since are compared as ever"

@@ -1,31 +1,34 @@
 """What a hostile reading found: a torn hour, a release without files, a stuck lake, a lost text key."""
 
 from pathlib import Path
-from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from medallion.errors import MedallionError
+from medallion.errors import HourNotAvailable, MedallionError
 from medallion.ingest import arrivals
+from medallion.ingest.apply import advance
 from medallion.ingest.change_log import _is_as_landed
-from medallion.ingest.restatement import Restatement, write_restatement
+from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
 from medallion.model.registry import registry
+from medallion.ops import releases
 from medallion.ops.lake_tables import TableRecord, write_record
+from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
 from medallion.settings import Settings
+from medallion.storage import files
 from medallion.storage.delta_writes import properties, replace_rows, rows_having
-from medallion.storage.lake import Lake
+from medallion.storage.lake import Lake, state_of
 from tests.unit.small_lake import H0, H1, H2, Shop
 
 
 def test_file_that_a_table_has_taken_stays_as_it_landed_when_the_hour_lands_again(shop: Shop) -> None:
     shop.put(H0, {0: "first"})
     shop.step("land", H0)
-    with patch.object(Lake, "applied_hour", lambda *_: H0):  # one of the tables has it, the others do not
-        shop.put(H0, {0: "a correction"})
-        outcome = shop.step("land", H0)
+    advance(state_of(shop.lake.opened(shop.lake.path("bronze_orders"))), H0)  # the other table does not have it yet
+    shop.put(H0, {0: "a correction"})
+    outcome = shop.step("land", H0)
     assert outcome.status == "warned"
     assert f"changed at the source after a table had taken it: run medallion refresh --restate {H0}" in outcome.message
     landed = next((shop.root / "lake" / "landing").glob(f"[a-z]*/{H0}.json")).read_text()
@@ -72,3 +75,53 @@ def test_next_hour_of_two_restatements_is_the_first_of_both(shop: Shop, monkeypa
         shop.refresh(hour)
     write_restatement(shop.lake, Restatement(H2, H2, hours=(H1, H2)))
     assert arrivals.pending_at_source(shop.settings, None)[0] == H1
+
+
+def test_refresh_finishes_the_hour_that_bronze_has_and_no_release_before_it_takes_the_next(shop: Shop) -> None:
+    for hour in (H0, H1):
+        shop.put(hour, {int(hour[-2:]): hour})
+    shop.step("land", H0)
+    shop.step("apply", H0)  # and killed
+    assert shop.refresh().hour == H0
+    assert releases.find(shop.lake, None).hour == H0
+    assert shop.published() == {0: H0}
+    assert shop.refresh().hour == H1
+
+
+def test_refresh_publishes_a_restatement_that_was_killed_before_its_release(shop: Shop) -> None:
+    shop.put(H0, {0: "first"})
+    shop.refresh()
+    shop.put(H0, {0: "corrected"})
+    operations.begin_restatement(shop.driver(), H0)
+    shop.step("land")
+    shop.step("apply", H0)
+    assert shop.refresh().hour == H0
+    assert shop.published() == {0: "corrected"}
+    assert read_restatement(shop.lake) is None
+
+
+def test_refresh_publishes_no_hour_again_that_was_rolled_back(shop: Shop) -> None:
+    for hour in (H0, H1):
+        shop.put(hour, {int(hour[-2:]): hour})
+        shop.refresh()
+    shop.roll_back()
+    with pytest.raises(HourNotAvailable):
+        shop.refresh()
+    assert releases.find(shop.lake, None).hour == H0
+
+
+def test_land_reads_the_manifest_of_its_hour_once_and_opens_each_bronze_table_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put(H0, {0: "first"})
+    shop.step("land", H0)
+    read, opened = list[str](), list[str]()
+    real_json, real_open = files.read_json, Lake.open
+    monkeypatch.setattr(files, "read_json", lambda place: read.append(str(place)) or real_json(place))
+    monkeypatch.setattr(
+        Lake, "open", lambda lake, path, version=None: opened.append(path) or real_open(lake, path, version)
+    )
+    shop.step("land", H0)
+    assert len([path for path in read if "_hours" in path]) == 1
+    bronze = [path for path in opened if "/bronze/" in path]
+    assert len(bronze) == len(set(bronze)) == 2
