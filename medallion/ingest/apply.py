@@ -11,7 +11,7 @@ from medallion.ingest.landing import decoded_file
 from medallion.ingest.schema_evolution import evolve, identifier
 from medallion.model.table import Feed, Log
 from medallion.spark.session import another, explained
-from medallion.storage import delta_writes
+from medallion.storage import delta_writes, fence
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def apply_feed(
     session = another(spark())
     session.conf.set("spark.databricks.delta.write.txnAppId", LEDGER)
     session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
+    session.conf.set("spark.databricks.delta.commitInfo.userMetadata", json.dumps(fence.stamp()))
     lines = session.read.parquet(str(decoded_file(lake, feed, hour)))
     with explained(f"hour {hour} could not be applied to {feed.name}"):
         _merge(session, lake.path(feed.name), feed, _last_per_key(lines, feed), undeclared)

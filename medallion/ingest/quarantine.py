@@ -11,6 +11,7 @@ from medallion.ingest.decode import Decoded, why_unfit
 from medallion.ingest.ledger import Manifest, known_manifest
 from medallion.model.table import Feed
 from medallion.storage import files
+from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake
 
@@ -39,11 +40,12 @@ def keep(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> No
 
     file = f"{feed.topic}/{hour}.json"
     table = _arrow(Rejected(hour, file, line, reason, raw, run_id) for line, reason, raw in decoded.rejected)
-    options = files.storage_options(path)
-    if lake.open(path) is None:
-        write_deltalake(path, table, name=feed.topic, storage_options=options)
+    delta, commit = lake.open(path), properties()
+    if delta is None:
+        options = files.storage_options(path)
+        write_deltalake(path, table, name=feed.topic, storage_options=options, commit_properties=commit)
     else:
-        write_deltalake(path, table, mode="overwrite", predicate=f"hour = '{hour}'", storage_options=options)
+        write_deltalake(delta, table, mode="overwrite", predicate=f"hour = '{hour}'", commit_properties=commit)
 
 
 def rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejected]:

@@ -1,5 +1,6 @@
 """Schema evolution: bring a Bronze table to the columns that its feed declares."""
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -7,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError
 from medallion.ingest.decode import arrow_type, shown_name
 from medallion.model.table import Column, Feed, Log
+from medallion.storage import fence
+from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -94,7 +97,9 @@ def evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log, d
     evolution = plan_evolution(table, delta)
     path = lake.path(table.name)
     if evolution.new:
-        delta.alter.add_columns(Schema.from_arrow(arrow_schema(evolution.new)).fields)
+        fields = Schema.from_arrow(arrow_schema(evolution.new)).fields
+        delta.alter.add_columns(fields, commit_properties=properties())
+    fence.require()
     for name in evolution.nullable:
         spark().sql(f"ALTER TABLE {identifier(path)} ALTER COLUMN {name} DROP NOT NULL")
     if evolution.widened:
@@ -156,7 +161,8 @@ def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column]) -> Non
     assert isinstance(declared, StructType)
     own = {field.name: field for field in declared}
     schema = StructType([own.get(f.name, StructField(f.name, f.dataType, True)) for f in rows.schema])
-    rows.to(schema).write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
+    written = rows.to(schema).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    written.option("userMetadata", json.dumps(fence.stamp())).save(path)
 
 
 def is_wider(found: Any, wanted: Any) -> bool:

@@ -1,5 +1,6 @@
 """The snapshot: the state before the first change hour, loaded into Bronze once."""
 
+import json
 from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
@@ -8,7 +9,8 @@ from medallion.ingest.schema_evolution import arrow_schema, description, same_ty
 from medallion.ingest.source import Advance, FolderSource, Source, copy_snapshot, silent
 from medallion.model.table import Feed
 from medallion.spark.session import TABLE_PROPERTIES
-from medallion.storage import files
+from medallion.storage import fence, files
+from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, state_of
 
@@ -59,9 +61,10 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place) ->
         description=description(feed),
         configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join((*feed.keys, *feed.pruned_by))},
         storage_options=files.storage_options(path),
+        commit_properties=properties(),
     )
     rows = spark.read.format("delta").load(str(snapshot)).select(*(c.name for c in feed.columns))
     delta = lake.open(str(snapshot))
     parts = 1 + (state_of(delta).rows if delta else 0) // _ROWS_PER_FILE
     ordered = rows.repartitionByRange(parts, *feed.keys).sortWithinPartitions(*feed.keys)
-    ordered.write.format("delta").mode("append").save(path)
+    ordered.write.format("delta").mode("append").option("userMetadata", json.dumps(fence.stamp())).save(path)

@@ -20,6 +20,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.full import files_by_key
 from medallion.storage import fence, files
+from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.log_cleanup import LOG_CLEANUP, clean_log
@@ -97,7 +98,7 @@ def _keep_releases(lake: Lake, keep: Retention) -> list[releases.Release]:
     if len(kept) < len(published):
         delta = lake.open(lake.ops("releases"))
         assert delta is not None, "there are releases"
-        delta.delete(f"release_id < {kept[0].release_id}")
+        delta.delete(f"release_id < {kept[0].release_id}", commit_properties=properties())
     return kept
 
 
@@ -146,11 +147,12 @@ def _keep_table(
     merged, note, state = 0, "", state_of(delta)
     if column is None:
         if state.files > _SPARE_FILES + state.bytes // _FILE_BYTES:
-            merged = delta.optimize.compact(target_size=_FILE_BYTES)["numFilesRemoved"]
+            merged = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties())["numFilesRemoved"]
     elif state.files > _SPARE_FILES + (wanted := files_by_key(state.rows)):
         size = max(1, state.bytes // wanted)
         merged, note = _cluster(delta, column, size, state.bytes)
     removed = _vacuum(delta, path, named, keep)
+    fence.require()
     delta.update_incremental()
     delta.create_checkpoint()
     clean_log(path, {*named, delta.version()}, time.time() - max(_LOG_DAYS * 24, keep.hours) * 3600)
@@ -168,15 +170,19 @@ def _cluster(delta: "DeltaTable", column: str, size: int, table_bytes: int) -> t
     if table_bytes <= MAX_CLUSTER_BYTES:
         try:
             done = delta.optimize.z_order(
-                [column], target_size=size, max_spill_size=CLUSTER_MEMORY_BYTES, max_concurrent_tasks=1
+                [column],
+                target_size=size,
+                max_spill_size=CLUSTER_MEMORY_BYTES,
+                max_concurrent_tasks=1,
+                commit_properties=properties(),
             )
             return int(done["numFilesRemoved"]), ""
         except DeltaError as error:
             if "Resources exhausted" not in str(error):
                 raise
             why = f"sorting it takes more than {CLUSTER_MEMORY_BYTES / 1e6:.0f} MB of memory"
-    merged = int(delta.optimize.compact(target_size=size, max_concurrent_tasks=1)["numFilesRemoved"])
-    return merged, f"not clustered by {column}, only small files merged: {why}"
+    done = delta.optimize.compact(target_size=size, max_concurrent_tasks=1, commit_properties=properties())
+    return int(done["numFilesRemoved"]), f"not clustered by {column}, only small files merged: {why}"
 
 
 def _turn_off_log_cleanup(delta: "DeltaTable") -> None:
@@ -185,14 +191,21 @@ def _turn_off_log_cleanup(delta: "DeltaTable") -> None:
 
     if delta.metadata().configuration.get(LOG_CLEANUP, "true") != "false":
         hook = PostCommitHookProperties(cleanup_expired_logs=False)
-        delta.alter.set_table_properties({LOG_CLEANUP: "false"}, post_commithook_properties=hook)
+        delta.alter.set_table_properties(
+            {LOG_CLEANUP: "false"}, commit_properties=properties(), post_commithook_properties=hook
+        )
 
 
 def _vacuum(delta: "DeltaTable", path: str, named: Collection[int], keep: Retention) -> int:
     # Full, as what a crash left behind is named by no log. The log also names files that went long ago.
     def vacuum(*, dry_run: bool) -> list[str]:
         return delta.vacuum(
-            keep.hours, dry_run, enforce_retention_duration=False, full=True, keep_versions=sorted(named) or None
+            keep.hours,
+            dry_run,
+            enforce_retention_duration=False,
+            full=True,
+            keep_versions=sorted(named) or None,
+            commit_properties=properties(),
         )
 
     listed = [files.at(path, unquote(name)) for name in vacuum(dry_run=True)]
@@ -210,7 +223,7 @@ def _forget_events(lake: Lake, keep: Retention) -> None:
     if delta is not None:
         before = datetime.now(UTC) - timedelta(days=keep.days)
         moment = f"arrow_cast('{before:%Y-%m-%dT%H:%M:%S}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-        delta.delete(f"event_timestamp < {moment}")
+        delta.delete(f"event_timestamp < {moment}", commit_properties=properties())
 
 
 def _forget_files(lake: Lake, keep: Retention) -> int:
@@ -218,6 +231,7 @@ def _forget_files(lake: Lake, keep: Retention) -> int:
 
     Of a landed hour its manifest stays: it knows whether a file that comes again is another one.
     """
+    fence.require()
     before = time.time() - keep.days * 86_400
     stale = report_store.prune(lake.reports, before)
     files.remove_tree(lake.landing / "_decoded")
@@ -231,6 +245,7 @@ def _forget_files(lake: Lake, keep: Retention) -> int:
 
 def _forget_set_aside(lake: Lake, kept: Collection[releases.Release], keep: Retention) -> int:
     """Remove tables that were set aside long ago and that no release is read from any more; how many."""
+    fence.require()
     before, gone = datetime.now(UTC) - timedelta(days=keep.days), 0
     for folder in set_aside_folders(lake):
         table, _, stamp = folder.name.rpartition("-")
