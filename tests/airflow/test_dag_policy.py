@@ -200,7 +200,7 @@ def test_parsing_a_dag_imports_no_engine(module: str) -> None:
 import sys
 import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
 import airflow.timetables.interval, airflow.triggers.base, airflow.listeners, asgiref.sync
-import airflow.providers.standard.operators.trigger_dagrun
+import airflow.providers.standard.operators.trigger_dagrun, pydantic_settings
 from airflow.sdk import DAG, Asset, BaseHook, CronDataIntervalTimetable, Param, TaskGroup, chain, task
 before = {{name.partition(".")[0] for name in sys.modules}}
 import dags.{module}
