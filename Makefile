@@ -51,6 +51,15 @@ check: setup-dev  ## lint, format, types, layering, refresh methods
 	@$(BIN)/lint-imports
 	@$(PYTHON) -m medallion.model.proof
 
+.PHONY: reference
+reference: setup-dev  ## write docs/reference from the code
+	@$(PYTHON) -m scripts.reference
+
+.PHONY: docs
+docs: reference  ## the documentation as a site, in site/
+	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet --site-dir site
+	@echo "site/index.html"
+
 .PHONY: format
 format: setup-dev  ## put the code in shape
 	@$(BIN)/ruff check --fix .

@@ -25,6 +25,7 @@ from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import requested_hour
 from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.model.table import Layer
+from medallion.ops.event_schema import EventType
 from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.settings import PROJECT, Settings
 from medallion.storage.lake import Lake
@@ -158,13 +159,13 @@ class RunOnSpark(SparkSubmitOperator):
                 raise AirflowException(str(error).splitlines()[-1]) from None
 
 
-def policy(step: str, layer: Layer | None) -> dict[str, Any]:
+def policy(step: EventType, layer: Layer | None) -> dict[str, Any]:
     """What a task of ``step`` does when a try of it fails, as arguments of the task."""
     record = partial(record_failure, step=step, layer=layer)
     return {"on_failure_callback": [record, Webhook(step=step, layer=layer)], "on_retry_callback": record}
 
 
-def record_failure(context: Mapping[str, Any], *, step: str, layer: Layer | None) -> None:
+def record_failure(context: Mapping[str, Any], *, step: EventType, layer: Layer | None) -> None:
     """See to it that a failed try has its row in the event log; one that was killed could not write it."""
     from medallion.ops.event_log import close_lost_step
 

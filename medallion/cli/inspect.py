@@ -110,13 +110,14 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
     """
     from medallion.cli.sheets import events_sheet
     from medallion.ops import event_log as log
+    from medallion.ops.event_schema import COLUMNS
 
     since = timedelta(days=days) if days and not (hour or run_id) else None
     rows = log.read(current_lake(), since, hour=hour, run_id=run_id, strategy=strategy)[-last:]
     if form == "json":
         print_json(rows)
     elif form == "csv":
-        writer = csv.DictWriter(sys.stdout, fieldnames=list(log.COLUMNS))
+        writer = csv.DictWriter(sys.stdout, fieldnames=list(COLUMNS))
         writer.writeheader()
         writer.writerows(row | {"details": json.dumps(row["details"])} for row in rows)
     elif rows:

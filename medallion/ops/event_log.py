@@ -13,6 +13,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import HourNotAvailable
+from medallion.ops.event_schema import COLUMNS, Engine, EventType, Status
 from medallion.ops.waiting_events import read_waiting, set_aside, write_waiting
 from medallion.settings import Settings
 from medallion.storage import files
@@ -34,13 +35,13 @@ class Event:
 
     run_id: str
     hour: str | None
-    event_type: str
+    event_type: EventType
     strategy: str
     attempt: int
     layer: str | None = None
     table_name: str | None = None
-    engine: str = "spark"
-    status: str = "succeeded"
+    engine: Engine = "spark"
+    status: Status = "succeeded"
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     seconds: float = 0.0
     cpu_seconds: float | None = None
@@ -50,29 +51,6 @@ class Event:
     details: dict[str, Any] = field(default_factory=dict)
     event_timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
     event_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-
-
-# The columns of the table, in order, with their SQL types.
-COLUMNS = {
-    "event_id": "STRING",
-    "event_timestamp": "TIMESTAMP",
-    "run_id": "STRING",
-    "hour": "STRING",
-    "event_type": "STRING",
-    "layer": "STRING",
-    "table_name": "STRING",
-    "engine": "STRING",
-    "strategy": "STRING",
-    "status": "STRING",
-    "started_at": "TIMESTAMP",
-    "seconds": "DOUBLE",
-    "cpu_seconds": "DOUBLE",
-    "rows_in": "BIGINT",
-    "rows_out": "BIGINT",
-    "bytes_out": "BIGINT",
-    "attempt": "INT",
-    "details": "STRING",
-}
 
 
 class EventLog:
@@ -87,7 +65,7 @@ class EventLog:
     @contextmanager
     def timed(
         self,
-        event_type: str,
+        event_type: EventType,
         layer: str | None = None,
         table: str | None = None,
         *,
@@ -117,7 +95,7 @@ class EventLog:
             event.event_timestamp = datetime.now(UTC)
             self._pending.append(event)
 
-    def add(self, event_type: str, layer: str | None, table: str | None, **values: Any) -> None:
+    def add(self, event_type: EventType, layer: str | None, table: str | None, **values: Any) -> None:
         """Record a step that was timed elsewhere; ``values`` are fields of Event."""
         event = Event(self._run_id, self.hour, event_type, self._strategy, self._attempt, layer, table)
         for name, value in values.items():
@@ -332,7 +310,7 @@ def steps_by_phase(lake: Lake, run_id: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def close_lost_step(
-    settings: Settings, *, run_id: str, attempt: int, step: str, layer: str | None, hour: str | None, error: str
+    settings: Settings, *, run_id: str, attempt: int, step: EventType, layer: str | None, hour: str | None, error: str
 ) -> bool:
     """Record a step as failed that ended without a word, as when its process was killed.
 

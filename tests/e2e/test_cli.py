@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medallion.ops import event_log
+from medallion.ops import event_schema
 from medallion.ops.event_log import EventLog
 from medallion.storage.lake import Lake
 
@@ -89,5 +89,5 @@ def test_events_come_as_table_json_and_csv(tmp_path: Path) -> None:
     (row,) = json.loads(medallion("events", "--format", "json", cwd=tmp_path).stdout)
     assert (row["seconds"], row["rows_out"], row["details"]) == (1.25, 7, {"note": "[x]"})
     (line,) = csv.DictReader(medallion("events", "--format", "csv", cwd=tmp_path).stdout.splitlines())
-    assert list(line) == list(event_log.COLUMNS)
+    assert list(line) == list(event_schema.COLUMNS)
     assert medallion("events", "--hour", "2025-11-30T01", "--format", "json", cwd=tmp_path).stdout.strip() == "[]"

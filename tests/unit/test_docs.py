@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.reference import PAGES as GENERATED
+
 PAGES = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -31,3 +33,8 @@ def test_every_page_is_of_one_kind_and_reachable_from_the_index() -> None:
             assert f"{folder}/{page.name}" in index, f"docs/index.md does not link {page}"
     loose = {page.name for page in Path("docs").glob("*.md")}
     assert loose == {"index.md", "tutorial.md"}
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_reference_says_what_the_code_says(name: str) -> None:
+    assert Path("docs/reference", name).read_text() == GENERATED[name](), "make reference writes it again"

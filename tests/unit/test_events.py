@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from medallion.inspect.check_history import trends
-from medallion.ops import event_log
+from medallion.ops import event_log, event_schema
 from medallion.ops.event_log import Event, EventLog
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
@@ -33,7 +33,7 @@ def test_a_step_is_one_row_with_its_seconds_and_metrics(lake: Lake) -> None:
         event.details["version"] = 4
     one.flush()
     (row,) = event_log.read(lake)
-    assert list(row) == list(event_log.COLUMNS)
+    assert list(row) == list(event_schema.COLUMNS)
     assert (row["event_type"], row["layer"], row["table_name"]) == ("refresh", "silver", "silver_customers")
     assert (row["run_id"], row["hour"], row["strategy"], row["status"]) == (
         "run",

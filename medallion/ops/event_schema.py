@@ -1,0 +1,53 @@
+"""What a row of the event log holds: its columns, and the words that its columns are written in."""
+
+from typing import Literal, get_args
+
+EventType = Literal[
+    "session", "land", "apply", "refresh", "check", "publish", "validate", "maintain", "follow", "push", "unknown"
+]
+Status = Literal["succeeded", "warned", "failed", "skipped"]
+Engine = Literal["spark", "delta-rs", "duckdb", "feldera"]
+
+EVENT_TYPES: dict[EventType, str] = {
+    "session": "Start of a Spark session, from the start of its JVM",
+    "land": "Copy of the hour's change files",
+    "apply": "Decode and merge: one row for Bronze, one per table",
+    "refresh": "One row per layer, one per table; tables overlap, so the layer's row is the wall time",
+    "check": "One row per layer, one per table, with the failed records of each expectation in `details`",
+    "publish": "Commit of a release, or of a rollback to one",
+    "validate": "Every table read as it was published, each in `details`",
+    "maintain": "Maintenance: one row per table, one for all",
+    "follow": "`medallion follow`: from the arrival of an hour to its release, each hop in `details`",
+    "push": "Changes sent to Feldera, in the benchmark",
+    "unknown": "A row that another version wrote without a type",
+}
+STATUSES: dict[Status, str] = {
+    "succeeded": "The step did its work",
+    "warned": "It did its work, and `details` has a note for you",
+    "failed": "It raised an error, which is in `details`",
+    "skipped": "It had nothing to do, and `details` says why",
+}
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+
+# The columns of the table, in order: SQL type, meaning.
+DESCRIPTIONS = {
+    "event_id": ("STRING", "Identifier of the row"),
+    "event_timestamp": ("TIMESTAMP", "End of the step, UTC"),
+    "run_id": ("STRING", "Run of the DAG or of a command"),
+    "hour": ("STRING", "Hour that was processed, `YYYY-MM-DDTHH`; null for none"),
+    "event_type": ("STRING", "Kind of step"),
+    "layer": ("STRING", "`bronze`, `silver`, `gold` or `platinum`; null for steps over all"),
+    "table_name": ("STRING", "Table; null for a whole layer or step"),
+    "engine": ("STRING", "What did the work"),
+    "strategy": ("STRING", "`full` or `incremental`; of a table, what it was refreshed with"),
+    "status": ("STRING", "How the step ended"),
+    "started_at": ("TIMESTAMP", "Start of the step, UTC"),
+    "seconds": ("DOUBLE", "Wall time"),
+    "cpu_seconds": ("DOUBLE", "CPU time of the driver and its JVM; null where steps overlap"),
+    "rows_in": ("BIGINT", "Rows read, from commit metrics"),
+    "rows_out": ("BIGINT", "Rows written, from commit metrics"),
+    "bytes_out": ("BIGINT", "Bytes written, from commit metrics"),
+    "attempt": ("INT", "Try of the Airflow task; 1 for a command"),
+    "details": ("STRING", "JSON: error, note, refresh method, versions, settings"),
+}
+COLUMNS = {name: kind for name, (kind, _) in DESCRIPTIONS.items()}
