@@ -24,6 +24,7 @@ from medallion.ui.expectations import expectations_page
 from medallion.ui.reports import report_file, report_of_task, reports_page
 from medallion.ui.results import results_page
 from medallion.ui.status import status_page
+from medallion.ui.table import table_page
 from medallion.ui.timings import run_page, timings_page
 
 # Nothing of a page comes from elsewhere, and it runs our one script. Data Docs run none, at an origin of their own.
@@ -121,16 +122,23 @@ def results() -> HTMLResponse:
     return HTMLResponse(results_page(_lake(), tables_of(_lake())), headers=OURS)
 
 
+@app.get("/table", response_class=HTMLResponse)
+def table(name: str, column: str = "") -> HTMLResponse:
+    """Everything about one table."""
+    return HTMLResponse(table_page(_lake(), tables_of(_lake()), name, column), headers=OURS)
+
+
 @app.get("/table.csv")
 def table_csv(name: str) -> StreamingResponse:
     """A table of the newest release, whole."""
     lake = _lake()
-    table = tables_of(lake)[name].name
-    headers = OURS | {"Content-Disposition": f'attachment; filename="{table}.csv"'}
-    return StreamingResponse(write_csv(lake, find(lake, None), table), media_type="text/csv", headers=headers)
+    known = tables_of(lake)[name].name
+    headers = OURS | {"Content-Disposition": f'attachment; filename="{known}.csv"'}
+    return StreamingResponse(write_csv(lake, find(lake, None), known), media_type="text/csv", headers=headers)
 
 
 @app.get("/status", response_class=HTMLResponse)
-def status() -> HTMLResponse:
-    """Freshness, checks and lineage."""
-    return HTMLResponse(status_page(lake_status(Settings.from_environment()), tables_of(_lake())), headers=OURS)
+def status(table: str = "") -> HTMLResponse:
+    """Freshness, checks and lineage; table: the one whose neighbours are lit."""
+    found = lake_status(Settings.from_environment())
+    return HTMLResponse(status_page(found, tables_of(_lake()), table), headers=OURS)

@@ -32,9 +32,13 @@ def expectations_page(lake: Lake) -> str:
 
 def _row(trend: Trend) -> Sequence[Any]:
     last = trend.last
-    bars = Bars([_bar(check) for check in trend.checks], f"the last {len(trend.checks)} checks")
     name = (trend.table, Long(trend.expectation), trend.severity)
-    return (Status(last.status), bars, *name, last.failed, last.passed, last.hour)
+    return (Status(last.status), draw_checks(trend), *name, last.failed, last.passed, last.hour)
+
+
+def draw_checks(trend: Trend) -> Bars:
+    """A bar for each check of an expectation, oldest first, as high as the share of rows that failed."""
+    return Bars([_bar(check) for check in trend.checks], f"the last {len(trend.checks)} checks of {trend.expectation}")
 
 
 def _bar(check: Judged) -> tuple[float, str, str]:

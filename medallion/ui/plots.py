@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from medallion.templating import Grid, Plot
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -47,3 +49,17 @@ def to_svg(figure: "Figure", alt: str) -> Markup:
     whole = text.getvalue().replace("#000000", "currentColor")
     drawing = whole[whole.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{escape(alt)}"', 1)
     return Markup(drawing)  # noqa: S704 (matplotlib escapes its texts)
+
+
+def plot_over_hours(what: str, hours: Sequence[str], values: Sequence[float | None]) -> Plot:
+    """A line of one value by hour, oldest first; an hour without a value is left out."""
+    known = [(hour, value) for hour, value in zip(hours, values, strict=True) if value is not None]
+    figure, axes = make_figure(2.0, below=0.6)
+    axes.plot(range(len(known)), [value for _, value in known], ".-", color=SERIES_COLOURS[0])
+    every = max(1, len(known) // 8)
+    axes.set_xticks(range(0, len(known), every), [hour.removeprefix("20") for hour, _ in known[::every]])
+    axes.tick_params(labelsize="small")
+    axes.yaxis.set_major_formatter("{x:,.4g}" if max((v for _, v in known), default=0) < 100 else "{x:,.0f}")
+    axes.margins(y=0.2)
+    alt = f"{what} by hour, {len(known)} hours"
+    return Plot(to_svg(figure, alt), alt, Grid(f"{what} by hour", ("hour", what), known, {1}))

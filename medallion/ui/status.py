@@ -15,8 +15,8 @@ COLUMNS = (
 )
 
 
-def status_page(found: Mapping[str, Any], tables: Registry) -> str:
-    """The page of ``lake_status``."""
+def status_page(found: Mapping[str, Any], tables: Registry, chosen: str = "") -> str:
+    """The page of ``lake_status``; chosen: the table whose neighbours are lit in the lineage."""
     title = "Lakehouse"
     release = found["release"]
     if release is None:
@@ -39,7 +39,7 @@ def status_page(found: Mapping[str, Any], tables: Registry) -> str:
         lead=lead,
         problems=[*problems[:SHOWN], *more],
         tables=Grid("Tables of the lake", COLUMNS, [*map(_row, found["tables"])], {1, 2, 3, 5, 7, 9, 10}, None, True),
-        graph=lineage_graph(tables, classes),
+        graph=lineage_graph(tables, classes, chosen if chosen in tables.tables else None),
     )
 
 

@@ -1,0 +1,149 @@
+"""Everything about one table: what it is, what it is made from, how it fared, and what is in it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import dedent
+
+from medallion.errors import MedallionError, UsageError
+from medallion.inspect.check_history import trends
+from medallion.inspect.column_lineage import ColumnOf, column_lineage
+from medallion.inspect.results import Sample, read_sample
+from medallion.inspect.table_history import TableRefresh, table_history
+from medallion.model.registry import Node, Registry
+from medallion.model.table import Feed, Table
+from medallion.ops import releases
+from medallion.storage.lake import Lake
+from medallion.templating import Grid, Link, Long, Plot, RunLink, Status, render
+from medallion.ui.expectations import draw_checks
+from medallion.ui.plots import plot_over_hours
+from medallion.ui.results import sample_grid
+
+SHOWN_ROWS = 50
+SHOWN_RELEASES = 30
+SHOWN_REFRESHES = 30
+
+
+@dataclass(frozen=True)
+class ColumnPanel:
+    """Where a column comes from and goes to, the nearest first."""
+
+    name: str
+    upstream: Sequence[Link]
+    downstream: Sequence[Link]
+
+
+def table_page(lake: Lake, tables: Registry, name: str, column: str = "") -> str:
+    """The page of table ``name``; column: the one whose origin is shown. Raises UsageError for an unknown table."""
+    node = tables[name]
+    release = releases.latest(lake)
+    sample, error = None, None
+    if release is not None and name in release.versions:
+        try:
+            sample = read_sample(lake, release, name, SHOWN_ROWS)
+        except MedallionError as reason:
+            error = str(reason)
+    history = table_history(lake, name)
+    return render(
+        "table.html",
+        title=name,
+        page="",
+        node=node,
+        doc=node.doc,
+        query=dedent(node.query).strip() if isinstance(node, Table) else None,
+        readers=[other.name for other in tables if name in other.inputs],
+        columns=_columns(node, sample, tables),
+        column=_panel(tables, ColumnOf(name, column)) if column else None,
+        last=history[-1] if history else None,
+        plots=_plots(history),
+        refreshes=_refreshes(history),
+        checks=_checks(lake, name),
+        releases=_releases(lake, name),
+        rows=sample_grid(sample, name) if sample else None,
+        error=error,
+    )
+
+
+def _columns(node: Node, sample: Sample | None, tables: Registry) -> Grid:
+    if sample is not None:
+        types = dict(zip(sample.columns, sample.types, strict=True))
+    elif isinstance(node, Table):
+        types = {key.column: "" for key in column_lineage(tables).sources if key.table == node.name}
+    else:
+        types = {column.name: column.type for column in node.columns}
+    lineage = column_lineage(tables)
+    rows = []
+    for name, kind in types.items():
+        sources = sorted(lineage.sources.get(ColumnOf(node.name, name.lower()), ()))
+        origin = ", ".join(f"{source.table}.{source.column}" for source in sources)
+        rows.append((_column_link(ColumnOf(node.name, name)), kind, "key" if name in node.keys else "", Long(origin)))
+    return Grid(f"{len(rows)} columns of {node.name}", ("column", "type", "key", "made from"), rows)
+
+
+def _column_link(column: ColumnOf, *, whole: bool = False) -> Link:
+    text = f"{column.table}.{column.column}" if whole else column.column
+    return Link(text, f"table?name={column.table}&column={column.column}#column")
+
+
+def _panel(tables: Registry, column: ColumnOf) -> ColumnPanel:
+    lineage = column_lineage(tables)
+    chosen = ColumnOf(column.table, column.column.lower())
+    upstream, downstream = lineage.upstream(chosen), lineage.downstream(chosen)
+    if not (chosen in lineage.sources or downstream or isinstance(tables[column.table], Feed)):
+        raise UsageError(f"{column.table} has no column {column.column[:80]!r}")
+    return ColumnPanel(
+        column.column,
+        [_column_link(source, whole=True) for source in upstream],
+        [_column_link(reader, whole=True) for reader in downstream],
+    )
+
+
+def _plots(history: Sequence[TableRefresh]) -> list[Plot]:
+    """Rows, bytes and seconds by hour; the snapshot is no hour."""
+    hours = [refresh for refresh in history if refresh.hour != "snapshot" and refresh.status != "failed"]
+    if len(hours) < 2:
+        return []
+    names = [refresh.hour for refresh in hours]
+    return [
+        plot_over_hours("rows of the table", names, [refresh.rows for refresh in hours]),
+        plot_over_hours("MB written", names, [_megabytes(refresh.bytes_written) for refresh in hours]),
+        plot_over_hours("seconds", names, [refresh.seconds for refresh in hours]),
+    ]
+
+
+def _megabytes(size: int | None) -> float | None:
+    return None if size is None else size / 1e6
+
+
+def _refreshes(history: Sequence[TableRefresh]) -> Grid:
+    rows = [
+        (
+            *(one.hour, Status(one.status), one.strategy, one.method, Long(one.reason), one.changed, one.rows),
+            *("" if one.bytes_written is None else f"{one.bytes_written / 1e6:.2f}", f"{one.seconds:.2f}"),
+            RunLink(one.run_id),
+        )
+        for one in reversed(history[-SHOWN_REFRESHES:])
+    ]
+    names = ("hour", "status", "strategy", "method", "reason", "rows written", "rows", "MB written", "seconds", "run")
+    return Grid(f"The last {len(rows)} refreshes, newest first", names, rows, {5, 6, 7, 8})
+
+
+def _checks(lake: Lake, name: str) -> Grid:
+    rows = [
+        (Status(trend.last.status), draw_checks(trend), Long(trend.expectation), trend.severity, trend.last.failed)
+        for trend in trends(lake, name)
+    ]
+    names = ("last check", "last checks", "expectation", "severity", "failed records")
+    return Grid(f"{len(rows)} expectations, failed ones first", names, rows, {4})
+
+
+def _releases(lake: Lake, name: str) -> Grid:
+    named = [release for release in releases.published(lake) if name in release.versions]
+    rows = [
+        (
+            *(release.release_id, release.hour or "snapshot", release.published_at, release.strategy),
+            *(release.versions[name], release.row_counts.get(name)),
+        )
+        for release in reversed(named[-SHOWN_RELEASES:])
+    ]
+    names = ("release", "hour", "published (UTC)", "strategy", "version", "rows")
+    return Grid(f"The last {len(rows)} releases that name it", names, rows, {0, 4, 5})

@@ -1,0 +1,89 @@
+"""The page of a table: where its columns come from, how it was refreshed, and what it holds."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from medallion.errors import UsageError
+from medallion.inspect.column_lineage import ColumnOf, column_lineage
+from medallion.model.registry import registry
+from medallion.model.table import Log, Table
+from medallion.ops import releases
+from medallion.ops.event_log import Event, append
+from medallion.storage.lake import Lake
+from medallion.ui.table import table_page
+
+STATUS = "gold_order_status_summary"
+
+
+def test_a_column_comes_from_the_columns_that_its_sql_reads() -> None:
+    lineage = column_lineage(registry())
+    level = ColumnOf("gold_inventory_risk", "stock_risk_level")
+    assert {f"{source.table}.{source.column}" for source in lineage.sources[level]} == {
+        *("silver_confirmed_order_items.quantity", "silver_inventory_current.current_stock"),
+        "silver_inventory_current.lead_time_days",
+    }
+    assert ColumnOf("bronze_suppliers", "lead_time_days") in lineage.upstream(level)
+    assert level in lineage.downstream(ColumnOf("bronze_suppliers", "lead_time_days"))
+
+
+def test_a_count_of_rows_is_made_from_no_column() -> None:
+    assert not column_lineage(registry()).sources[ColumnOf("gold_cancellation_impact", "weekly_total_orders")]
+
+
+def test_every_computed_column_of_every_table_has_its_lineage() -> None:
+    tables = registry(extras=True)
+    lineage = column_lineage(tables)
+    for table in tables:
+        if isinstance(table, Table):
+            known = [column for column in lineage.sources if column.table == table.name]
+            assert known and all(s.table in table.inputs for column in known for s in lineage.sources[column])
+        elif isinstance(table, Log):
+            assert {s.table for c in lineage.sources if c.table == table.name for s in lineage.sources[c]} == {table.of}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(str(tmp_path / "lake"))
+    rows = pa.table({"order_status": ["shipped", "<i>"], "order_count": [7, 3]})
+    write_deltalake(lake.path(STATUS), rows)
+    releases.publish(lake, after=None, hour="2025-11-30T01", run_id="r", strategy="full", versions={STATUS: 0})
+    events = []
+    for hour, how in (("2025-11-30T00", "recomputed"), ("2025-11-30T01", "additive")):
+        told = {"how": how, "note": f"note of {hour}"}
+        events += [
+            Event("r", hour, "refresh", "full", 1, "gold", STATUS, seconds=1.5, bytes_out=2_000_000, details=told),
+            Event("r", hour, "check", "full", 1, "gold", STATUS, rows_in=2),
+        ]
+    append(lake.ops("event_log"), events)
+    return lake
+
+
+def words(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<(style|script)>.*?</\1>|<[^>]+>", " ", page, flags=re.DOTALL))
+
+
+def test_the_page_says_what_a_table_is_and_how_it_was_refreshed(lake: Lake) -> None:
+    page = table_page(lake, registry(), STATUS)
+    text = words(page)
+    assert "Orders, revenue and customers by order status." in text
+    assert "2025-11-30T01: succeeded , incremental aggregate, note of 2025-11-30T01" in text
+    assert "FROM silver_orders_enriched" in text.replace("{", "").replace("}", "")
+    assert 'href="table?name=silver_orders_enriched"' in page
+    assert page.count("<figure>") == 3  # rows, bytes and seconds
+    assert "shipped" in text and "&lt;i&gt;" in page
+
+
+def test_a_chosen_column_leads_to_what_it_is_made_from(lake: Lake) -> None:
+    page = table_page(lake, registry(), STATUS, "total_revenue")
+    assert 'href="table?name=bronze_orders&amp;column=order_total#column"' in page
+    with pytest.raises(UsageError, match="has no column 'nothing'"):
+        table_page(lake, registry(), STATUS, "nothing")
+
+
+def test_a_table_that_no_release_has_still_has_a_page(lake: Lake) -> None:
+    text = words(table_page(lake, registry(), "gold_inventory_risk"))
+    assert "No release has this table yet." in text and "stock_risk_level" in text
