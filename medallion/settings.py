@@ -34,9 +34,10 @@ def _absolute_root(scheme: str) -> AfterValidator:
     def parse(text: str) -> str:
         if "://" in text and not text.startswith(f"{scheme}://"):
             raise ValueError(f"give a path or a {scheme}:// URI")
-        if special := set(text) & set("%[]{}*?\\"):
-            raise ValueError(f"the path contains {min(special)!r}, which Delta readers treat as an escape")
-        return text.rstrip("/") if "://" in text else os.path.abspath(os.path.expanduser(text))
+        root = text.rstrip("/") if "://" in text else os.path.abspath(os.path.expanduser(text))
+        if special := set(root) & set("%[]{}*?\\"):
+            raise ValueError(f"{root} contains {min(special)!r}, which Delta readers treat as a pattern or an escape")
+        return root
 
     return AfterValidator(parse)
 
@@ -145,4 +146,5 @@ def _describe(error: ValidationError, values: Mapping[str, Any]) -> str:
     first = error.errors()[0]
     field = str(first["loc"][0])
     reason = first.get("ctx", {}).get("error") or first["msg"]
-    return f"{PREFIX}{field.upper()}={str(values[field])!r} cannot be used: {reason}"
+    given = f"={str(values[field])!r}" if field in values else ", which is not set, has a default that"
+    return f"{PREFIX}{field.upper()}{given} cannot be used: {reason}"

@@ -32,11 +32,19 @@ class EscapedResultsPageRenderer(ValidationResultsPageRenderer):
     """Great Expectations writes values into its pages as they are; data must stay data there too."""
 
     def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
-        """The page of results whose every value is escaped."""
+        """Render the page of results whose every value is escaped."""
         for judged in validation_results.results:
-            judged.result = _escaped(judged.result)
+            judged.result = _escaped(judged.result or _verdict_in_words(judged))
             judged.exception_info = _escaped(judged.exception_info)
         return super().render(validation_results, suite_parameters)
+
+
+def _verdict_in_words(judged: Any) -> dict[str, Any]:
+    """What to show of an expectation that was only asked for its verdict, where the page would have nothing to show."""
+    if not judged.success:
+        return {}
+    tolerance = judged.expectation_config.kwargs.get("mostly", 1) < 1
+    return {"observed_value": "passed, within its tolerance" if tolerance else "passed, no failed records"}
 
 
 def _escaped(value: Any) -> Any:

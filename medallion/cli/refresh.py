@@ -7,6 +7,7 @@ import click
 from medallion.cli.common import HOUR, new_run_id, open_driver
 from medallion.errors import UsageError
 from medallion.hours import hour_range
+from medallion.storage.files import in_bucket
 
 if TYPE_CHECKING:
     from medallion.model.table import Layer
@@ -94,8 +95,10 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
     """
     from medallion.pipeline import follow as following
 
-    pace = following.Pace(settle, every, poll=max(0.1, min(1.0, settle / 4)))
     with open_driver() as driver:
+        # A look at a bucket costs requests, at a folder nothing.
+        poll = max(1.0, settle) if in_bucket(driver.settings.source) else max(0.1, min(1.0, settle / 4))
+        pace = following.Pace(settle, every, poll)
         driver.report = lambda _: None
         click.echo(f"following {driver.settings.source}; the session starts", err=True)
         for done in following.follow(driver, strategy, pace, lambda: new_run_id("follow"), until):

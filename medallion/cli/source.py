@@ -1,8 +1,11 @@
 """Commands about the source."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
+
+from medallion.errors import UsageError
 
 
 @click.group()
@@ -18,16 +21,31 @@ def source() -> None:
     "--scale", default=1.0, show_default=True, help="Size of the shop; 1 is about 4,859 change lines an hour."
 )
 @click.option("--seed", default=0, show_default=True, help="Another seed, another shop.")
-def generate_source(target: Path, days: int, hours: int, scale: float, seed: int) -> None:
-    """Make a demo source in DIR. The same arguments give the same bytes.
+@click.option("--force", is_flag=True, help="Replace a demo source in DIR that was made with other arguments.")
+def generate_source(target: Path, days: int, hours: int, scale: float, seed: int, force: bool) -> None:
+    """Make a demo source in DIR. The same arguments give the same bytes: a source that exists is left as it is.
+
+    With more --hours it is continued. What was made with other arguments is replaced only with --force.
 
     \b
     The first hour of changes is 2025-11-30T00. With 90 days, a scale of 1 gives about
     650,000 orders, 1.6 million items, 3 million clicks and 2.2 million inventory events.
     """
     from medallion.cli.console import progress_bar
-    from medallion.demo.generate import generate
+    from medallion.demo.generate import existing_plan, generate
+    from medallion.demo.plan import Plan
 
+    existing, wanted = existing_plan(target), Plan(days, hours, scale, seed)
+    if existing == wanted:
+        click.echo(f"{target} exists with these arguments: nothing to do")
+        return
+    # A longer one begins with the same bytes: nothing that was landed from it changes.
+    is_longer = existing is not None and wanted.hours > existing.hours and replace(existing, hours=hours) == wanted
+    if existing is not None and not is_longer and not force:
+        raise UsageError(
+            f"{target} holds a demo source with --days {existing.days} --hours {existing.hours} --scale"
+            f" {existing.scale:g} --seed {existing.seed}: name another folder, or replace it with --force"
+        )
     with progress_bar() as advance:
         summary = generate(target, days=days, hours=hours, scale=scale, seed=seed, progress=advance)
     click.echo(f"{target}: {summary}")

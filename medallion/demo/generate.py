@@ -78,6 +78,14 @@ def generate(target: Path, *, days: int, hours: int, scale: float, seed: int, pr
     return summary
 
 
+def existing_plan(target: Path) -> Plan | None:
+    """What the demo source in the folder ``target`` was made with; None where there is none."""
+    try:
+        return Plan(**json.loads((target / MARKER).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
 def _check_replaceable(target: Path) -> None:
     if target.exists() and not target.is_dir():
         raise UsageError(f"{target} is a file: name a folder for the demo source")

@@ -49,11 +49,14 @@ class Arrivals:
 
     def look(self) -> tuple[str, float] | None:
         """The next hour and when its files last changed; None while there is none that has settled."""
-        found = self._next()
-        if found != self._seen:
-            self._seen, self._arrived, self._since = found, time.time(), time.monotonic()
-        settled = found is not None and time.monotonic() - self._since >= self._settle
-        return (found[0], self._arrived) if found is not None and settled else None
+        pending = self._next()
+        if pending != self._seen:
+            self._seen, self._arrived, self._since = pending, time.time(), time.monotonic()
+        return (pending[0], self._arrived) if pending is not None and self.seconds_to_settle() == 0 else None
+
+    def seconds_to_settle(self) -> float | None:
+        """How long until the files that were last seen have settled; None when no hour was pending."""
+        return None if self._seen is None else max(0.0, self._since + self._settle - time.monotonic())
 
     def _next(self) -> tuple[str, Mapping[str, int]] | None:
         """The next hour, with the size of each of its files."""

@@ -17,6 +17,8 @@ from medallion.pipeline.land import unpublished_hour
 from medallion.pipeline.operations import refresh_hour
 from medallion.pipeline.run import Outcome, Run
 
+MIN_WAIT = 0.01  # seconds between two looks: no clock is so exact that zero would do
+
 # The steps after which the rows of an hour are further than before, in their order.
 HOPS: Mapping[tuple[str, str | None], str] = {
     ("land", "bronze"): "landed",
@@ -30,7 +32,8 @@ HOPS: Mapping[tuple[str, str | None], str] = {
 @dataclass(frozen=True)
 class Pace:
     """settle: seconds for which the files of an hour must have stayed as they are, so that none is half written.
-    every: least seconds from the start of one refresh to that of the next. poll: seconds between two looks."""
+    every: least seconds from the start of one refresh to that of the next. poll: seconds between two looks at a source
+    that has no pending hour; one that has is looked at again once its files may have settled."""
 
     settle: float = 10.0
     every: float = 0.0
@@ -93,9 +96,10 @@ def _settled(driver: Driver, pace: Pace, until: str | None, sleep: Callable[[flo
         applied = ledger.applied_hour(driver.lake, driver.tables)
         if until is not None and applied is not None and applied >= until:
             return None, 0.0
-        if (found := arrivals.look()) is not None:
-            return found
-        sleep(pace.poll)
+        if (hour := arrivals.look()) is not None:
+            return hour
+        wait = arrivals.seconds_to_settle()
+        sleep(pace.poll if wait is None else max(wait, MIN_WAIT))
 
 
 def _latency(driver: Driver, run: Run, arrived: float) -> dict[str, float]:

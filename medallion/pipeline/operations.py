@@ -148,7 +148,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     Raises UsageError when there is no such release, MedallionError when files of it are gone.
     """
     lake = driver.lake
-    with driver.recording(run, "rollback") as log, log.timed("publish", cpu=driver.cpu) as event:
+    with driver.recording(run, "rollback") as log, log.timed("rollback", cpu=driver.cpu) as event:
         newest = releases.find(lake, None)
         target = releases.find(lake, newest.release_id - 1 if number is None else number)
         if target.release_id == newest.release_id:

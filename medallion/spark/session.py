@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -144,6 +145,8 @@ def needed_conf(settings: Settings, master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        # No table of ours is in it; by default Spark makes a folder wherever it is started.
+        "spark.sql.warehouse.dir": Path(gettempdir(), "medallion-spark-warehouse").as_uri(),
         **bucket,
     }
 
@@ -207,6 +210,11 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
             builder = builder.config(key, value)
     try:
         made = builder.getOrCreate()
+    except socket.gaierror as error:
+        raise MedallionError(
+            f"this machine does not know the name localhost, which Spark needs ({error.strerror}): add the line"
+            " '127.0.0.1 localhost' to /etc/hosts"
+        ) from error
     except (PySparkRuntimeError, Py4JError) as error:
         raise MedallionError(f"Spark did not start on {settings.spark_master}: {_in_short(error)}") from error
     _suit(made)

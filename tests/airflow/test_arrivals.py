@@ -81,6 +81,16 @@ def test_an_hour_whose_file_still_grows_has_not_arrived(place: Place) -> None:
     assert time.monotonic() - last >= 3
 
 
+def test_source_is_asked_again_only_when_its_files_may_have_settled(place: Place) -> None:
+    seen = Arrivals(Settings.from_environment(), settle=30)
+    seen.look()
+    assert seen.seconds_to_settle() is None
+    place.put(H0, "{}\n")
+    seen.look()
+    wait = seen.seconds_to_settle()
+    assert wait is not None and 29 < wait <= 30
+
+
 def test_pending_hours_are_read_from_the_source_up_to_a_given_hour(place: Place) -> None:
     settings = Settings.from_environment()
     assert pending_at_source(settings) == []

@@ -2,9 +2,13 @@
 
 import socket
 import struct
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 
 def ports_of(spark: Any) -> list[tuple[str, int]]:
@@ -34,3 +38,21 @@ def test_secret_of_the_driver_is_on_no_command_line(spark: Any) -> None:
     assert len(secret) >= 32
     lines = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
     assert not [line for line in lines if secret in line]
+
+
+def test_machine_without_localhost_is_told_what_to_add(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.1.1 somewhere\n")
+    code = (
+        "from medallion.settings import Settings; from medallion.spark.session import spark_session\n"
+        "from medallion.errors import MedallionError\n"
+        "try: spark_session(Settings(spark_master='local[1]', driver_memory='512m'))\n"
+        "except MedallionError as error: print(error)"
+    )
+    without = f'mount --bind {hosts} /etc/hosts && {sys.executable} -c "{code}"'
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", without], capture_output=True, text=True
+    )
+    if "unshare:" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("this machine lets nobody mount")
+    assert "add the line '127.0.0.1 localhost' to /etc/hosts" in done.stdout, done.stderr

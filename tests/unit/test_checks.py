@@ -326,6 +326,13 @@ def test_a_check_leaves_a_page_its_json_an_index_and_data_docs(shop: Lake) -> No
     assert any("shop details" in name for name in docs)
 
 
+def test_data_docs_say_how_an_expectation_passed(shop: Lake) -> None:
+    shop.check({"shop": [not_empty(), at_least("id", -100)]})
+    (page,) = (shop.reports / "gx/site/validations/shop verdicts").rglob("*.html")
+    assert page.read_text().count("passed, no failed records") == 2
+    assert ">--<" not in "".join(page.read_text().split())
+
+
 def test_beside_an_expectation_stands_how_it_fared_in_the_last_checks(lake: Lake) -> None:
     for attempt, ids in enumerate(([1, 2], [1, None], [1, 3]), start=1):
         lake.write("shop", pa.table({"id": ids}), mode="overwrite")

@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import sqlglot
+from click.testing import CliRunner
 from deltalake import DeltaTable
 
+from medallion.cli.source import source as source_commands
 from medallion.demo.generate import Summary, generate
 from medallion.demo.writers import NEVER, ChangeFiles, Images, Style, table_of
 from medallion.errors import UsageError
@@ -129,6 +131,24 @@ def weeks(tmp_path_factory: pytest.TempPathFactory) -> Source:
 def test_the_same_arguments_give_the_same_bytes(source: Source, tmp_path: Path) -> None:
     small(tmp_path / "again")
     assert contents(tmp_path / "again") == contents(source.root)
+
+
+def test_command_leaves_a_source_that_exists_unless_it_is_forced(tmp_path: Path) -> None:
+    def generate_command(*options: str) -> tuple[int, str]:
+        words = ["generate", str(tmp_path / "source"), "--days", "1", "--scale", "0.01", *options]
+        done = CliRunner().invoke(source_commands, words)
+        return done.exit_code, done.stdout + str(done.exception or "")
+
+    assert generate_command("--hours", "2")[0] == 0
+    before = contents(tmp_path / "source")
+    code, said = generate_command("--hours", "2")
+    assert code == 0 and "nothing to do" in said
+    code, said = generate_command("--hours", "1", "--seed", "3")
+    assert code and "--days 1 --hours 2 --scale 0.01 --seed 0" in said and "--force" in said
+    assert contents(tmp_path / "source") == before
+    assert generate_command("--hours", "3")[0] == 0, "a longer one goes on with the same bytes"
+    assert generate_command("--hours", "1", "--seed", "3", "--force")[0] == 0
+    assert contents(tmp_path / "source") != before
 
 
 def test_another_seed_gives_another_shop(source: Source, tmp_path: Path) -> None:

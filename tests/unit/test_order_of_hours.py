@@ -10,7 +10,7 @@ from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.hours import format_hour
 from medallion.ingest import restatement
 from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
-from medallion.ops import releases
+from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
@@ -188,6 +188,17 @@ def test_after_a_roll_back_the_next_hour_holds_every_hour(shop: Shop) -> None:
     assert shop.refresh(H0).status == "skipped"
     up_to(shop, H2)
     assert shop.published() == {0: H0, 1: H1, 2: H2}
+
+
+def test_a_roll_back_is_no_run_of_its_hour(shop: Shop) -> None:
+    shop.put(H0, {1: "a"})
+    shop.refresh()
+    shop.roll_back()
+    shop.put(H1, {2: "b"})
+    shop.step("land", H1)
+    rows = event_log.read(shop.lake)
+    assert [row["run_id"] for row in rows if row["event_type"] == "publish"] == ["load", "refresh"]
+    assert [row["run_id"] for row in rows if row["event_type"] == "rollback"] == ["back"]
 
 
 def test_after_a_roll_back_the_same_hour_is_published_again(shop: Shop) -> None:

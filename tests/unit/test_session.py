@@ -7,7 +7,7 @@ import pytest
 from medallion.errors import MedallionError
 from medallion.settings import Settings
 from medallion.spark import session
-from medallion.spark.session import TUNING, cluster_conf, require_master, submit_conf
+from medallion.spark.session import TUNING, cluster_conf, needed_conf, require_master, submit_conf
 
 
 @pytest.fixture
@@ -64,3 +64,8 @@ def test_local_driver_authenticates_by_a_secret_that_is_in_no_setting(settings: 
 
 def test_cluster_keeps_its_own_authentication(settings: Settings) -> None:
     assert "spark.authenticate" not in submit_conf(settings, "spark://master:7077")
+
+
+def test_session_makes_no_folder_where_it_is_started(settings: Settings) -> None:
+    conf = needed_conf(settings, "local[*]")
+    assert not conf["spark.sql.warehouse.dir"].startswith(Path.cwd().as_uri())

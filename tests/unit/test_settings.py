@@ -69,3 +69,15 @@ def test_each_variable_is_read() -> None:
 def test_a_value_that_cannot_be_used_names_its_variable(variable: str, value: str) -> None:
     with pytest.raises(UsageError, match=variable):
         Settings.from_environment({variable: value})
+
+
+def test_default_folder_is_refused_where_the_working_directory_has_a_pattern_in_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shop [x]"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with pytest.raises(UsageError, match=r"which is not set, has a default that cannot be used: .*contains '\['"):
+        Settings.from_environment({})
+    with pytest.raises(UsageError, match=r"MEDALLION_LAKE='lake' cannot be used"):
+        Settings.from_environment({"MEDALLION_LAKE": "lake"})
