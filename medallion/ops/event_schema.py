@@ -3,7 +3,18 @@
 from typing import Literal, get_args
 
 EventType = Literal[
-    "session", "land", "apply", "refresh", "check", "publish", "validate", "maintain", "follow", "push", "unknown"
+    "session",
+    "land",
+    "apply",
+    "refresh",
+    "check",
+    "publish",
+    "rollback",
+    "validate",
+    "maintain",
+    "follow",
+    "push",
+    "unknown",
 ]
 Status = Literal["succeeded", "warned", "failed", "skipped"]
 Engine = Literal["spark", "delta-rs", "duckdb", "feldera"]
@@ -14,7 +25,8 @@ EVENT_TYPES: dict[EventType, str] = {
     "apply": "Decode and merge: one row for Bronze, one per table",
     "refresh": "One row per layer, one per table; tables overlap, so the layer's row is the wall time",
     "check": "One row per layer, one per table, with the failed records of each expectation in `details`",
-    "publish": "Commit of a release, or of a rollback to one",
+    "publish": "Writing the release",
+    "rollback": "Publishing an earlier release once more; it counts as no run of its hour",
     "validate": "Every table read as it was published, each in `details`",
     "maintain": "Maintenance: one row per table, one for all",
     "follow": "`medallion follow`: from the arrival of an hour to its release, each hop in `details`",
