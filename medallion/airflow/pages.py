@@ -11,7 +11,6 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Resp
 from medallion.errors import MedallionError
 from medallion.hours import parse_hour
 from medallion.inspect.results import write_csv
-from medallion.inspect.status import lake_status
 from medallion.model.table import STRATEGIES
 from medallion.ops.lake_tables import tables_of
 from medallion.ops.releases import find
@@ -23,6 +22,7 @@ from medallion.templating import render_notice, script_source
 from medallion.ui.expectations import expectations_page
 from medallion.ui.reports import report_file, report_of_task, reports_page
 from medallion.ui.results import results_page
+from medallion.ui.standing import read_standing
 from medallion.ui.status import status_page
 from medallion.ui.table import table_page
 from medallion.ui.timings import run_page, timings_page
@@ -140,5 +140,5 @@ def table_csv(name: str) -> StreamingResponse:
 @app.get("/status", response_class=HTMLResponse)
 def status(table: str = "") -> HTMLResponse:
     """Freshness, checks and lineage; table: the one whose neighbours are lit."""
-    found = lake_status(Settings.from_environment())
-    return HTMLResponse(status_page(found, tables_of(_lake()), table), headers=OURS)
+    standing = read_standing(Settings.from_environment())
+    return HTMLResponse(status_page(standing, tables_of(_lake()), table), headers=OURS)

@@ -1,23 +1,35 @@
-"""How fresh each table is, how its last check ended, and how the tables hang together, in the same colours."""
+"""How the lake stands beside its source, how each table's last check ended, and how the tables hang together."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from medallion.hours import hour_or_snapshot
+from medallion.inspect.hour_history import HourMark
 from medallion.model.registry import Registry
 from medallion.templating import Grid, Link, Status, render, render_notice
 from medallion.ui.lineage import lineage_graph
+from medallion.ui.standing import Standing
 
 SHOWN = 8  # problems named one by one
 COLUMNS = (
-    *("table", "rows", "version", "published", "last hour", "age", "last check", "failures"),
+    *("table", "rows", "version", "published", "last hour", "behind the source", "last check", "failures"),
     *("refresh method", "last s", "mean s"),
 )
 
 
-def status_page(found: Mapping[str, Any], tables: Registry, chosen: str = "") -> str:
-    """The page of ``lake_status``; chosen: the table whose neighbours are lit in the lineage."""
-    title = "Lakehouse"
+@dataclass(frozen=True)
+class Day:
+    """A row of the map of hours: a mark for each hour of the day, None where nothing is known."""
+
+    date: str
+    marks: Sequence[HourMark | None]
+
+
+def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
+    """The page of a lake beside its source; chosen: the table whose neighbours are lit in the lineage."""
+    title, found = "Lakehouse", standing.status
     release = found["release"]
     if release is None:
         text = f"Nothing is published in {found['lake']}: run medallion load, then trigger the DAG."
@@ -32,26 +44,32 @@ def status_page(found: Mapping[str, Any], tables: Registry, chosen: str = "") ->
     classes = {
         row["table"]: f"{row['check'].replace(' ', '-')}{' stale' if row['stale'] else ''}" for row in found["tables"]
     }
+    rows = [_row(row, standing) for row in found["tables"]]
     return render(
         "status.html",
         title=title,
         page="status",
         lead=lead,
+        standing=standing,
         problems=[*problems[:SHOWN], *more],
-        tables=Grid("Tables of the lake", COLUMNS, [*map(_row, found["tables"])], {1, 2, 3, 5, 7, 9, 10}, None, True),
+        days=_days(standing.hours),
+        tables=Grid("Tables of the lake", COLUMNS, rows, {1, 2, 3, 5, 7, 9, 10}, None, True),
         graph=lineage_graph(tables, classes, chosen if chosen in tables.tables else None),
     )
 
 
-def _row(row: Mapping[str, Any]) -> Sequence[Any]:
+def _days(hours: Sequence[HourMark]) -> list[Day]:
+    days = []
+    for date, marks in groupby(hours, key=lambda mark: mark.hour[:10]):
+        known = {int(mark.hour[11:]): mark for mark in marks}
+        days.append(Day(date, [known.get(hour) for hour in range(24)]))
+    return days
+
+
+def _row(row: Mapping[str, Any], standing: Standing) -> Sequence[Any]:
     seconds = ("" if row[name] is None else f"{row[name]:.1f}" for name in ("last_seconds", "mean_seconds"))
-    counts = (row["rows"], row["version"], row["published"], row["hour"] or "snapshot", _age(row))
+    lag = standing.lag_hours(row["hour"])
+    counts = (row["rows"], row["version"], row["published"], row["hour"] or "snapshot")
     name = Link(row["table"], f"table?name={row['table']}")
-    return (name, *counts, Status(row["check"]), row["failures"] or "", row["mode"], *seconds)
-
-
-def _age(row: Mapping[str, Any]) -> str:
-    age = row["age_hours"]
-    if age is None:
-        return ""
-    return f"{age:,.0f} h" if age < 48 else f"{age / 24:,.0f} days"
+    behind = "" if lag is None else f"{lag:,.0f} h"
+    return (name, *counts, behind, Status(row["check"]), row["failures"] or "", row["mode"], *seconds)

@@ -19,6 +19,7 @@ from medallion.inspect.status import lake_status
 from medallion.model.registry import registry
 from medallion.ops import event_log
 from medallion.storage.lake import Lake
+from medallion.ui.standing import Standing
 from medallion.ui.status import status_page
 from tests.unit.small_lake import H0, H1, H2, H3, Shop
 
@@ -79,7 +80,7 @@ def test_late_files_are_shown_by_status_and_by_its_page(shop: Shop) -> None:
     command = f"medallion refresh --restate {H1}"
     assert command in found["problems"][0], "so status --check and the self-check are red"
     assert any(command in line for line in status_sheet(found).title)
-    assert command in status_page(found, registry())
+    assert command in status_page(Standing(found), registry())
 
 
 def test_a_late_file_is_compared_once_and_history_is_not_read_again(

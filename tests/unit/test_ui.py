@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from medallion.inspect.hour_history import goes_with_clock, hour_history
 from medallion.model.registry import registry
 from medallion.model.table import Feed
 from medallion.ops.event_log import Event, append
+from medallion.ops.releases import Release
+from medallion.pipeline.turns import Unsettled
 from medallion.storage.lake import Lake
 from medallion.ui.lineage import lineage_graph
 from medallion.ui.reports import report_file, report_of_task, reports_page
+from medallion.ui.standing import Standing
 from medallion.ui.status import status_page
 from medallion.ui.timings import run_page, timings_page
 
@@ -64,8 +68,7 @@ def test_a_lake_without_runs_says_what_to_do(lake: Lake) -> None:
     assert "trigger hourly_refresh" in reports_page(lake)
     assert "trigger hourly_refresh" in timings_page(lake)
     assert "has nothing of this run" in run_page(lake, "x")
-    found = {"lake": "x", "release": None}
-    assert "run medallion load" in status_page(found, registry())
+    assert "run medallion load" in status_page(Standing({"lake": "x", "release": None}), registry())
 
 
 def test_red_runs_come_first_and_then_the_newest(lake: Lake) -> None:
@@ -152,10 +155,57 @@ def found(**changed: Any) -> dict[str, Any]:
 
 
 def test_the_state_of_the_lakehouse_names_what_is_wrong() -> None:
-    assert "Nothing is stale, nothing is red." in status_page(found(), registry())
-    wrong = found(stale=True, age_hours=5.0) | {"problems": [f"table {n} is stale" for n in range(12)]}
-    page = text(status_page(wrong, registry()))
-    assert "table 0 is stale" in page and "and 4 more" in page and "5 h" in page
+    assert "Nothing is red." in status_page(Standing(found()), registry())
+    wrong = found(stale=True) | {"problems": [f"table {n} is stale" for n in range(12)]}
+    page = text(status_page(Standing(wrong), registry()))
+    assert "table 0 is stale" in page and "and 4 more" in page and "Nothing is red." not in page
+
+
+def test_lag_is_counted_from_the_newest_hour_of_the_source_and_not_from_the_clock() -> None:
+    page = text(status_page(Standing(found(), "2025-11-30T00"), registry()))
+    assert "Up to date with the source : 2025-11-30T00 is its newest hour" in page.replace("source:", "source :")
+    assert "2025-11-30T00 0 h" in page
+    behind = text(status_page(Standing(found(), "2025-11-30T00", ["2025-11-30T01", "2025-11-30T05"]), registry()))
+    assert "2 hours of the source are pending, 2025-11-30T01 to 2025-11-30T05" in behind
+    assert "2025-11-30T00 5 h" in behind
+
+
+def test_the_run_that_blocks_later_hours_is_named_with_the_way_out() -> None:
+    standing = Standing(found(), "2025-11-30T00", blocked=Unsettled("2025-11-30T00", "manual__1", "rows are missing"))
+    page = status_page(standing, registry())
+    assert "hourly_refresh is blocked by run manual__1" in text(page)
+    assert "clear the failed task of that run" in page
+    assert 'href="../dags/hourly_refresh/runs/manual__1"' in page
+    assert "Nothing is red." not in page
+
+
+def test_each_hour_is_published_restated_red_skipped_pending_or_missing(lake: Lake) -> None:
+    def at(hour: int, run: str, kind: str, **values: Any) -> Event:
+        return Event(run, f"2025-11-30T{hour:02}", kind, "full", 1, **values)
+
+    log(
+        lake,
+        *(at(0, "r-0", "publish"), at(1, "r-1", "publish"), at(1, "r-9", "publish")),
+        *(at(2, "r-2", "refresh"), at(2, "r-2", "check", layer="gold", status="failed")),
+        *(at(3, "r-3", "land", status="skipped"), at(5, "r-5", "check", layer="gold", status="failed")),
+        *(at(5, "r-5", "check", layer="gold"), at(5, "r-5", "publish")),
+        *(at(0, "back-1", "publish", details={"rolled_back_to": 1}),),
+    )
+    marks = hour_history(lake, ["2025-11-30T06"])
+    assert [(mark.hour[-2:], mark.status) for mark in marks] == [
+        *(("00", "published"), ("01", "restated"), ("02", "red"), ("03", "skipped"), ("04", "missing")),
+        *(("05", "published"), ("06", "pending")),
+    ]
+    page = status_page(Standing(found(), hours=marks), registry())
+    assert 'aria-label="2025-11-30T02: red"' in page and 'href="run?run_id=r-2"' in page
+
+
+def test_a_lake_goes_with_the_clock_when_its_hours_were_published_soon_after_they_ended() -> None:
+    def release(published_at: datetime) -> Release:
+        return Release(1, "2025-11-30T00", "r", "full", published_at, {})
+
+    assert goes_with_clock([release(datetime(2025, 11, 30, 1, 20, tzinfo=UTC))])
+    assert not goes_with_clock([release(datetime(2026, 11, 23, tzinfo=UTC))])
 
 
 def test_lineage_stands_from_left_to_right_and_has_every_edge() -> None:
@@ -169,6 +219,6 @@ def test_lineage_stands_from_left_to_right_and_has_every_edge() -> None:
 
 
 def test_the_page_of_the_lakehouse_draws_stale_tables_dashed_and_leads_to_each() -> None:
-    page = status_page(found(stale=True), registry())
+    page = status_page(Standing(found(stale=True)), registry())
     assert page.count('class="succeeded stale"') == len([*registry()])
     assert all(f'href="table?name={table.name}"' in page for table in registry())
