@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Param, TaskGroup, chain
 
 from medallion.airflow.alerts import Webhook, deadline
 from medallion.airflow.landing import LandChanges
-from medallion.airflow.tasks import EVERY_DAG, HOUR, LAND, RunOnSpark, assets, lineage, policy, run_here
+from medallion.airflow.tasks import EVERY_DAG, HOUR, LAND, SPARK, RunOnSpark, assets, lineage, policy, run_here
 from medallion.airflow.timetable import Hourly
 from medallion.hours import PATTERN
 from medallion.model.table import LAYERS, STRATEGIES
@@ -47,6 +47,15 @@ with DAG(
                 "full recomputes Silver and Gold from Bronze: its cost follows the size of the history."
                 " incremental touches what the hour changed: its cost follows the change, and small lakes gain nothing."
                 " Both give the same rows, and may take turns."
+            ),
+        ),
+        "spark": Param(
+            "as set",
+            enum=list(SPARK),
+            title="Spark",
+            description=(
+                "as set: the warm Spark, where MEDALLION_SPARK_CONNECT names one. submit: spark-submit starts a JVM for"
+                " each Spark task of this run."
             ),
         ),
     },

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from expectations.vocabulary import Expectation, no_rows, refers_to
+from expectations.scopes import Rows, Sums
+from expectations.vocabulary import Expectation, adds_up, no_rows, refers_to
 
 SUITE: Mapping[str, tuple[Expectation, ...]] = {
     "gold_order_status_summary": (
@@ -25,52 +26,33 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
         ),
     ),
     "gold_weekly_revenue_trend": (
-        no_rows(
-            """
-            SELECT
-                found.units, expected.units AS expected_units,
-                found.net_revenue, expected.net_revenue AS expected_net_revenue
-            FROM (
-                SELECT
-                    COALESCE(SUM(units_sold), 0) AS units, COALESCE(SUM(weekly_net_revenue), 0) AS net_revenue
-                FROM {batch}
-            ) AS found
-            CROSS JOIN (
-                SELECT COALESCE(SUM(quantity), 0) AS units, COALESCE(SUM(line_net_revenue), 0) AS net_revenue
-                FROM {silver_confirmed_order_items}
-            ) AS expected
-            WHERE found.units <> expected.units OR found.net_revenue <> expected.net_revenue
-            """,
+        adds_up(
             "units and net revenue add up to silver_confirmed_order_items",
+            Sums(
+                "silver_confirmed_order_items",
+                (("units", "units_sold", "quantity"), ("net_revenue", "weekly_net_revenue", "line_net_revenue")),
+            ),
         ),
     ),
     "gold_cancellation_impact": (
-        no_rows(
-            """
-            SELECT
-                found.total_revenue, expected.total_revenue AS expected_total_revenue,
-                found.cancelled_revenue, expected.cancelled_revenue AS expected_cancelled_revenue
-            FROM (
-                SELECT
-                    COALESCE(SUM(weekly_total_revenue), 0) AS total_revenue,
-                    COALESCE(SUM(weekly_cancelled_revenue), 0) AS cancelled_revenue
-                FROM {batch}
-            ) AS found
-            CROSS JOIN (
-                SELECT
-                    COALESCE(SUM(line_net_revenue), 0) AS total_revenue,
-                    COALESCE(SUM(CASE WHEN order_status = 'cancelled' THEN line_net_revenue END), 0)
-                        AS cancelled_revenue
-                FROM {silver_order_items_enriched}
-            ) AS expected
-            WHERE found.total_revenue <> expected.total_revenue
-                OR found.cancelled_revenue <> expected.cancelled_revenue
-            """,
+        adds_up(
             "total and cancelled revenue add up to silver_order_items_enriched",
+            Sums(
+                "silver_order_items_enriched",
+                (
+                    ("total_revenue", "weekly_total_revenue", "line_net_revenue"),
+                    (
+                        "cancelled_revenue",
+                        "weekly_cancelled_revenue",
+                        "CASE WHEN order_status = 'cancelled' THEN line_net_revenue END",
+                    ),
+                ),
+            ),
         ),
         no_rows(
             "SELECT * FROM {batch} WHERE weekly_cancelled_orders > weekly_total_orders",
             "no week has more cancelled orders than orders",
+            by_change=Rows(),
         ),
     ),
     "gold_supplier_performance": (

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from expectations.vocabulary import Expectation, no_rows, refers_to
+from expectations.scopes import Lookup, Sums
+from expectations.vocabulary import Expectation, adds_up, no_rows, refers_to
 
 _CUSTOMER_AS_NOW = no_rows(
     """
@@ -12,6 +13,7 @@ _CUSTOMER_AS_NOW = no_rows(
     WHERE customer.customer_id IS NULL OR checked.customer_tier IS DISTINCT FROM customer.customer_tier
     """,
     "every user is in silver_customers, with the same tier",
+    by_change=Lookup((("silver_customers", "customer_id", "user_id"),)),
 )
 _SUPPLIER_AS_NOW = no_rows(
     """
@@ -23,51 +25,34 @@ _SUPPLIER_AS_NOW = no_rows(
         OR checked.lead_time_days IS DISTINCT FROM supplier.lead_time_days
     """,
     "every supplier is in bronze_suppliers, with the same name and lead time",
+    by_change=Lookup((("bronze_suppliers", "supplier_id", "supplier_id"),)),
 )
 
 SUITE: Mapping[str, tuple[Expectation, ...]] = {
     "silver_customers": (
         refers_to("customer_id", "bronze_customers"),
-        no_rows(
-            """
-            SELECT found.customers, expected.customers AS expected_customers
-            FROM (SELECT COUNT(*) AS customers FROM {batch}) AS found
-            CROSS JOIN (
-                SELECT COUNT(*) AS customers
-                FROM {bronze_customers}
-                WHERE customer_tier IN ('standard', 'silver', 'gold', 'platinum')
-            ) AS expected
-            WHERE found.customers <> expected.customers
-            """,
+        adds_up(
             "there are as many customers as bronze_customers has of the four tiers",
+            Sums(
+                "bronze_customers",
+                (("customers", "1", "1"),),
+                "customer_tier IN ('standard', 'silver', 'gold', 'platinum')",
+            ),
         ),
     ),
     "silver_products": (
         refers_to("product_id", "bronze_products"),
-        no_rows(
-            """
-            SELECT found.products, expected.products AS expected_products
-            FROM (SELECT COUNT(*) AS products FROM {batch}) AS found
-            CROSS JOIN (SELECT COUNT(*) AS products FROM {bronze_products}) AS expected
-            WHERE found.products <> expected.products
-            """,
-            "there are as many products as in bronze_products",
-        ),
+        adds_up("there are as many products as in bronze_products", Sums("bronze_products", (("products", "1", "1"),))),
     ),
     "silver_enriched_clickstream": (
-        no_rows(
-            """
-            SELECT found.clicks, expected.clicks AS expected_clicks
-            FROM (SELECT COUNT(*) AS clicks FROM {batch}) AS found
-            CROSS JOIN (
-                SELECT COUNT(*) AS clicks
-                FROM {bronze_clickstream_events}
-                WHERE user_id IS NOT NULL
-                    AND event_type IN ('page_view', 'product_view', 'add_to_cart', 'begin_checkout', 'purchase')
-            ) AS expected
-            WHERE found.clicks <> expected.clicks
-            """,
+        adds_up(
             "there are as many clicks as bronze_clickstream_events has of known users in the five steps",
+            Sums(
+                "bronze_clickstream_events",
+                (("clicks", "1", "1"),),
+                "user_id IS NOT NULL"
+                " AND event_type IN ('page_view', 'product_view', 'add_to_cart', 'begin_checkout', 'purchase')",
+            ),
         ),
     ),
     "silver_orders_enriched": (
@@ -87,23 +72,26 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
                 OR checked.updated_at IS DISTINCT FROM source.updated_at
             """,
             "every order is as it is in bronze_orders",
+            by_change=Lookup((("bronze_orders", "order_id", "order_id"),)),
         ),
         no_rows(
             """
-            SELECT found.items, expected.items AS expected_items, found.units, expected.units AS expected_units
-            FROM (
-                SELECT COALESCE(SUM(item_count), 0) AS items, COALESCE(SUM(total_quantity), 0) AS units FROM {batch}
-            ) AS found
-            CROSS JOIN (
-                SELECT COUNT(*) AS items, COALESCE(SUM(item.quantity), 0) AS units
-                FROM {bronze_order_items} AS item
-                WHERE item.quantity > 0
-                    AND item.unit_price >= 0
-                    AND item.order_id IN (SELECT order_id FROM {batch})
-            ) AS expected
-            WHERE found.items <> expected.items OR found.units <> expected.units
+            SELECT
+                checked.order_id,
+                checked.item_count, source.items AS bronze_items,
+                checked.total_quantity, source.units AS bronze_units
+            FROM {batch} AS checked
+            LEFT JOIN (
+                SELECT order_id, COUNT(*) AS items, SUM(quantity) AS units
+                FROM {bronze_order_items}
+                WHERE quantity > 0 AND unit_price >= 0
+                GROUP BY order_id
+            ) AS source ON source.order_id = checked.order_id
+            WHERE COALESCE(checked.item_count, 0) <> COALESCE(source.items, 0)
+                OR COALESCE(checked.total_quantity, 0) <> COALESCE(source.units, 0)
             """,
-            "items and units add up to the valid lines of these orders in bronze_order_items",
+            "items and units of each order are those of its valid lines in bronze_order_items",
+            by_change=Lookup((("bronze_order_items", "order_id", "order_id"),)),
         ),
         no_rows(
             """
@@ -128,25 +116,17 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
             WHERE checked.order_status IS DISTINCT FROM source.order_status
             """,
             "every line has the status that its order has in bronze_orders",
+            by_change=Lookup((("bronze_orders", "order_id", "order_id"),)),
         ),
     ),
     "silver_confirmed_order_items": (
-        no_rows(
-            """
-            SELECT
-                found.lines, expected.lines AS expected_lines,
-                found.net_revenue, expected.net_revenue AS expected_net_revenue
-            FROM (
-                SELECT COUNT(*) AS lines, COALESCE(SUM(line_net_revenue), 0) AS net_revenue FROM {batch}
-            ) AS found
-            CROSS JOIN (
-                SELECT COUNT(*) AS lines, COALESCE(SUM(line_net_revenue), 0) AS net_revenue
-                FROM {silver_order_items_enriched}
-                WHERE order_status NOT IN ('cancelled', 'returned')
-            ) AS expected
-            WHERE found.lines <> expected.lines OR found.net_revenue <> expected.net_revenue
-            """,
+        adds_up(
             "lines and net revenue equal those of silver_order_items_enriched neither cancelled nor returned",
+            Sums(
+                "silver_order_items_enriched",
+                (("lines", "1", "1"), ("net_revenue", "line_net_revenue", "line_net_revenue")),
+                "order_status NOT IN ('cancelled', 'returned')",
+            ),
         ),
     ),
     "silver_inventory_current": (

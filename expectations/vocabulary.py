@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
+from expectations.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums
+
 Severity = Literal["critical", "warning", "drop"]
 
 
@@ -21,6 +23,7 @@ class Expectation:
     kind: the Great Expectations class that judges it. arguments: its keyword arguments, where the SQL of a
     query names tables as ``{silver_customers}``. meaning: the promise in words, as reports show it. holds: SQL of
     Spark, true of a row that keeps it, null of one without a value; None where a promise is not about single rows.
+    by_change: what proves it again once rows have changed; None where only whole tables do.
     """
 
     kind: str
@@ -28,6 +31,7 @@ class Expectation:
     meaning: str
     severity: Severity = "critical"
     holds: str | None = None
+    by_change: ByChange | None = None
 
     def __post_init__(self) -> None:
         if self.severity == "drop" and self.holds is None:
@@ -52,7 +56,7 @@ def unique(*columns: str, severity: Severity = "critical") -> Expectation:
         WHERE copy > 1
         GROUP BY {listed}
     """
-    return Expectation("UnexpectedRowsExpectation", {"unexpected_rows_query": query}, f"{listed} is unique", severity)
+    return no_rows(query, f"{listed} is unique", severity=severity, by_change=Keys(columns))
 
 
 def in_set(
@@ -87,21 +91,31 @@ def between(
 
 def not_empty(*, severity: Severity = "critical") -> Expectation:
     """The table has at least one row."""
-    return Expectation("ExpectTableRowCountToBeBetween", {"min_value": 1}, "the table is not empty", severity)
+    kind, meaning = "ExpectTableRowCountToBeBetween", "the table is not empty"
+    return Expectation(kind, {"min_value": 1}, meaning, severity, by_change=RowCount())
 
 
-def no_rows(query: str, meaning: str, *, severity: Severity = "critical") -> Expectation:
+def no_rows(
+    query: str, meaning: str, *, severity: Severity = "critical", by_change: ByChange | None = None
+) -> Expectation:
     """``query`` finds nothing: what it would return are the offending rows, shown as examples.
 
     ``{batch}`` is the table under check; other tables of this layer or below are named ``{silver_customers}``.
     """
-    return Expectation("UnexpectedRowsExpectation", {"unexpected_rows_query": query}, meaning, severity)
+    arguments = {"unexpected_rows_query": query}
+    return Expectation("UnexpectedRowsExpectation", arguments, meaning, severity, by_change=by_change)
+
+
+def adds_up(meaning: str, sums: Sums, *, severity: Severity = "critical") -> Expectation:
+    """The table's sums equal those of another table."""
+    return no_rows(sums.whole(), meaning, severity=severity, by_change=sums)
 
 
 def rows_with(column: str, part: str, meaning: str) -> Expectation:
     """No row has ``part`` in the text of ``column``; what breaks it is counted, as a warning."""
     wanted = part.replace("'", "''").replace("{", "{{").replace("}", "}}")
-    return no_rows(f"SELECT * FROM {{batch}} WHERE CONTAINS({column}, '{wanted}')", meaning, severity="warning")
+    query = f"SELECT * FROM {{batch}} WHERE CONTAINS({column}, '{wanted}')"
+    return no_rows(query, meaning, severity="warning", by_change=Rows())
 
 
 def refers_to(
@@ -116,7 +130,9 @@ def refers_to(
         WHERE known.{key} IS NULL AND checked.{column} IS NOT NULL
         GROUP BY checked.{column}
     """
+    scope: ByChange = Lookup(((table, key, column),))
     if allowed_percent:
+        scope = Share(column, table, key, allowed_percent)
         query = f"""
         WITH unknown AS ({query})
         SELECT *
@@ -125,13 +141,14 @@ def refers_to(
             > {allowed_percent} * (SELECT COUNT({column}) FROM {{batch}})
         ORDER BY rows_with_it DESC
     """
-    return no_rows(query, _but(f"every {column} is in {table}", allowed_percent), severity=severity)
+    meaning = _but(f"every {column} is in {table}", allowed_percent)
+    return no_rows(query, meaning, severity=severity, by_change=scope)
 
 
 def _of_values(
     kind: str,
     column: str,
-    arguments: Mapping[str, Any],
+    arguments: dict[str, Any],
     meaning: str,
     allowed_percent: float,
     severity: Severity,
@@ -140,7 +157,9 @@ def _of_values(
     mostly = {"mostly": 1 - allowed_percent / 100} if allowed_percent else {}
     if allowed_percent and severity == "drop":
         raise ValueError(f"{meaning}: rows are dropped one by one, so no share of them can be allowed")
-    return Expectation(kind, {"column": column, **arguments, **mostly}, _but(meaning, allowed_percent), severity, holds)
+    arguments = {"column": column, **arguments, **mostly}
+    scope = None if mostly else Rows()
+    return Expectation(kind, arguments, _but(meaning, allowed_percent), severity, holds, scope)
 
 
 def spark_text(value: str) -> str:

@@ -106,6 +106,10 @@ class Settings(BaseSettings):
         default=2700.0, description="Seconds that a scheduled run waits for an hour at the source"
     )
     catch_up_hours: Count = Field(default=72, description="Hours before its own that a scheduled run catches up")
+    whole_check_hours: Seconds = Field(
+        default=24.0,
+        description="Hours after which an incremental hour checks whole tables again, not changed rows; `0`: always",
+    )
     extras: bool | None = Field(
         default=None, description="Whether `medallion load` gives a lake the extra tables; `make up` sets `true`"
     )

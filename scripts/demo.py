@@ -1,4 +1,8 @@
-"""The demonstration: a shop's data, a lakehouse, three hours refreshed by a real scheduler; again for three more."""
+"""The demonstration: a shop's data, a lakehouse, three hours refreshed by a real scheduler; again for three more.
+
+The hours are refreshed in three ways, which the summary shows side by side: in full with a JVM per Spark task, in full
+on the warm Spark, and incrementally on it.
+"""
 
 import subprocess
 import sys
@@ -17,7 +21,11 @@ from medallion.ops import event_log, releases
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
-HOURS = 3
+WAYS = (  # how each of the hours is refreshed: a name, and what the run is asked for
+    ("full, JVM per task", {"strategy": "full", "spark": "submit"}),
+    ("full, warm", {"strategy": "full", "spark": "as set"}),
+    ("incremental, warm", {"strategy": "incremental", "spark": "as set"}),
+)
 RUNS = f"dags/{DAG_ID}/dagRuns"
 
 
@@ -38,9 +46,12 @@ def main() -> None:
         say(f"the source has no further hour; .venv/bin/{longer} adds a day to the demo shop")
         return
     airflow.unpause()
-    runs = {hour: refresh(airflow, hour) for hour in hours}
+    runs = {}
+    for hour, (way, conf) in zip(hours, WAYS, strict=False):
+        say(f"hour {hour}: {way}")
+        runs[way, hour] = refresh(airflow, {"hour": hour, **conf})
     medallion(airflow, "status")
-    print_seconds(lake, runs)
+    print_comparison(lake, runs)
     print(f"reports   {lake.root}/reports/validation\n{where(airflow)}")
 
 
@@ -48,7 +59,7 @@ def next_hours(settings: Settings, lake: Lake) -> list[str]:
     """The next hours that the source has and the newest release does not."""
     release = releases.latest(lake)
     published = release.hour if release and release.hour else ""
-    return [hour for hour in listed_hours(settings) if hour > published][:HOURS]
+    return [hour for hour in listed_hours(settings) if hour > published][: len(WAYS)]
 
 
 def listed_hours(settings: Settings) -> list[str]:
@@ -56,11 +67,9 @@ def listed_hours(settings: Settings) -> list[str]:
     return list(change_files(open_source(settings), tuple(feed.topic for feed in registry().feeds)).hours)
 
 
-def refresh(airflow: LocalAirflow, hour: str) -> dict[str, Any]:
-    """Trigger a run for ``hour`` and tell of its tasks as they end. Raises MedallionError if one fails."""
-    say(f"hour {hour}")
-    run_id = f"demo__{hour}__{datetime.now(UTC):%H%M%S}"
-    conf = {"hour": hour, "strategy": "full"}
+def refresh(airflow: LocalAirflow, conf: dict[str, str]) -> dict[str, Any]:
+    """Trigger a run with these params and tell of its tasks as they end. Raises MedallionError if one fails."""
+    run_id = f"demo__{conf['hour']}__{datetime.now(UTC):%H%M%S}"
     airflow.api.call("POST", RUNS, {"dag_run_id": run_id, "logical_date": None, "conf": conf})
     told: set[tuple[str, int, str]] = set()
     while True:
@@ -92,17 +101,20 @@ def explained(airflow: LocalAirflow, run_id: str, tasks: list[dict[str, Any]]) -
     return "\n".join([f"task {task['task_id']} failed; the end of its log:", *told[-15:], f"all of it: {airflow.url}"])
 
 
-def print_seconds(lake: Lake, runs: dict[str, dict[str, Any]]) -> None:
+def print_comparison(lake: Lake, runs: dict[tuple[str, str], dict[str, Any]]) -> None:
     """Where the seconds of each run went, from the event log; the rest is Airflow's and the start of processes."""
-    seconds: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(runs, 0.0))
-    for hour, run in runs.items():
+    seconds: dict[str, dict[tuple[str, str], float]] = defaultdict(lambda: dict.fromkeys(runs, 0.0))
+    for column, run in runs.items():
         for row in event_log.read(lake, run_id=run["dag_run_id"]):
             if row["table_name"] is None:
-                seconds[" ".join(filter(None, (row["event_type"], row["layer"])))][hour] += row["seconds"]
-        seconds["whole run"][hour] = run["duration"]
-    print("seconds".ljust(18) + "".join(f"{hour:>16}" for hour in runs))
-    for step, by_hour in seconds.items():
-        print(step.ljust(18) + "".join(f"{value:16.1f}" for value in by_hour.values()))
+                seconds[" ".join(filter(None, (row["event_type"], row["layer"])))][column] += row["seconds"]
+                seconds["CPU of the steps"][column] += row["cpu_seconds"] or 0.0
+        seconds["whole run"][column] = run["duration"]
+    order = sorted(seconds, key=lambda name: name in ("CPU of the steps", "whole run"))
+    print("seconds".ljust(18) + "".join(f"{way:>20}" for way, _ in runs))
+    print(" " * 18 + "".join(f"{hour:>20}" for _, hour in runs))
+    for step in order:
+        print(step.ljust(18) + "".join(f"{value:20.1f}" for value in seconds[step].values()))
 
 
 def medallion(airflow: LocalAirflow, *arguments: str) -> None:

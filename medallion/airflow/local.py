@@ -41,7 +41,8 @@ COMPONENTS = {
     "dag-processor": ("dag-processor",),
     "triggerer": ("triggerer", "--skip-serve-logs"),
 }
-WARM = "MEDALLION_SPARK_CONNECT"  # where a warm Spark is to listen; none is started without it
+WARM = "MEDALLION_SPARK_CONNECT"  # where a warm Spark is to listen; none is started where it is empty
+WARM_ADDRESS = "sc://localhost:15002"  # unless it is set otherwise
 START_SECONDS = 180
 STOP_SECONDS = 20
 Report = Callable[[str], None]
@@ -60,11 +61,14 @@ class LocalAirflow:
 
     @classmethod
     def of_this_project(cls) -> "LocalAirflow":
-        """The one that ``make up`` means. Raises UsageError when MEDALLION_AIRFLOW_PORT is no port."""
+        """The one that ``make up`` means, with a warm Spark unless MEDALLION_SPARK_CONNECT is set to nothing.
+
+        Raises UsageError when MEDALLION_AIRFLOW_PORT is no port.
+        """
         text = os.environ.get("MEDALLION_AIRFLOW_PORT", "8080")
         if not (text.isdecimal() and 0 < int(text) < 65536):
             raise UsageError(f"MEDALLION_AIRFLOW_PORT={text!r} cannot be used: give a port, such as 8080")
-        chosen = cls(PROJECT / ".airflow", int(text))
+        chosen = cls(PROJECT / ".airflow", int(text), {WARM: os.environ.get(WARM, WARM_ADDRESS)})
         recorded = chosen._recorded()
         return replace(chosen, port=recorded.port) if recorded.running else chosen
 

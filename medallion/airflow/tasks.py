@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 LAND = "land_changes"
 HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
+SPARK = ("as set", "submit")  # what a run can ask for: the warm Spark where one is set, or a JVM for each task
 
 EVERY_DAG: dict[str, Any] = {
     "tags": ["medallion"],
@@ -135,6 +136,7 @@ class RunOnSpark(SparkSubmitOperator):
             ],
             name=f"{step} {layer} {HOUR}",
             conn_id=self.connection,
+            env_vars={"MEDALLION_SPARK_CONNECT": ""},  # who submits wants no warm Spark
             **kwargs,
         )
 
@@ -145,7 +147,7 @@ class RunOnSpark(SparkSubmitOperator):
         with noting_failures(context["ti"], f"{self._layer} {self._step}"):
             with as_airflow_errors():
                 settings = Settings.from_environment()
-                if settings.spark_connect:
+                if settings.spark_connect and context["params"].get("spark") != "submit":
                     hour = context["ti"].xcom_pull(task_ids=LAND)
                     run_in_process(self._step, self._layer, hour, context)
                     return

@@ -1,6 +1,6 @@
 """A check: the expectations of one layer, judged by Great Expectations over DuckDB, and reported.
 
-Whole tables are looked at, not only what changed: that takes tenths of a second a table.
+Whole tables are looked at, or what has changed since a former check that passed (by_change.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from expectations.vocabulary import Expectation
+from medallion.checks.by_change import INSERTED, QUERY, UNCHANGED, WHOLE, Basis, ChangedRows, Look, fingerprint
 from medallion.checks.docs_queue import keep_for_docs
 from medallion.checks.lean_imports import lean_imports
 from medallion.checks.report_store import publish
@@ -18,6 +19,7 @@ from medallion.checks.result import (
     EXAMPLES,
     CheckResult,
     ExpectationResult,
+    Judged,
     TableResult,
     Validation,
     Verdict,
@@ -25,10 +27,10 @@ from medallion.checks.result import (
 )
 from medallion.checks.row_counts import RowCountRule
 from medallion.errors import one_line
+from medallion.ops.check_records import Proof
 from medallion.storage.duckdb_views import TableAt, Views, open_views
 from medallion.storage.files import Place
 
-_QUERY = "unexpected_rows_query"
 _COLUMNS = 8  # of each example that are kept
 _CELL = 120  # characters of each of its values that are kept
 
@@ -43,11 +45,13 @@ def run_checkpoint(
     attempt: int = 1,
     reports: Place,
     row_counts: Mapping[str, RowCountRule] | None = None,
+    basis: Basis | None = None,
 ) -> CheckResult:
     """Judge ``suites``, table name to expectations, and write the report pages under ``reports``.
 
     tables: where each table is that a suite is about or a query names; others are not opened. row_counts: what the row
-    counts of tables are judged by, from what opening them tells. Nothing but a report
+    counts of tables are judged by, from what opening them tells. basis: the former check from which changed rows are
+    judged; without one, whole tables are. Nothing but a report
     that cannot be written raises: a table that cannot be read, a query that does not run, an engine that breaks
     down are broken expectations that say why, so the gate stays shut.
     """
@@ -55,23 +59,17 @@ def run_checkpoint(
     begun = perf_counter()
     needed = set(suites).union(*(_named(expectation) for suite in suites.values() for expectation in suite))
     with open_views({name: at for name, at in tables.items() if name in needed}) as views:
-        promises = {table: [_promise(expectation, table, views) for expectation in suites[table]] for table in suites}
-        sound = {
-            table: [promise.expectation for promise in listed if not promise.error]
-            for table, listed in promises.items()
-        }
-        startup_seconds, validation = _validate(
-            views.database, sound, f"{hour} {layer} {slug(run_id)} {attempt}", started_at
-        )
+        judge = _Judge(views, basis or Basis(), f"{hour} {layer} {slug(run_id)} {attempt}", started_at)
+        promises = judge.judge(suites)
         judged = views.rows.keys() & (row_counts or {}).keys()  # a table that cannot be read has failed already
         results = [
             TableResult(
                 table,
                 views.versions.get(table),
                 views.rows.get(table),
-                round(validation.seconds[table], 3),
+                round(judge.seconds.get(table, 0.0), 3),
                 (
-                    *_results(promises[table], validation.verdicts[table], views, views.rows.get(table, 0)),
+                    *(_result(promise, views, views.rows.get(table, 0)) for promise in promises[table]),
                     *(row_counts[table].judge(views.rows[table]) if row_counts and table in judged else ()),
                 ),
             )
@@ -84,23 +82,109 @@ def run_checkpoint(
             attempt=attempt,
             started_at=started_at,
             seconds=round(perf_counter() - begun, 3),
-            startup_seconds=round(startup_seconds, 3),
+            startup_seconds=round(judge.startup_seconds, 3),
             versions=views.versions,
             table_ids=views.table_ids,
             rows=views.rows,
             tables=tuple(results),
+            proofs={
+                table: {fingerprint(promise.declared): promise.look.proof for promise in listed if promise.holds}
+                for table, listed in promises.items()
+            },
         )
     publish(result, reports)
-    keep_for_docs(validation.judged, reports, result.page.replace("/", "-").removesuffix(".html"))
+    keep_for_docs(judge.judged, reports, result.page.replace("/", "-").removesuffix(".html"))
     return result
 
 
-@dataclass(frozen=True)
-class _Promise:
-    """An expectation whose query, if it has one, names views; or why it cannot be judged."""
+_NOT_JUDGED = Verdict(False, error="it was not judged")
 
-    expectation: Expectation
-    error: str | None = None
+
+@dataclass
+class _Promise:
+    """An expectation as declared, how it is looked at, and the verdict; or at once why it cannot be judged.
+
+    query: as a reader could run it on whole tables.
+    """
+
+    declared: Expectation
+    look: Look
+    query: str | None = None
+    verdict: Verdict = _NOT_JUDGED
+
+    @property
+    def holds(self) -> bool:
+        return self.verdict.success and not self.verdict.error
+
+
+class _Judge:
+    """Great Expectations at work on the promises of one check, and what it leaves behind."""
+
+    def __init__(self, views: Views, basis: Basis, run_name: str, at: datetime) -> None:
+        self._views, self._run_name, self._at = views, run_name, at
+        self._changed = ChangedRows(views, basis, at)
+        self.startup_seconds = 0.0
+        self.seconds: dict[str, float] = {}
+        self.judged: list[Judged] = []
+
+    def judge(self, suites: Mapping[str, Sequence[Expectation]]) -> dict[str, list[_Promise]]:
+        """The promises of each table with their verdicts."""
+        promises = {table: [self._promise(expectation, table) for expectation in suites[table]] for table in suites}
+        self._ask(promises, self._run_name)
+        again: dict[str, list[_Promise]] = {}
+        for table, listed in promises.items():
+            for promise in listed:
+                if not promise.holds and not promise.look.is_final:
+                    promise.look = self._on_whole_table(promise, table)
+                    again.setdefault(table, []).append(promise)
+        self._ask(again, f"{self._run_name} again")
+        return promises
+
+    def _promise(self, expectation: Expectation, table: str) -> _Promise:
+        named = _named(expectation)
+        promise = _Promise(expectation, Look(WHOLE, table, None, Proof(self._at.isoformat()), is_final=True))
+        for name in (table, *sorted(named)):
+            if name not in self._views.versions:
+                why = self._views.errors.get(name, f"{name} is not among the tables of this check")
+                return replace(promise, verdict=Verdict(False, error=why))
+        try:
+            query = bind(expectation.arguments[QUERY], table) if QUERY in expectation.arguments else None
+        except (ValueError, LookupError) as error:
+            return replace(promise, verdict=Verdict(False, error=f"its query cannot be read: {one_line(error)}"))
+        promise = replace(promise, query=query)
+        try:
+            look = self._changed.look(table, expectation, named)
+        except Exception:  # whatever it was, the whole table tells
+            return replace(promise, look=self._on_whole_table(promise, table))
+        if look.way == UNCHANGED:
+            return replace(promise, look=look, verdict=Verdict(True))
+        return replace(promise, look=self._on_whole_table(promise, table) if look.is_final else look)
+
+    def _on_whole_table(self, promise: _Promise, table: str) -> Look:
+        """A look at the whole table by the promise's own query, which names the rows that break it."""
+        judged = promise.declared
+        if promise.query is not None:
+            judged = replace(judged, arguments={**judged.arguments, QUERY: promise.query})
+        proof = replace(promise.look.proof, whole_at=self._at.isoformat())
+        return Look(WHOLE, table, judged, proof, is_final=True)
+
+    def _ask(self, promises: Mapping[str, Sequence[_Promise]], run_name: str) -> None:
+        """Have Great Expectations judge what is to be judged, and note the verdicts."""
+        asked: dict[str, list[_Promise]] = {}
+        for promise in (promise for listed in promises.values() for promise in listed):
+            if promise.look.expectation is not None:
+                asked.setdefault(promise.look.view, []).append(promise)
+        if not asked:
+            return
+        suites = {view: [p.look.expectation for p in listed if p.look.expectation] for view, listed in asked.items()}
+        startup_seconds, validation = _validate(self._views.database, suites, run_name, self._at)
+        self.startup_seconds += startup_seconds
+        self.judged += validation.judged
+        for view, listed in asked.items():
+            table = view.removesuffix(INSERTED)
+            self.seconds[table] = self.seconds.get(table, 0.0) + validation.seconds[view]
+            for promise, verdict in zip(listed, validation.verdicts[view], strict=True):
+                promise.verdict = verdict
 
 
 def bind(query: str, table: str) -> str:
@@ -117,20 +201,7 @@ def _placeholders(query: str) -> set[str]:
 
 def _named(expectation: Expectation) -> set[str]:
     """The tables that the expectation's query names, besides its own."""
-    return _placeholders(expectation.arguments.get(_QUERY, "")) - {"batch"}
-
-
-def _promise(expectation: Expectation, table: str, views: Views) -> _Promise:
-    for name in (table, *sorted(_named(expectation))):
-        if name not in views.versions:
-            return _Promise(expectation, views.errors.get(name, f"{name} is not among the tables of this check"))
-    if _QUERY not in expectation.arguments:
-        return _Promise(expectation)
-    try:
-        query = bind(expectation.arguments[_QUERY], table)
-    except (ValueError, LookupError) as error:
-        return _Promise(expectation, f"its query cannot be read: {one_line(error)}")
-    return _Promise(replace(expectation, arguments={**expectation.arguments, _QUERY: query}))
+    return _placeholders(expectation.arguments.get(QUERY, "")) - {"batch"}
 
 
 def _validate(
@@ -150,23 +221,11 @@ def _validate(
         return perf_counter() - begun, Validation(verdicts, dict.fromkeys(suites, 0.0))
 
 
-def _results(
-    promises: Sequence[_Promise], verdicts: Sequence[Verdict], views: Views, rows: int
-) -> list[ExpectationResult]:
-    """The promises with their verdicts; ``verdicts`` are of those that could be judged, in their order."""
-    judged = iter(verdicts)
-    results = []
-    for promise in promises:
-        verdict = Verdict(False, error=promise.error) if promise.error else next(judged)
-        results.append(_result(promise.expectation, verdict, views, rows))
-    return results
-
-
-def _result(expectation: Expectation, verdict: Verdict, views: Views, rows: int) -> ExpectationResult:
-    query = expectation.arguments.get(_QUERY)
+def _result(promise: _Promise, views: Views, rows: int) -> ExpectationResult:
+    expectation, verdict = promise.declared, promise.verdict
     examples = verdict.rows[:EXAMPLES]
-    if query and not verdict.success and not verdict.error:
-        examples = views.sample(query, EXAMPLES)
+    if promise.query and not verdict.success and not verdict.error:
+        examples = views.sample(promise.query, EXAMPLES)
     return ExpectationResult(
         meaning=expectation.meaning,
         kind=expectation.kind,
@@ -176,8 +235,9 @@ def _result(expectation: Expectation, verdict: Verdict, views: Views, rows: int)
         unexpected_count=verdict.found,
         unexpected_percent=verdict.percent,
         examples=tuple(_example(row, expectation.arguments.get("column")) for row in examples),
-        query=query,
+        query=promise.query,
         error=verdict.error,
+        looked_at=promise.look.way,
     )
 
 
@@ -191,7 +251,7 @@ def _observed(expectation: Expectation, verdict: Verdict, rows: int) -> str:
     found = 0 if verdict.success else verdict.found
     if found is None:
         return "not counted"
-    return f"{_counted(found)} found" if _QUERY in expectation.arguments else f"{found:,} of {_counted(rows)}"
+    return f"{_counted(found)} found" if QUERY in expectation.arguments else f"{found:,} of {_counted(rows)}"
 
 
 def _counted(rows: int) -> str:

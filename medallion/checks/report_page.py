@@ -3,6 +3,7 @@
 Self-contained: no script, nothing from the network. Whatever comes from data is escaped.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from textwrap import dedent
@@ -67,7 +68,7 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
         "Run": f"{result['run_id']}, attempt {result['attempt']}",
         "Started": f"{_moment(result['started_at'])} UTC",
         "Took": f"{result['seconds']:.1f} s, of which loading Great Expectations {result['startup_seconds']:.1f} s",
-        "Looked at": "whole tables, through DuckDB",
+        "Looked at": f"{_looked_at(result)}, through DuckDB",
         "Delta versions": ", ".join(f"{table} {version}" for table, version in sorted(result["versions"].items())),
     }
     return _page(
@@ -133,6 +134,12 @@ def _page(title: str, *parts: str) -> str:
     )
 
 
+def _looked_at(result: Mapping[str, Any]) -> str:
+    """How many expectations were judged on whole tables, on changed rows, and on none."""
+    ways = Counter(line["looked_at"] for table in result["tables"] for line in table["expectations"])
+    return ", ".join(f"{way} for {count}" for way, count in ways.most_common()) or "nothing"
+
+
 def _moment(iso: str) -> str:
     return iso[:19].replace("T", " ")
 
@@ -179,10 +186,12 @@ def _table(table: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> str
     rows = (
         f"<tr><td>{_status(line['status'])}</td><td>{escape(line['meaning'])}</td>"
         f'<td class="soft">{escape(line["severity"])}</td><td>{escape(line["observed"])}{_percent(line)}</td>'
+        f'<td class="soft">{escape(line["looked_at"])}</td>'
         f"<td>{_trend(table['table'], line['meaning'], checks)}</td></tr>"
         for line in table["expectations"]
     )
-    head = "<tr><th>Verdict</th><th>Expectation</th><th>Severity</th><th>Observed</th><th>Last checks</th></tr>"
+    columns = ("Verdict", "Expectation", "Severity", "Observed", "Looked at", "Last checks")
+    head = f"<tr>{''.join(f'<th>{column}</th>' for column in columns)}</tr>"
     return (
         f"<h2>{escape(table['table'])} {_badge(table['status'])}</h2>"
         f'<p class="lead">{escape(", ".join(fact for fact in facts if fact))}</p>'

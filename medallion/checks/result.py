@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from expectations.vocabulary import Severity
+from medallion.ops.check_records import Proof
 
 EXAMPLES = 5  # offending rows that are kept of each broken expectation
 
@@ -56,7 +57,8 @@ class ExpectationResult:
     observed: what was found, in words, such as ``3 of 650,000 rows``. unexpected_count: offending rows;
     unexpected_percent: their share of the rows with a value, 0 to 100; both None where a promise does not
     count rows. examples: a few offending rows, column to value as text, null as None. query: the SQL of a
-    promise that is written as one. error: why there is no verdict; the promise then counts as broken.
+    promise that is written as one. error: why there is no verdict; the promise then counts as broken. looked_at: the
+    whole table, its changed rows, or nothing, as no row has changed since it held.
     """
 
     meaning: str
@@ -69,6 +71,7 @@ class ExpectationResult:
     examples: tuple[Mapping[str, str | None], ...] = ()
     query: str | None = None
     error: str | None = None
+    looked_at: str = "whole table"
 
     @property
     def status(self) -> Status:
@@ -111,7 +114,8 @@ class CheckResult:
     """The verdict on one layer.
 
     versions, table_ids, rows: of every table that was looked at, those compared with included. started_at: UTC.
-    seconds: wall, up to the verdict; startup_seconds: the part that loading Great Expectations took.
+    seconds: wall, up to the verdict; startup_seconds: the part that loading Great Expectations took. proofs: what held,
+    by table and fingerprint of the expectation.
     """
 
     layer: str
@@ -125,6 +129,7 @@ class CheckResult:
     tables: tuple[TableResult, ...]
     table_ids: Mapping[str, str] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
+    proofs: Mapping[str, Mapping[str, Proof]] = field(default_factory=dict)
 
     @property
     def page(self) -> str:
@@ -169,6 +174,7 @@ class CheckResult:
     def to_dict(self) -> dict[str, Any]:
         """The whole result with its statuses, ready for JSON: the only thing a report page is made from."""
         result = asdict(self) | {"status": self.status, "page": self.page, "started_at": self.started_at.isoformat()}
+        del result["proofs"]  # which the next check reads from its own record
         for told, table in zip(result["tables"], self.tables, strict=True):
             told["status"] = table.status
             for line, expectation in zip(told["expectations"], table.expectations, strict=True):

@@ -4,7 +4,7 @@ Publishing goes by these records and not by the event log, which may be unwritab
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from medallion.storage import fence, files
@@ -22,10 +22,23 @@ class CheckedTable:
 
 
 @dataclass(frozen=True)
+class Proof:
+    """That an expectation held. whole_at: when it was last judged on whole tables, in ISO 8601.
+
+    failed, values: of an expectation with a tolerance on references, the rows that break it and all that have a value.
+    """
+
+    whole_at: str
+    failed: int | None = None
+    values: int | None = None
+
+
+@dataclass(frozen=True)
 class CheckRecord:
     """One check of one layer. tables: every table that was read, also those of other layers that it was compared with.
 
-    status: ``succeeded``, ``warned`` or ``failed``. report: its page.
+    status: ``succeeded``, ``warned`` or ``failed``. report: its page. proofs: what held, by table and by fingerprint of
+    the expectation: the next check of changed rows goes on from there.
     """
 
     layer: str
@@ -36,6 +49,7 @@ class CheckRecord:
     status: str
     report: str
     tables: Mapping[str, CheckedTable]
+    proofs: Mapping[str, Mapping[str, Proof]] = field(default_factory=dict)
 
 
 def write_check_record(lake: Lake, record: CheckRecord) -> None:
@@ -51,7 +65,11 @@ def read_check_record(lake: Lake, layer: str) -> CheckRecord | None:
         return None
     tables = {name: CheckedTable(**table) for name, table in content["tables"].items()}
     checked_at = datetime.fromisoformat(content["checked_at"]).astimezone(UTC)
-    return CheckRecord(**(content | {"tables": tables, "checked_at": checked_at}))
+    proofs = {
+        name: {promise: Proof(**proof) for promise, proof in proven.items()}
+        for name, proven in content.get("proofs", {}).items()
+    }
+    return CheckRecord(**(content | {"tables": tables, "checked_at": checked_at, "proofs": proofs}))
 
 
 def read_check_records(lake: Lake, layers: Iterable[str]) -> dict[str, CheckRecord | None]:

@@ -1,16 +1,19 @@
 """The step `check`: Great Expectations on one layer; a critical one that fails stops the run."""
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from medallion.errors import CheckFailed
+from medallion.ingest.restatement import read_restatement
 from medallion.model.table import Layer
 from medallion.ops import releases
-from medallion.ops.check_records import CheckedTable, CheckRecord, write_check_record
+from medallion.ops.check_records import CheckedTable, CheckRecord, read_check_record, write_check_record
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 
 if TYPE_CHECKING:
+    from medallion.checks.by_change import Basis
     from medallion.checks.result import CheckResult
     from medallion.checks.row_counts import RowCountRule
 
@@ -33,6 +36,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
             attempt=run.attempt,
             reports=lake.reports,
             row_counts=_row_count_rules(driver, layer),
+            basis=_basis(driver, run, layer),
         )
         report = lake.reports / found.page
         for line in found.details():
@@ -72,9 +76,41 @@ def _row_count_rules(driver: Driver, layer: Layer) -> "dict[str, RowCountRule]":
     }
 
 
+def _basis(driver: Driver, run: Run, layer: Layer) -> "Basis | None":
+    """The former check that this one goes on from; None where whole tables are to be looked at.
+
+    It passed, and its tables are those of the newest release: after a roll back, or a run that did not get to publish,
+    it says nothing of what readers have. A full refresh and a restatement are looked at whole.
+    """
+    from medallion.checks.by_change import Basis
+
+    hours, former = driver.settings.whole_check_hours, read_check_record(driver.lake, layer)
+    if run.strategy != "incremental" or not hours or former is None or former.status == "failed":
+        return None
+    release = releases.latest(driver.lake)
+    if release is None or read_restatement(driver.lake) is not None:
+        return None
+    tables = {
+        name: table
+        for name, table in former.tables.items()
+        if (release.versions.get(name), release.table_ids.get(name)) == (table.version, table.table_id)
+    }
+    return Basis(tables, former.proofs, timedelta(hours=hours))
+
+
 def _record(found: "CheckResult", hour: str | None, report: str) -> CheckRecord:
     """What ``found`` looked at and how it ended, as publishing needs it."""
     tables = {
         name: CheckedTable(version, found.table_ids[name], found.rows[name]) for name, version in found.versions.items()
     }
-    return CheckRecord(found.layer, hour, found.run_id, found.attempt, found.started_at, found.status, report, tables)
+    return CheckRecord(
+        layer=found.layer,
+        hour=hour,
+        run_id=found.run_id,
+        attempt=found.attempt,
+        checked_at=found.started_at,
+        status=found.status,
+        report=report,
+        tables=tables,
+        proofs=found.proofs,
+    )

@@ -6,7 +6,7 @@ Imports duckdb, deltalake and pyarrow only when views are opened, for the sake o
 import glob
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
@@ -15,6 +15,8 @@ from urllib.parse import unquote
 
 from medallion.errors import MedallionError, one_line
 from medallion.storage import files
+from medallion.storage.change_feed import Changes, located
+from medallion.storage.files import Place
 from medallion.storage.lake import open_table, table_id
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 
 # A reader that only lists files would see deleted rows, or columns under other names.
 _UNREADABLE_FEATURES = frozenset({"deletionVectors", "columnMapping"})
+# Of the rows that commits changed: the view they are in, the kinds of files, and how a change feed marks them.
+_SIDES = (
+    ("inserted", {"cdc", "add"}, "('insert', 'update_postimage')"),
+    ("deleted", {"cdc", "remove"}, "('delete', 'update_preimage')"),
+)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -41,7 +48,7 @@ class Views:
     """Open views, named like their tables.
 
     database: what to connect to from this process. versions, table_ids, rows: of every table that could be opened.
-    errors: one line for each that could not.
+    errors: one line for each that could not. tables: where they were sought; opened: what was found there.
     """
 
     database: str
@@ -50,6 +57,9 @@ class Views:
     table_ids: Mapping[str, str]
     rows: Mapping[str, int]
     errors: Mapping[str, str]
+    tables: Mapping[str, TableAt]
+    opened: "Mapping[str, DeltaTable]"
+    served: "ReadOnlyFiles | None"
 
     def sample(self, query: str, limit: int) -> list[dict[str, Any]]:
         """The first ``limit`` rows that ``query`` finds, as a help for readers: none where it fails."""
@@ -61,6 +71,24 @@ class Views:
             return [dict(zip(columns, row, strict=True)) for row in cursor.fetchmany(limit)]
         except duckdb.Error:
             return []
+
+    def add_changes(self, name: str, found: Changes) -> None:
+        """Make views ``<name>__inserted`` and ``<name>__deleted``: what commits of a table inserted and deleted.
+
+        A row that one commit inserted and a later one deleted is in both.
+        """
+        path = self.tables[name].path
+        served = self.served if files.in_bucket(path) else None
+        for side, kinds, types in _SIDES:
+            parts = []
+            for number, (_, kind, names) in enumerate(found.by_kind()):
+                if kind not in kinds:
+                    continue
+                rows = _rows_of(f"{name}__{side}{number}", [located(path, file) for file in names], served)
+                parts.append(f"FROM {rows} WHERE _change_type IN {types}" if kind == "cdc" else f"FROM {rows}")
+            declared, columns = f"SELECT * FROM declared.{name}", _columns(self.opened[name])
+            rows = " UNION ALL BY NAME ".join([declared, *(f"SELECT * {part}" for part in parts)])
+            self.connection.execute(f"CREATE VIEW {name}__{side} AS SELECT {columns} FROM ({rows})")
 
 
 @contextmanager
@@ -76,6 +104,7 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     ids: dict[str, str] = {}
     rows: dict[str, int] = {}
     errors: dict[str, str] = {}
+    opened: dict[str, DeltaTable] = {}
     with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
         _configure(connection, spill)
         # Without a file system of this process's own, DuckDB would have to fetch an extension for a bucket.
@@ -87,10 +116,10 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
                     raise FileNotFoundError("there is no Delta table")
                 _create_view(connection, name, delta, served if files.in_bucket(table.path) else None)
                 (rows[name],) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
-                versions[name], ids[name] = delta.version(), table_id(delta)
+                versions[name], ids[name], opened[name] = delta.version(), table_id(delta), delta
             except Exception as error:
                 errors[name] = f"{name} at {table.path} cannot be read: {one_line(error)}"
-        yield Views(database, connection, versions, ids, rows, errors)
+        yield Views(database, connection, versions, ids, rows, errors, tables, opened, served)
 
 
 @contextmanager
@@ -161,18 +190,25 @@ def _create_view(
         raise ValueError(f"its files alone do not tell its rows, it uses {', '.join(sorted(found))}")
     if delta.metadata().partition_columns:
         raise ValueError("its files alone do not tell its rows, it is partitioned")
-    uris = [unquote(uri) for uri in delta.file_uris()]  # they are percent-encoded
-    names = [glob.escape(uri) for uri in uris] if served is None else served.add(name, map(files.at, uris))
+    places = [files.at(unquote(uri)) for uri in delta.file_uris()]  # they are percent-encoded
     # The declared columns, by name: a file may be older than a column, and a merge leaves one of its own in its files.
-    declared = pa.schema(delta.schema().to_arrow())
-    empty = declared.empty_table()  # noqa: F841  DuckDB finds it by its name
+    empty = pa.schema(delta.schema().to_arrow()).empty_table()  # noqa: F841  DuckDB finds it by its name
     connection.execute("CREATE SCHEMA IF NOT EXISTS declared")  # of its own, so that SHOW TABLES lists the tables alone
     connection.execute(f"CREATE TABLE declared.{name} AS SELECT * FROM empty")
     rows = f"SELECT * FROM declared.{name}"
-    if names:
-        listed = ", ".join("'" + file.replace("'", "''") + "'" for file in names)
-        # Without hive_partitioning, a folder called x=1 on the way would become a column.
-        parquet = f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
-        columns = ", ".join(f'"{column}"' for column in declared.names)
-        rows = f"SELECT {columns} FROM ({rows} UNION ALL BY NAME {parquet})"
+    if places:
+        parquet = f"SELECT * FROM {_rows_of(name, places, served)}"
+        rows = f"SELECT {_columns(delta)} FROM ({rows} UNION ALL BY NAME {parquet})"
     connection.execute(f"CREATE VIEW {name} AS {rows}")
+
+
+def _rows_of(name: str, places: "Sequence[Place]", served: "ReadOnlyFiles | None") -> str:
+    """What DuckDB reads Parquet files by. name: under which ``served`` has them."""
+    names = [glob.escape(str(place)) for place in places] if served is None else served.add(name, places)
+    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in names)
+    # Without hive_partitioning, a folder called x=1 on the way would become a column.
+    return f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
+
+
+def _columns(delta: "DeltaTable") -> str:
+    return ", ".join(f'"{field.name}"' for field in delta.schema().fields)

@@ -4,6 +4,7 @@ The key is made of the customer and the moment from which the version held, so a
 was before the first version that is known is taken to be as in that one.
 """
 
+from expectations.scopes import Keys
 from expectations.vocabulary import no_rows, not_null
 from medallion import ByKey, Table
 
@@ -16,6 +17,7 @@ TABLE = Table(
             "SELECT customer_id, COUNT(*) AS current FROM {batch} WHERE is_current GROUP BY customer_id"
             " HAVING COUNT(*) > 1",
             "a customer has one current version at most",
+            by_change=Keys(("customer_id",)),
         ),
     ),
     incremental=ByKey("customer_id"),

@@ -4,6 +4,7 @@ The key is made of the product and the moment from which the version held, so a 
 was before the first version that is known is taken to be as in that one.
 """
 
+from expectations.scopes import Keys
 from expectations.vocabulary import no_rows, not_null
 from medallion import ByKey, Table
 
@@ -16,6 +17,7 @@ TABLE = Table(
             "SELECT product_id, COUNT(*) AS current FROM {batch} WHERE is_current GROUP BY product_id"
             " HAVING COUNT(*) > 1",
             "a product has one current version at most",
+            by_change=Keys(("product_id",)),
         ),
     ),
     incremental=ByKey("product_id"),

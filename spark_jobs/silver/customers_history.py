@@ -3,6 +3,7 @@
 One row per customer_id and __START_AT.
 """
 
+from expectations.scopes import Keys, Rows
 from expectations.vocabulary import no_rows
 from medallion import dimension
 
@@ -14,7 +15,11 @@ TABLE = dimension(
     columns=("email", "signup_date", "customer_tier", "geo_country", "geo_region"),
     track=("customer_tier", "geo_country", "geo_region"),
     expect=(
-        no_rows("SELECT * FROM {batch} WHERE __END_AT <= __START_AT", "every version ends after it began"),
+        no_rows(
+            "SELECT * FROM {batch} WHERE __END_AT <= __START_AT",
+            "every version ends after it began",
+            by_change=Rows(),
+        ),
         no_rows(
             """
             SELECT *
@@ -25,6 +30,7 @@ TABLE = dimension(
             WHERE next_start < COALESCE(__END_AT, next_start + INTERVAL 1 DAY)
             """,
             "no two versions of a customer hold at the same time",
+            by_change=Keys(("customer_id",)),
         ),
     ),
     extra=True,

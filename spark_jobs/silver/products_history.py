@@ -3,6 +3,7 @@
 One row per product_id and __START_AT.
 """
 
+from expectations.scopes import Rows
 from expectations.vocabulary import no_rows, not_null
 from medallion import dimension
 
@@ -14,7 +15,11 @@ TABLE = dimension(
     columns=("product_name", "category", "brand", "supplier_id", "list_price", "cost_price", "is_active"),
     expect=(
         not_null("product_name"),
-        no_rows("SELECT * FROM {batch} WHERE __END_AT <= __START_AT", "every version ends after it began"),
+        no_rows(
+            "SELECT * FROM {batch} WHERE __END_AT <= __START_AT",
+            "every version ends after it began",
+            by_change=Rows(),
+        ),
     ),
     extra=True,
 )

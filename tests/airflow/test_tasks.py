@@ -7,6 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from dags.hourly_refresh import dag
+from medallion.airflow.local import LocalAirflow
 from medallion.airflow.runs import requested_hour
 from medallion.airflow.tasks import record_failure, run_here, self_check, spark_master
 from medallion.errors import CheckFailed, HourOutOfOrder, MedallionError, UsageError
@@ -184,6 +185,22 @@ def test_with_a_warm_spark_a_spark_task_runs_its_step_attached_to_it(
     asked = step_ends("succeeded")
     dag.get_task("silver.refresh").execute({"ti": Task(), "params": PARAMS, "dag_run": dag_run()})
     assert (asked[0].hour, asked[0].settings.spark_connect) == ("2025-11-30T04", "sc://localhost:15002")
+
+
+def test_a_run_that_asks_for_it_is_submitted_though_there_is_a_warm_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDALLION_SPARK_CONNECT", "sc://localhost:15002")
+    monkeypatch.delenv("AIRFLOW_CONN_SPARK_DEFAULT", raising=False)
+    task = dag.get_task("silver.refresh")
+    with pytest.raises(AirflowFailException, match="no connection is called spark_default"):
+        task.execute({"ti": Task(), "params": {**PARAMS, "spark": "submit"}, "dag_run": dag_run()})
+    assert task.env_vars == {"MEDALLION_SPARK_CONNECT": ""}
+
+
+def test_make_up_starts_a_warm_spark_unless_it_is_set_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEDALLION_SPARK_CONNECT", raising=False)
+    assert LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"] == "sc://localhost:15002"
+    monkeypatch.setenv("MEDALLION_SPARK_CONNECT", "")
+    assert LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"] == ""
 
 
 def test_a_spark_task_runs_its_step_for_the_hour_that_landed() -> None:

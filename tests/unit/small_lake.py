@@ -67,6 +67,7 @@ def passed(layer: str, tables: Mapping[str, Any], *, suites: Mapping[str, Any], 
     states = {name: state_of(Lake("").opened(at.path)) for name, at in tables.items() if name in suites}
     rules = about.pop("row_counts")
     about.pop("reports")
+    about.pop("basis")
     results = tuple(
         TableResult(name, state.version, state.rows, 0.0, rules[name].judge(state.rows) if name in rules else ())
         for name, state in states.items()

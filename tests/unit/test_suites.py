@@ -101,7 +101,7 @@ BREAKS: dict[tuple[str, str], str] = {
         "UPDATE silver_customers SET customer_tier = 'silver' WHERE customer_id = 1",
     ("silver_orders_enriched", "every order is as it is in bronze_orders"):
         "UPDATE bronze_orders SET order_status = 'returned' WHERE order_id = 2",
-    ("silver_orders_enriched", "items and units add up to the valid lines of these orders in bronze_order_items"):
+    ("silver_orders_enriched", "items and units of each order are those of its valid lines in bronze_order_items"):
         "UPDATE bronze_order_items SET quantity = quantity + 1 WHERE order_id = 2",
     ("silver_orders_enriched", "at least half of the orders of Bronze arrive in Silver"):
         "DELETE FROM silver_orders_enriched WHERE order_id > 18",

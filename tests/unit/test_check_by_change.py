@@ -1,0 +1,355 @@
+"""A check of changed rows says what a check of whole tables says, whatever changed."""
+
+import random
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from expectations.scopes import Keys, Lookup, Rows, Sums
+from expectations.vocabulary import (
+    Expectation,
+    adds_up,
+    at_least,
+    between,
+    in_set,
+    no_rows,
+    not_empty,
+    not_null,
+    refers_to,
+    rows_with,
+    unique,
+)
+from medallion.checks import by_change
+from medallion.checks.by_change import Basis
+from medallion.checks.checkpoint import run_checkpoint
+from medallion.checks.result import CheckResult
+from medallion.ops.check_records import CheckedTable
+from medallion.storage.duckdb_views import TableAt
+from tests.unit.test_suites import ACROSS, BREAKS, OWN, PROMISES, QUERY, bad_rows, database  # noqa: F401
+
+DAY = timedelta(days=1)
+Suites = Mapping[str, Sequence[Expectation]]
+Verdicts = dict[tuple[str, str], tuple[bool, bool]]
+
+SCHEMA = pa.schema([("id", pa.int64()), ("tier", pa.int64()), ("paid", pa.int64()), ("note", pa.string())])
+OTHER = pa.schema([("id", pa.int64()), ("paid", pa.int64())])
+COPY_AS_NOW = no_rows(
+    "SELECT checked.id FROM {batch} AS checked LEFT JOIN {copies} AS copy ON copy.id = checked.id"
+    " WHERE copy.id IS NULL OR copy.paid IS DISTINCT FROM checked.paid",
+    "every row is as in copies",
+    by_change=Lookup((("copies", "id", "id"),)),
+)
+SHOP: Sequence[Expectation] = (
+    unique("id"),
+    not_null("note"),
+    in_set("note", ("a", "b")),
+    at_least("paid", 0),
+    between("paid", 0, 50, allowed_percent=20),
+    rows_with("note", "b", "no note has a b"),
+    not_empty(),
+    refers_to("tier", "tiers", "id"),
+    refers_to("tier", "tiers", "id", allowed_percent=30, severity="warning"),
+    COPY_AS_NOW,
+    adds_up("rows and sums are those of copies", Sums("copies", (("n", "1", "1"), ("paid", "paid", "paid")))),
+    adds_up("what is above 10 adds up", Sums("copies", (("n", "CASE WHEN paid > 10 THEN 1 END", "1"),), "paid > 10")),
+    no_rows("SELECT * FROM {batch} WHERE paid > 90", "nobody pays above 90", by_change=Rows()),
+    no_rows(
+        "SELECT note FROM {batch} GROUP BY note HAVING SUM(paid) > 150",
+        "no note has more than 150",
+        by_change=Keys(("note",)),
+    ),
+    no_rows("SELECT 1 WHERE (SELECT COUNT(*) FROM {batch}) > 30", "at most 30 rows"),
+)
+
+
+class Lake:
+    """Delta tables, and checks of them in both ways."""
+
+    def __init__(self, root: Path, suites: Suites) -> None:
+        self.root, self.suites = root, suites
+
+    def at(self, name: str) -> str:
+        return str(self.root / name)
+
+    def check(self, basis: Basis | None = None, about: Suites | None = None) -> CheckResult:
+        tables = {path.name: TableAt(str(path)) for path in self.root.iterdir() if path.name != "reports"}
+        suites = self.suites if about is None else about
+        names = {"hour": "2025-11-30T00", "run_id": "run", "reports": self.root / "reports"}
+        return run_checkpoint("silver", tables, suites=suites, basis=basis, **names)  # type: ignore[arg-type]
+
+
+def basis_of(result: CheckResult) -> Basis:
+    tables = {
+        name: CheckedTable(version, result.table_ids[name], result.rows[name])
+        for name, version in result.versions.items()
+    }
+    return Basis(tables, result.proofs, DAY)
+
+
+def verdicts(result: CheckResult) -> Verdicts:
+    return {
+        (table.table, line.meaning): (line.success, line.error is None)
+        for table in result.tables
+        for line in table.expectations
+    }
+
+
+def looked_at(result: CheckResult) -> dict[str, str]:
+    return {line.meaning: line.looked_at for table in result.tables for line in table.expectations}
+
+
+@pytest.fixture(autouse=True)
+def even_a_large_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables of tests are small: one row is a large share of them."""
+    monkeypatch.setattr(by_change, "MAX_CHANGED_SHARE", float("inf"))
+
+
+# -- any change of any table
+
+
+def rows_of(path: str, schema: pa.Schema) -> list[dict[str, Any]]:
+    return DeltaTable(path).to_pyarrow_table().cast(schema).to_pylist()
+
+
+def change(lake: Lake, chance: random.Random) -> None:
+    """Insert, update or delete a few rows of a table, by appending, by a delete with a change feed, or by rewriting."""
+    name = chance.choice(["shop", "shop", "copies", "tiers"])
+    schema = {"shop": SCHEMA, "copies": OTHER, "tiers": pa.schema([("id", pa.int64())])}[name]
+    key = chance.randrange(14)
+    row = {
+        "id": chance.choice([key, key, None]),
+        "tier": chance.choice([1, 2, 3, None]),
+        "paid": chance.choice([0, 5, 20, 20, 60, 95, -1, None]),
+        "note": chance.choice(["a", "a", "a", "b", "c", None]),
+    }
+    match chance.choice(["append", "append", "delete", "rewrite", "both", "put back"]):
+        case "append":
+            both = [name] if chance.random() < 0.5 or name == "tiers" else ["shop", "copies"]
+            for table in both:
+                columns = SCHEMA if table == "shop" else schema if table == name else OTHER
+                write_deltalake(lake.at(table), pa.Table.from_pylist([row], schema=columns), mode="append")
+        case "delete":
+            DeltaTable(lake.at(name)).delete(f"id = {key % 4 if name == 'tiers' else key}")
+        case "rewrite":
+            kept = [old for old in rows_of(lake.at(name), schema) if chance.random() < 0.9]
+            write_deltalake(lake.at(name), pa.Table.from_pylist(kept, schema=schema), mode="overwrite")
+        case "both":  # one row replaced by another in two commits
+            DeltaTable(lake.at(name)).delete(f"id = {key}")
+            write_deltalake(lake.at(name), pa.Table.from_pylist([row], schema=schema), mode="append")
+        case "put back":  # what makes most promises hold again
+            good = [{"id": n, "tier": 1 + n % 2, "paid": 5, "note": "a"} for n in range(8)]
+            write_deltalake(lake.at("shop"), pa.Table.from_pylist(good, schema=SCHEMA), mode="overwrite")
+            write_deltalake(lake.at("copies"), pa.Table.from_pylist(good, schema=OTHER), mode="overwrite")
+            tiers = pa.table({"id": pa.array([1, 2], pa.int64())})
+            write_deltalake(lake.at("tiers"), tiers, mode="overwrite")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_check_of_changed_rows_equals_one_of_whole_tables_for_random_histories(tmp_path: Path, seed: int) -> None:
+    chance, lake = random.Random(seed), Lake(tmp_path, {"shop": SHOP})
+    feed = {"delta.enableChangeDataFeed": "true"}
+    good = [{"id": n, "tier": 1 + n % 2, "paid": 5, "note": "a"} for n in range(8)]
+    write_deltalake(lake.at("shop"), pa.Table.from_pylist(good, schema=SCHEMA), configuration=feed)
+    write_deltalake(lake.at("copies"), pa.Table.from_pylist(good, schema=OTHER), configuration=feed)
+    write_deltalake(lake.at("tiers"), pa.table({"id": pa.array([1, 2], pa.int64())}), configuration=feed)
+    former, changed = lake.check(), 0
+    for step in range(10):
+        for _ in range(chance.choice([1, 1, 2, 3])):
+            change(lake, chance)
+
+        by_rows, whole = lake.check(basis_of(former)), lake.check()
+
+        assert verdicts(by_rows) == verdicts(whole), f"step {step}"
+        shares = {name: {p: (x.failed, x.values) for p, x in proofs.items()} for name, proofs in whole.proofs.items()}
+        for name, proofs in by_rows.proofs.items():
+            assert {p: (x.failed, x.values) for p, x in proofs.items()} == shares[name], f"step {step}"
+        changed += list(looked_at(by_rows).values()).count(by_change.CHANGED)
+        former = by_rows
+    assert changed, "no expectation was judged by its changed rows"
+
+
+# -- every promise of every table
+
+
+@pytest.fixture(scope="module")
+def shop(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lake, Basis]]:  # noqa: F811
+    """The shop of test_suites as Delta tables, and the check that passed on them."""
+    suites: dict[str, list[Expectation]] = {}
+    for table, expectation in PROMISES:
+        suites.setdefault(table, []).append(expectation)
+    lake = Lake(tmp_path_factory.mktemp("shop"), suites)
+    with duckdb.connect(database) as connection:
+        for table in suites:
+            write_deltalake(lake.at(table), connection.execute(f"FROM {table}").to_arrow_table())
+        result = lake.check()
+        assert [line for line, (success, _) in verdicts(result).items() if not success] == []
+        yield lake, basis_of(result)
+
+
+def changed_copy(shop: Lake, connection: duckdb.DuckDBPyConnection, tables: Sequence[str], root: Path) -> Lake:
+    """A copy of the lake in which these tables are rewritten with what they hold in the database now."""
+    lake = Lake(root, shop.suites)
+    shutil.copytree(shop.root, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("reports"))
+    for table in tables:
+        write_deltalake(lake.at(table), connection.execute(f"FROM {table}").to_arrow_table(), mode="overwrite")
+    return lake
+
+
+def suites_of(shop: Lake, table: str) -> Suites:
+    """The promises of a table, and those that name it."""
+    about = {
+        name: [e for e in suite if name == table or f"{{{table}}}" in e.arguments.get(QUERY, "")]
+        for name, suite in shop.suites.items()
+    }
+    return {name: suite for name, suite in about.items() if suite}
+
+
+@pytest.mark.parametrize(("table", "expectation"), ACROSS, ids=[f"{t}: {e.meaning}" for t, e in ACROSS])
+def test_one_changed_row_breaks_a_promise_across_tables_in_both_ways(
+    shop: tuple[Lake, Basis],
+    database: str,  # noqa: F811
+    tmp_path: Path,
+    table: str,
+    expectation: Expectation,
+) -> None:
+    statement = BREAKS[table, expectation.meaning]
+    changed = re.search(r"(?:bronze|silver|gold|platinum)_\w+", statement)
+    assert changed
+    with duckdb.connect(database) as connection:
+        connection.begin()
+        connection.execute(statement)
+        lake = changed_copy(shop[0], connection, [changed[0]], tmp_path / "lake")
+        connection.rollback()
+    about = {table: [expectation]}
+
+    by_rows, whole = lake.check(shop[1], about), lake.check(None, about)
+
+    assert verdicts(by_rows) == verdicts(whole) == {(table, expectation.meaning): (False, True)}
+
+
+def test_one_bad_row_breaks_every_promise_of_a_table_in_both_ways(
+    shop: tuple[Lake, Basis],
+    database: str,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    with duckdb.connect(database) as connection:
+        connection.begin()
+        for table, expectation in OWN:
+            for bad in bad_rows(expectation):
+                row = f"* REPLACE ({bad})" if bad else "*"
+                connection.execute(f"INSERT INTO {table} SELECT {row} FROM {table} LIMIT 1")
+        lake = changed_copy(shop[0], connection, list(shop[0].suites), tmp_path / "lake")
+        connection.rollback()
+    own = {table: [e for name, e in OWN if name == table] for table in lake.suites}
+
+    by_rows, whole = lake.check(shop[1], own), lake.check(None, own)
+
+    assert verdicts(by_rows) == verdicts(whole)
+    kept = {key for key, (success, _) in verdicts(by_rows).items() if success}
+    strict = {(t, e.meaning) for t, e in OWN if bad_rows(e) and "mostly" not in e.arguments}
+    assert not kept & strict
+
+
+@pytest.mark.parametrize(
+    "table", sorted({name for t, e in ACROSS for name in (t, *re.findall(r"\{(\w+_\w+)\}", e.arguments[QUERY]))})
+)
+def test_one_removed_row_is_judged_alike_in_both_ways(
+    shop: tuple[Lake, Basis],
+    database: str,  # noqa: F811
+    tmp_path: Path,
+    table: str,
+) -> None:
+    with duckdb.connect(database) as connection:
+        connection.begin()
+        connection.execute(f"DELETE FROM {table} WHERE rowid = (SELECT MIN(rowid) FROM {table})")
+        lake = changed_copy(shop[0], connection, [table], tmp_path / "lake")
+        connection.rollback()
+    about = suites_of(lake, table)
+
+    by_rows, whole = lake.check(shop[1], about), lake.check(None, about)
+
+    assert verdicts(by_rows) == verdicts(whole)
+
+
+# -- when whole tables are looked at
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path, {"shop": [unique("id"), not_null("id"), not_empty()]})
+    write_deltalake(lake.at("shop"), pa.table({"id": [1, 2, 3]}))
+    return lake
+
+
+def ways(lake: Lake, basis: Basis) -> set[str]:
+    return set(looked_at(lake.check(basis)).values())
+
+
+def test_nothing_is_judged_again_when_no_row_has_changed(small: Lake) -> None:
+    basis = basis_of(small.check())
+    DeltaTable(small.at("shop")).optimize.compact()
+
+    assert ways(small, basis) == {by_change.UNCHANGED}
+
+
+def test_whole_tables_are_looked_at_when_the_last_time_was_too_long_ago(small: Lake) -> None:
+    basis = basis_of(small.check())
+
+    assert ways(small, Basis(basis.tables, basis.proofs, timedelta(0))) == {by_change.WHOLE}
+
+
+def test_whole_tables_are_looked_at_when_the_expectation_has_changed(small: Lake) -> None:
+    basis = basis_of(small.check())
+    small.suites = {"shop": [at_least("id", 0)]}
+
+    assert ways(small, basis) == {by_change.WHOLE}
+
+
+def test_whole_tables_are_looked_at_when_the_table_was_rebuilt(small: Lake) -> None:
+    basis = basis_of(small.check())
+    shutil.rmtree(small.at("shop"))
+    write_deltalake(small.at("shop"), pa.table({"id": [1, 2, 3]}))
+
+    assert ways(small, basis) == {by_change.WHOLE}
+
+
+def test_whole_tables_are_looked_at_when_changes_are_no_longer_kept(small: Lake) -> None:
+    basis = basis_of(small.check())
+    write_deltalake(small.at("shop"), pa.table({"id": [4]}), mode="append")
+    write_deltalake(small.at("shop"), pa.table({"id": [4]}), mode="overwrite")
+    DeltaTable(small.at("shop")).vacuum(0, enforce_retention_duration=False, dry_run=False)
+
+    assert ways(small, basis) == {by_change.WHOLE}
+
+
+def test_whole_tables_are_looked_at_when_most_of_a_table_has_changed(
+    small: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    basis = basis_of(small.check())
+    monkeypatch.setattr(by_change, "MAX_CHANGED_SHARE", 0.3)
+    write_deltalake(small.at("shop"), pa.table({"id": [4, 5]}), mode="overwrite")
+
+    assert ways(small, basis) == {by_change.WHOLE}
+
+
+def test_the_report_says_how_each_expectation_was_judged(small: Lake) -> None:
+    basis = basis_of(small.check())
+    write_deltalake(small.at("shop"), pa.table({"id": [3]}), mode="append")
+
+    result = small.check(basis)
+
+    assert looked_at(result) == {
+        "id is unique": by_change.WHOLE,  # broken by the changed rows, so the whole table was asked for its rows
+        "id is never null": by_change.CHANGED,
+        "the table is not empty": by_change.CHANGED,
+    }
+    page = (small.root / "reports" / result.page).read_text()
+    assert by_change.CHANGED in page and by_change.WHOLE in page
