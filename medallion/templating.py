@@ -19,6 +19,7 @@ TEMPLATES = Path(__file__).parent / "ui" / "templates"
 NAVIGATION = (
     ("results", "Results"),
     ("status", "Lakehouse"),
+    ("runs", "Runs"),
     ("reports", "Validation reports"),
     ("expectations", "Expectations"),
     ("timings", "Timings"),

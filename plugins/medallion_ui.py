@@ -26,6 +26,7 @@ class MedallionPages(AirflowPlugin):
     external_views = [  # noqa: RUF012
         _view("Results", "results"),
         _view("Lakehouse", "status"),
+        _view("Runs", "runs"),
         _view("Validation reports", "reports"),
         _view("Expectations", "expectations"),
         _view("Timings", "timings"),

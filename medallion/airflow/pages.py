@@ -1,14 +1,18 @@
 """Our pages as an application of Airflow's API server, behind its login: reports, timings, the lakehouse."""
 
+from collections.abc import Mapping
+from http import HTTPStatus
 from mimetypes import guess_type
-from typing import Any
+from typing import Annotated
 from urllib.parse import quote
 
 from airflow.api_fastapi.core_api.security import get_user
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from medallion.errors import MedallionError
+from medallion.errors import MedallionError, UsageError, one_line
 from medallion.hours import parse_hour
 from medallion.inspect.results import write_csv
 from medallion.model.table import STRATEGIES
@@ -22,6 +26,7 @@ from medallion.templating import render_notice, script_source
 from medallion.ui.expectations import expectations_page
 from medallion.ui.reports import report_file, report_of_task, reports_page
 from medallion.ui.results import results_page
+from medallion.ui.runs import PRICE, runs_page
 from medallion.ui.standing import read_standing
 from medallion.ui.status import status_page
 from medallion.ui.table import table_page
@@ -35,6 +40,8 @@ DATA_DOCS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-i
 # The report of a benchmark has a script of its own, for the price that a reader types in.
 BENCHMARK = {"Content-Security-Policy": f"{_POLICY}; script-src 'unsafe-inline'; sandbox allow-scripts"}
 
+Price = Annotated[float, Query(ge=0, allow_inf_nan=False)]  # of a core-hour
+
 app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
 
 
@@ -43,9 +50,35 @@ def _lake() -> Lake:
 
 
 @app.exception_handler(MedallionError)
-async def explained(_request: Any, error: MedallionError) -> HTMLResponse:
-    """What is wrong with the lake, as a page."""
-    return HTMLResponse(render_notice("Lakehouse", str(error)), headers=OURS)
+async def explain_error(_request: Request, error: MedallionError) -> HTMLResponse:
+    """Show what is wrong with the request or with the lake as a page."""
+    status = 400 if isinstance(error, UsageError) else 500
+    return _error_page(status, str(error))
+
+
+@app.exception_handler(HTTPException)
+@app.exception_handler(StarletteHTTPException)
+async def explain_refusal(_request: Request, error: StarletteHTTPException) -> HTMLResponse:
+    """Show why a request is refused as a page."""
+    return _error_page(error.status_code, str(error.detail), dict(error.headers or {}))
+
+
+@app.exception_handler(RequestValidationError)
+async def explain_parameters(_request: Request, error: RequestValidationError) -> HTMLResponse:
+    """Show which parameter of a request is wrong as a page."""
+    texts = (f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
+    return _error_page(422, "; ".join(texts))
+
+
+@app.exception_handler(Exception)
+async def explain_failure(_request: Request, error: Exception) -> HTMLResponse:
+    """Show that a page cannot be made, with what went wrong; the log of the API server has the rest."""
+    return _error_page(500, f"This page cannot be made: {type(error).__name__}: {one_line(error)}")
+
+
+def _error_page(status: int, text: str, headers: Mapping[str, str] | None = None) -> HTMLResponse:
+    title = f"{status} {HTTPStatus(status).phrase}"
+    return HTMLResponse(render_notice(title, text), status, {**(headers or {}), **OURS})
 
 
 @app.get("/reports", response_class=HTMLResponse)
@@ -92,6 +125,16 @@ def timings(since: str = "", until: str = "", strategy: str = "") -> HTMLRespons
     if strategy and strategy not in STRATEGIES:
         raise HTTPException(422, f"strategy is one of {', '.join(STRATEGIES)}")
     return HTMLResponse(timings_page(_lake(), since, until, strategy), headers=OURS)
+
+
+@app.get("/runs", response_class=HTMLResponse)
+def runs(
+    since: str = "", until: str = "", price: Annotated[float, Query(ge=0, allow_inf_nan=False)] = PRICE
+) -> HTMLResponse:
+    """Every run in figures."""
+    for hour in filter(None, (since, until)):
+        parse_hour(hour)
+    return HTMLResponse(runs_page(_lake(), since, until, price), headers=OURS)
 
 
 @app.get("/run", response_class=HTMLResponse)

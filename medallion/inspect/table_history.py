@@ -13,7 +13,7 @@ METHODS = {  # how a refresh went, as the event log records it, in the words of 
     "recomputed": "full recompute",
     "by key": "upsert of changed keys",
     "additive": "incremental aggregate",
-    "recent": "latest rows",
+    "recent rows": "latest rows",
     "unchanged": "nothing to do",
 }
 

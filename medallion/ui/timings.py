@@ -36,7 +36,7 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
     """
     rows = [
         row
-        for row in event_log.read(lake, _begin(since), COLUMNS)
+        for row in event_log.read(lake, first_moment(since), COLUMNS)
         if row["hour"] and row["status"] != "failed" and since <= row["hour"] <= (until or "9")
     ]
     own = _strategies(rows)
@@ -56,7 +56,7 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
     )
 
 
-def _begin(since: str) -> datetime | timedelta:
+def first_moment(since: str) -> datetime | timedelta:
     """What part of the event log is read for hours from ``since`` on: no hour is refreshed before it begins."""
     try:
         return parse_hour(since)

@@ -136,9 +136,32 @@ def test_the_pages_of_a_lake_in_a_bucket_are_those_of_one_on_a_disk(
     assert client.get("/reports/file/..%2f..%2fops/event_log/_delta_log/00000000000000000000.json").status_code == 404
 
 
-def test_a_wrong_hour_or_strategy_is_refused(client: TestClient) -> None:
-    assert "YYYY-MM-DDTHH" in client.get("/timings?since=yesterday").text
-    assert client.get("/timings?strategy=magic").status_code == 422
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/timings?since=yesterday", 400, "YYYY-MM-DDTHH"),
+        ("/timings?strategy=magic", 422, "strategy is one of"),
+        ("/runs?price=much", 422, "price"),
+        ("/run", 422, "run_id: Field required"),
+        ("/table?name=gold_nothing", 400, "no table is called"),
+        ("/table.csv?name=gold_inventory_risk", 400, "has no release yet"),
+        ("/reports/file/nothing.html", 404, "no such report"),
+        ("/nowhere", 404, "Not Found"),
+    ],
+)
+def test_an_error_is_a_page_with_its_status(client: TestClient, path: str, status: int, words: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"].startswith("text/html")
+    assert f"<h1>{status} " in answer.text and words in answer.text
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_a_page_that_cannot_be_made_says_what_went_wrong(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDALLION_DRIVER_MEMORY", "<none>")
+    answer = TestClient(app, raise_server_exceptions=False).get("/status")
+    assert answer.status_code in (400, 500)
+    assert 'class="empty"' in answer.text and "<none>" not in answer.text
 
 
 def test_the_plugin_costs_a_task_nothing_and_serves_the_pages(plugin: Any, client: TestClient) -> None:
@@ -152,7 +175,7 @@ def test_the_plugin_costs_a_task_nothing_and_serves_the_pages(plugin: Any, clien
 def test_the_pages_are_where_people_look_for_them(plugin: Any) -> None:
     views = plugin.MedallionPages.external_views
     assert [view["name"] for view in views if view["destination"] == "nav"] == [
-        *("Results", "Lakehouse", "Validation reports", "Expectations", "Timings", "Benchmark")
+        *("Results", "Lakehouse", "Runs", "Validation reports", "Expectations", "Timings", "Benchmark")
     ]
     assert {view["destination"] for view in views} == {"nav", "dag_run", "task_instance"}
     assert len({view["url_route"] for view in views}) == len(views)

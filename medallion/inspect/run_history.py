@@ -1,0 +1,130 @@
+"""Each run of an hour in figures: rows, warnings, release, seconds and CPU by phase; full beside incremental."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from medallion.ops.event_log import phase_of
+
+COLUMNS = (
+    *("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "started_at"),
+    *("seconds", "cpu_seconds", "rows_in", "rows_out", "details"),
+)
+PHASES = ("session", "land", "apply", "silver", "gold", "platinum", "check", "publish")
+REFRESH_PHASES = ("silver", "gold", "platinum", "compute")
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """One run of one hour.
+
+    status: of its worst step. seconds, cpu_seconds: by phase. tables: written, of those refreshed. is_set_up: whether
+    it built incremental state, which later hours do not pay for.
+    """
+
+    run_id: str
+    hour: str
+    strategy: str
+    status: str
+    rows_in: int
+    rows_changed: int
+    tables: tuple[int, int]
+    warnings: int
+    release_id: int | None
+    seconds: Mapping[str, float]
+    cpu_seconds: Mapping[str, float]
+    is_set_up: bool
+
+    @property
+    def refresh_seconds(self) -> float:
+        """Seconds for the layers above Bronze, which is what a strategy changes."""
+        return sum(self.seconds.get(phase, 0.0) for phase in REFRESH_PHASES)
+
+    @property
+    def cpu_hours(self) -> float:
+        """Core-hours that it used."""
+        return sum(self.cpu_seconds.values()) / 3600
+
+
+def run_history(rows: Iterable[Mapping[str, Any]]) -> list[RunFigures]:
+    """The runs that ``rows`` of the event log are of, each hour of a range by itself, newest first."""
+    steps: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["hour"]:
+            steps.setdefault((row["run_id"], row["hour"]), []).append(row)
+    runs = [_figures(key, events) for key, events in steps.items() if any(_counts(row) for row in events)]
+    return sorted(runs, key=lambda run: (run.hour, run.run_id), reverse=True)
+
+
+@dataclass(frozen=True)
+class HourCost:
+    """What full and incremental took for one hour, in seconds above Bronze; None where it was not run so.
+
+    estimate: what full would have taken, as the median of the range's full runs; None where it was run or none was.
+    """
+
+    hour: str
+    full: float | None
+    incremental: float | None
+    estimate: float | None
+    is_set_up: bool
+
+
+def compare_costs(runs: Sequence[RunFigures]) -> list[HourCost]:
+    """Each published hour of ``runs``, oldest first."""
+    published = [run for run in runs if run.release_id is not None]
+    usual = [run.refresh_seconds for run in published if run.strategy == "full"]
+    hours: dict[str, dict[str, RunFigures]] = {}
+    for run in published:
+        hours.setdefault(run.hour, {}).setdefault(run.strategy, run)
+    costs = []
+    for hour, by_strategy in sorted(hours.items()):
+        full, incremental = by_strategy.get("full"), by_strategy.get("incremental")
+        costs.append(
+            HourCost(
+                hour,
+                full.refresh_seconds if full else None,
+                incremental.refresh_seconds if incremental else None,
+                median(usual) if usual and full is None else None,
+                incremental is not None and incremental.is_set_up,
+            )
+        )
+    return costs
+
+
+def _counts(row: Mapping[str, Any]) -> bool:
+    return row["table_name"] is None and row["event_type"] in ("apply", "refresh")
+
+
+def _figures(key: tuple[str, str], events: Sequence[Mapping[str, Any]]) -> RunFigures:
+    latest = {(row["event_type"], row["layer"], row["table_name"]): row for row in events}  # as each attempt ended
+    steps = [row for (_, _, table), row in latest.items() if table is None]
+    refreshed = [row for (kind, _, table), row in latest.items() if kind == "refresh" and table]
+    applied = latest.get(("apply", "bronze", None), {})
+    publish = latest.get(("publish", None, None))
+    statuses = [row["status"] for row in steps]
+    seconds: dict[str, float] = {}
+    cpu: dict[str, float] = {}
+    for row in steps:
+        phase = phase_of(row)
+        seconds[phase] = seconds.get(phase, 0.0) + row["seconds"]
+        cpu[phase] = cpu.get(phase, 0.0) + (row["cpu_seconds"] or 0.0)
+    return RunFigures(
+        *key,
+        next((row["strategy"] for row in reversed(events) if row["strategy"]), ""),
+        next((word for word in ("failed", "warned", "succeeded") if word in statuses), "skipped"),
+        applied.get("rows_in") or 0,
+        applied.get("rows_out") or 0,
+        (sum(row["status"] in ("succeeded", "warned") for row in refreshed), len(refreshed)),
+        sum(row["status"] == "warned" for row in latest.values()),
+        publish["details"].get("release_id") if publish and publish["status"] != "failed" else None,
+        seconds,
+        cpu,
+        any(_builds_state(row) for row in refreshed),
+    )
+
+
+def _builds_state(row: Mapping[str, Any]) -> bool:
+    details = row["details"]
+    return bool(details.get("set_up")) or "rebuilt aggregate state" in str(details.get("note"))

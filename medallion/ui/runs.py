@@ -1,0 +1,87 @@
+"""Every run in figures, what it cost, and full beside incremental for each hour."""
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from medallion.inspect.run_history import COLUMNS, PHASES, HourCost, RunFigures, compare_costs, run_history
+from medallion.ops import event_log
+from medallion.storage.lake import Lake
+from medallion.templating import Grid, Link, Plot, Status, render
+from medallion.ui.plots import add_legend, make_figure, to_svg
+from medallion.ui.timings import COLOURS, first_moment
+
+SHOWN = 100  # runs
+PLOTTED = 48  # hours, the newest
+PRICE = 0.05  # of a core-hour, in any currency
+
+
+def runs_page(lake: Lake, since: str = "", until: str = "", price: float = PRICE) -> str:
+    """The runs for the hours from ``since`` to ``until``, empty for those of the newest 7 days in the event log.
+
+    price: of a core-hour, in any currency.
+    """
+    rows = event_log.read(lake, first_moment(since), COLUMNS)
+    runs = run_history(row for row in rows if row["hour"] and since <= row["hour"] <= (until or "9"))
+    costs = compare_costs(runs)[-PLOTTED:]
+    return render(
+        "runs.html",
+        title="Runs",
+        page="runs",
+        since=since,
+        until=until,
+        price=price,
+        runs=_grid(runs[:SHOWN], len(runs), price),
+        costs=_plot(costs) if costs else None,
+    )
+
+
+def _grid(runs: Sequence[RunFigures], whole: int, price: float) -> Grid:
+    rows = [
+        (
+            Link(run.hour, f"run?run_id={quote(run.run_id)}"),
+            f"{run.strategy}, set-up" if run.is_set_up else run.strategy,
+            Status(run.status),
+            *(run.rows_in, run.rows_changed, f"{run.tables[0]} of {run.tables[1]}", run.warnings, run.release_id),
+            f"{sum(run.seconds.values()):.1f}",
+            *(f"{run.seconds[phase]:.1f}" if phase in run.seconds else "" for phase in PHASES),
+            f"{sum(run.cpu_seconds.values()):.1f}",
+            f"{run.cpu_hours * price:.4f}",
+        )
+        for run in runs
+    ]
+    figures = ("rows in", "rows changed", "tables written", "warnings", "release", "seconds")
+    names = ("hour", "strategy", "status", *figures, *PHASES, "CPU s", "cost")
+    caption = f"{len(rows)} of {whole} runs, newest hour first; seconds by phase"
+    return Grid(caption, names, rows, range(3, len(names)), searchable=True)
+
+
+def _plot(costs: Sequence[HourCost]) -> Plot:
+    figure, axes = make_figure(3.2, above=0.35, below=0.75)
+    for place, cost in enumerate(costs):
+        if cost.full is not None or cost.estimate is not None:
+            measured = cost.full is not None
+            height = cost.full if cost.full is not None else cost.estimate or 0.0
+            axes.bar(place - 0.2, height, 0.38, color=COLOURS["full"], alpha=1.0 if measured else 0.35)
+        if cost.incremental is not None:
+            hatch = "///" if cost.is_set_up else None
+            axes.bar(place + 0.2, cost.incremental, 0.38, color=COLOURS["incremental"], hatch=hatch)
+    axes.bar(0, 0, color=COLOURS["full"], label="full")
+    axes.bar(0, 0, color=COLOURS["full"], alpha=0.35, label="full, estimated")
+    axes.bar(0, 0, color=COLOURS["incremental"], label="incremental")
+    axes.bar(0, 0, color=COLOURS["incremental"], hatch="///", label="incremental, set-up")
+    every = max(1, len(costs) // 12)
+    axes.set_xticks(range(0, len(costs), every), [cost.hour[5:] for cost in costs[::every]], rotation=30, ha="right")
+    axes.set_xlim(-0.7, max(len(costs), 12) - 0.3)
+    axes.set_ylabel("seconds above Bronze")
+    add_legend(axes, 4)
+    alt = f"Full against incremental: seconds above Bronze of each of {len(costs)} hours"
+    rows = [
+        (cost.hour, *map(_seconds, (cost.full, cost.estimate, cost.incremental)), "set-up" if cost.is_set_up else "")
+        for cost in costs
+    ]
+    names = ("hour", "full", "full, estimated", "incremental", "note")
+    return Plot(to_svg(figure, alt), alt, Grid("Seconds above Bronze by hour", names, rows, {1, 2, 3}))
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"

@@ -1,0 +1,61 @@
+"""Runs in figures, and full beside incremental."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medallion.inspect.run_history import compare_costs, run_history
+from medallion.ops import event_log
+from medallion.ops.event_log import Event, append
+from medallion.storage.lake import Lake
+from medallion.ui.runs import runs_page
+
+
+def run(number: int, strategy: str, seconds: float, note: str = "") -> list[Event]:
+    def step(kind: str, layer: str | None = None, table: str | None = None, **values: Any) -> Event:
+        return Event("r", f"2025-11-30T{number:02}", kind, strategy, 1, layer, table, **values)
+
+    return [
+        step("land", "bronze", seconds=0.5, cpu_seconds=0.25),
+        step("apply", "bronze", rows_in=10, rows_out=7, seconds=1.0, cpu_seconds=1.0),
+        step("refresh", "silver", "silver_orders", details={"note": note}),
+        step("refresh", "silver", "silver_customers", status="skipped"),
+        step("refresh", "silver", seconds=seconds, cpu_seconds=2 * seconds),
+        step("check", "silver", status="warned", seconds=1.0),
+        step("publish", seconds=0.5, details={"release_id": number + 1}),
+    ]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(str(tmp_path / "lake"))
+    built = "rebuilt aggregate state for `days`: none existed"
+    hours = [run(0, "full", 10.0), run(1, "full", 14.0), run(2, "incremental", 20.0, built), run(3, "incremental", 2.0)]
+    append(lake.ops("event_log"), [event for events in hours for event in events])
+    return lake
+
+
+def test_a_run_of_several_hours_has_figures_for_each(lake: Lake) -> None:
+    newest, *_, oldest = run_history(event_log.read(lake))
+    assert (newest.hour, newest.strategy, newest.status) == ("2025-11-30T03", "incremental", "warned")
+    assert (newest.rows_in, newest.rows_changed, newest.tables, newest.warnings) == (10, 7, (1, 2), 1)
+    assert (newest.release_id, newest.refresh_seconds, newest.is_set_up) == (4, 2.0, False)
+    assert newest.cpu_hours == pytest.approx((0.25 + 1.0 + 4.0) / 3600)
+    assert oldest.hour == "2025-11-30T00"
+
+
+def test_full_is_estimated_where_it_was_not_run_and_set_up_is_marked(lake: Lake) -> None:
+    costs = compare_costs(run_history(event_log.read(lake)))
+    assert [(cost.full, cost.estimate, cost.incremental, cost.is_set_up) for cost in costs] == [
+        *((10.0, None, None, False), (14.0, None, None, False)),
+        *((None, 12.0, 20.0, True), (None, 12.0, 2.0, False)),
+    ]
+
+
+def test_the_page_prices_each_run_and_can_be_narrowed(lake: Lake) -> None:
+    page = runs_page(lake, since="2025-11-30T03", price=3600.0)
+    assert "5.2500" in page  # CPU seconds, as a core-hour costs as many units as it has seconds
+    assert "2025-11-30T02" not in page
+    assert "incremental, set-up" in runs_page(lake)
+    assert "No hour was refreshed there" in runs_page(lake, since="2026-01-01T00")
