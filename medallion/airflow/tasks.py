@@ -21,6 +21,7 @@ from airflow.sdk.exceptions import (
 )
 
 from medallion.airflow.alerts import Webhook
+from medallion.airflow.lineage import as_parent, parent_of_tables
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import requested_hour
 from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
@@ -62,7 +63,7 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
     Return the hour. The reason of a failure, and of the last step what the run did, becomes the run's note.
     """
     ti = context["ti"]
-    with noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")):
+    with noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")), as_parent(ti):
         outcome = run_in_process(step, layer, hour, context)
         if step == "validate":
             from medallion.checks.docs_queue import build_data_docs
@@ -154,6 +155,7 @@ class RunOnSpark(SparkSubmitOperator):
                 master = spark_master(self._conn_id)
                 require_master(master)
                 self.conf = submit_conf(settings, master)
+                self.env_vars = {**(self.env_vars or {}), **parent_of_tables(context["ti"])}
             try:
                 super().execute(context)
             except AirflowException as error:

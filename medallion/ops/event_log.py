@@ -62,6 +62,11 @@ class EventLog:
         self._pending: list[Event] = []
         self.hour = hour
 
+    @property
+    def pending(self) -> Sequence[Event]:
+        """What was recorded since it was kept last."""
+        return tuple(self._pending)
+
     @contextmanager
     def timed(
         self,

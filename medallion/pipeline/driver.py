@@ -9,6 +9,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from medallion.ingest.source import Listing
+from medallion.inspect.openlineage import send_lineage
 from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.ops.event_log import EventLog
@@ -101,6 +102,7 @@ class Driver:
             try:
                 yield log
             finally:
+                send_lineage(self.lake, self.tables, self.settings.source, log.pending)
                 log.keep()
 
     def _log(self, run: Run) -> EventLog:

@@ -1,0 +1,221 @@
+"""OpenLineage: what each step did to each table, as events for a lineage service, made from rows of the event log.
+
+OpenLineage's own environment variables say where they go, and without any nothing is sent. An event that cannot be
+made or sent is one line on standard error and no more: lineage never costs an hour.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from uuid import NAMESPACE_URL, uuid5
+
+from medallion.hours import ONE_HOUR, parse_hour
+from medallion.model.registry import Node, Registry
+from medallion.model.table import Feed, Log, Table
+from medallion.ops.event_log import Event
+from medallion.storage.lake import Lake
+
+if TYPE_CHECKING:
+    from openlineage.client import OpenLineageClient
+    from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
+
+PRODUCER = "https://openlineage.io/producers/medallion"
+PARENT = (
+    "OPENLINEAGE_PARENT_ID"  # namespace/job/run, the words in which Airflow's provider names a task to its children
+)
+_TARGETS = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
+_WRITES = frozenset({"apply", "refresh"})
+_SEVERITIES = {"critical": "error", "drop": "error", "warning": "warn"}
+
+
+def is_enabled(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether OpenLineage's own variables name a receiver, and do not disable it."""
+    if environment.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
+        return False
+    return any(value and name.startswith(_TARGETS) for name, value in environment.items())
+
+
+def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Event]) -> None:
+    """Send what ``events`` of one step did, if there is a receiver; the first that fails ends it."""
+    told = [event for event in events if event.status != "skipped" and event.table_name in tables.tables]
+    if not told or not is_enabled():
+        return
+    try:
+        from openlineage.client import OpenLineageClient
+
+        client = OpenLineageClient()
+        lineage = Lineage(lake, tables, source)
+        for event in told:
+            _emit(client, lineage.run_events(event))
+        client.close()
+    except Exception as error:
+        print(f"medallion: lineage was not sent: {type(error).__name__}: {error}"[:500], file=sys.stderr)
+
+
+def _emit(client: "OpenLineageClient", events: Iterator["RunEvent"]) -> None:
+    for event in events:
+        client.emit(event)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What lineage is made from. source: the root of the change files."""
+
+    lake: Lake
+    tables: Registry
+    source: str
+
+    def run_events(self, event: Event) -> "Iterator[RunEvent]":
+        """Yield the start and the end of one step of one table."""
+        from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
+
+        table = self.tables[event.table_name or ""]
+        job = Job(_namespace(), f"{table.name}.{event.event_type}", _job_facets(table, event.event_type))
+        run = Run(event.event_id, self._run_facets(event))
+        ended = RunState.FAIL if event.status == "failed" and "error" in event.details else RunState.COMPLETE
+        is_write = event.event_type in _WRITES
+        inputs = [*self._inputs(table)] if is_write else [self._checked(table, event)]
+        outputs = [self._output(table, event)] if is_write and ended == RunState.COMPLETE else []
+        for state, moment in ((RunState.START, event.started_at), (ended, event.event_timestamp)):
+            yield RunEvent(
+                eventType=state,
+                eventTime=moment.isoformat(),
+                run=run,
+                job=job,
+                producer=PRODUCER,
+                inputs=inputs,
+                outputs=[] if state == RunState.START else outputs,
+            )
+
+    @staticmethod
+    def _run_facets(event: Event) -> dict[str, Any]:
+        from openlineage.client.generated import error_message_run, nominal_time_run, parent_run, processing_engine_run
+
+        facets: dict[str, Any] = {"parent": _parent(event, parent_run)}
+        facets["processing_engine"] = processing_engine_run.ProcessingEngineRunFacet(version="", name=event.engine)
+        if event.hour is not None:
+            start = parse_hour(event.hour)
+            facets["nominalTime"] = nominal_time_run.NominalTimeRunFacet(
+                start.isoformat(), (start + ONE_HOUR).isoformat()
+            )
+        if "error" in event.details:
+            message = str(event.details["error"])
+            facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(message, programmingLanguage="python")
+        return facets
+
+    def _inputs(self, table: Node) -> "Iterator[InputDataset]":
+        from openlineage.client.event_v2 import InputDataset
+
+        if isinstance(table, Feed):
+            yield InputDataset(*_located(f"{self.source}/cdc/{table.topic}"))
+        else:
+            for name in (table.of,) if isinstance(table, Log) else table.inputs:
+                yield InputDataset(*_located(self.lake.path(name)), facets=self._facets(self.tables[name]))
+
+    def _output(self, table: Node, event: Event) -> "OutputDataset":
+        from openlineage.client.event_v2 import OutputDataset
+        from openlineage.client.generated import column_lineage_dataset, output_statistics_output_dataset
+
+        facets = self._facets(table)
+        if isinstance(table, Table | Log):
+            facets["columnLineage"] = column_lineage_dataset.ColumnLineageDatasetFacet(fields=self._columns[table.name])
+        written = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(event.rows_out, event.bytes_out)
+        place = _located(self.lake.path(table.name))
+        return OutputDataset(*place, facets=facets, outputFacets={"outputStatistics": written})
+
+    def _checked(self, table: Node, event: Event) -> "InputDataset":
+        """The table that a check read, with the result of each of its expectations."""
+        from openlineage.client.event_v2 import InputDataset
+        from openlineage.client.generated import data_quality_assertions_dataset as quality
+        from openlineage.client.generated import data_quality_metrics_input_dataset as metrics
+
+        assertions = [
+            quality.Assertion(
+                assertion=meaning,
+                success=result["status"] == "succeeded",
+                severity=_SEVERITIES.get(result["severity"], result["severity"]),
+                expected="0 failed records",
+                actual=None if result["failed"] is None else f"{result['failed']} failed records",
+            )
+            for meaning, result in event.details.get("expectations", {}).items()
+        ]
+        results: dict[str, Any] = {
+            "dataQualityAssertions": quality.DataQualityAssertionsDatasetFacet(assertions),
+            "dataQualityMetrics": metrics.DataQualityMetricsInputDatasetFacet(rowCount=event.rows_in, columnMetrics={}),
+        }
+        place = _located(self.lake.path(table.name))
+        return InputDataset(*place, facets=self._facets(table), inputFacets=results)
+
+    def _facets(self, table: Node) -> dict[str, Any]:
+        """What a table is, as of now: its columns and types, documentation, version, and name."""
+        from openlineage.client.generated import dataset_version_dataset as version
+        from openlineage.client.generated import documentation_dataset as documentation
+        from openlineage.client.generated import schema_dataset as schema
+        from openlineage.client.generated import symlinks_dataset as symlinks
+
+        name = symlinks.Identifier(namespace=_namespace(), name=table.name, type="TABLE")
+        facets: dict[str, Any] = {
+            "documentation": documentation.DocumentationDatasetFacet(table.doc),
+            "symlinks": symlinks.SymlinksDatasetFacet([name]),
+        }
+        if (delta := self.lake.open(self.lake.path(table.name))) is not None:
+            fields = [
+                schema.SchemaDatasetFacetFields(field.name, _type_name(field.type)) for field in delta.schema().fields
+            ]
+            facets["schema"] = schema.SchemaDatasetFacet(fields)
+            facets["version"] = version.DatasetVersionDatasetFacet(str(delta.version()))
+        return facets
+
+    @cached_property
+    def _columns(self) -> dict[str, dict[str, Any]]:
+        """By table and column, the columns of other tables that its values are computed from."""
+        from openlineage.client.generated.column_lineage_dataset import Fields, InputField
+
+        from medallion.inspect.column_lineage import column_lineage
+
+        columns: dict[str, dict[str, Any]] = {}
+        for column, sources in column_lineage(self.tables).sources.items():
+            fields = [InputField(*_located(self.lake.path(one.table)), one.column) for one in sorted(sources)]
+            columns.setdefault(column.table, {})[column.column] = Fields(inputFields=fields)
+        return columns
+
+
+def _type_name(kind: Any) -> str:
+    return str(getattr(kind, "type", kind))
+
+
+def _job_facets(table: Node, event_type: str) -> dict[str, Any]:
+    from openlineage.client.generated import documentation_job, job_type_job, sql_job
+
+    facets: dict[str, Any] = {
+        "jobType": job_type_job.JobTypeJobFacet("BATCH", "MEDALLION", "CHECK" if event_type == "check" else "TABLE"),
+        "documentation": documentation_job.DocumentationJobFacet(table.doc),
+    }
+    if isinstance(table, Table) and event_type in _WRITES:
+        facets["sql"] = sql_job.SQLJobFacet(table.query, dialect="spark")
+    return facets
+
+
+def _parent(event: Event, parent_run: Any) -> Any:
+    """The task of Airflow that this process works for, or else the run of the command."""
+    namespace, job, run_id = _namespace(), "refresh", str(uuid5(NAMESPACE_URL, f"{PRODUCER}/{event.run_id}"))
+    if (given := os.environ.get(PARENT, "")).count("/") >= 2:
+        namespace, rest = given.split("/", 1)
+        job, run_id = rest.rsplit("/", 1)
+    return parent_run.ParentRunFacet(run=parent_run.Run(run_id), job=parent_run.Job(namespace, job))
+
+
+def _namespace() -> str:
+    return os.environ.get("OPENLINEAGE_NAMESPACE") or "medallion"
+
+
+def _located(path: str) -> tuple[str, str]:
+    """The namespace and name of a dataset, as OpenLineage's naming has it: of a folder, and in a bucket."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return "file", path
+    bucket, _, key = rest.partition("/")
+    return f"{'s3' if scheme == 's3a' else scheme}://{bucket}", key

@@ -1,0 +1,195 @@
+"""OpenLineage events reach a real receiver, are as their schemas say, and never cost an hour."""
+
+import importlib
+import json
+import os
+import pkgutil
+import threading
+import types
+import typing
+from collections.abc import Iterator
+from datetime import datetime
+from enum import Enum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from uuid import UUID
+
+import attr
+import pytest
+from openlineage.client import event_v2, generated
+
+from medallion.inspect.openlineage import PARENT, is_enabled
+from tests.unit.small_lake import H0, H1, Shop
+
+Received = list[dict[str, Any]]
+
+
+def facet_classes() -> dict[str, type]:
+    """The facets by the address of their published schema: the client's classes are generated from these schemas."""
+    classes = {}
+    for module in pkgutil.iter_modules(generated.__path__):
+        for kind in vars(importlib.import_module(f"openlineage.client.generated.{module.name}")).values():
+            if isinstance(kind, type) and attr.has(kind) and hasattr(kind, "_get_schema"):
+                classes[kind._get_schema()] = kind
+    return classes
+
+
+FACETS = facet_classes()
+
+
+def require_type(value: Any, kind: Any, where: str) -> None:
+    """Assert that JSON is what a class generated from a schema holds: no field that it lacks, none missing."""
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        if value is not None or type(None) not in typing.get_args(kind):
+            require_type(value, next(one for one in typing.get_args(kind) if one is not type(None)), where)
+    elif origin is list:
+        assert isinstance(value, list), where
+        for number, part in enumerate(value):
+            require_type(part, typing.get_args(kind)[0], f"{where}[{number}]")
+    elif origin is dict:
+        assert isinstance(value, dict), where
+        for name, part in value.items():
+            require_type(part, typing.get_args(kind)[1], f"{where}.{name}")
+    elif attr.has(kind):
+        require_fields(value, kind, where)
+    elif isinstance(kind, type) and issubclass(kind, Enum):
+        assert value in {member.value for member in kind}, where
+    elif kind is not typing.Any:
+        assert isinstance(value, (int, float) if kind is float else kind), f"{where}: {value!r} is no {kind}"
+
+
+def require_fields(value: dict[str, Any], kind: type, where: str) -> None:
+    if "_schemaURL" in value:
+        assert issubclass(FACETS[value["_schemaURL"]], kind), f"{where} is no {kind.__name__}"
+        kind = FACETS[value["_schemaURL"]]
+        assert value["_producer"], where
+    hints = typing.get_type_hints(kind)
+    fields = {field.name: field for field in attr.fields(kind)}
+    assert value.keys() <= fields.keys(), f"{where} has {value.keys() - fields.keys()}"
+    for name, field in fields.items():
+        if name in value:
+            require_type(value[name], hints[name], f"{where}.{name}")
+        else:
+            assert field.default is not attr.NOTHING, f"{where} lacks {name}"
+
+
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """The client notes what it read in further variables."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture
+def received(monkeypatch: pytest.MonkeyPatch) -> Iterator[Received]:
+    """What a lineage service gets, to which OpenLineage's own variable leads."""
+    events: Received = []
+
+    class Service(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.path == "/api/v1/lineage"
+            events.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(201)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{server.server_port}")
+    yield events
+    server.shutdown()
+    server.server_close()
+
+
+def one_hour(shop: Shop, hour: str = H0) -> None:
+    shop.put(hour, {1: "a", 2: "b"})
+    assert shop.refresh(hour).status == "succeeded"
+
+
+def events_of(events: Received, job: str, state: str = "COMPLETE") -> Received:
+    return [event for event in events if event["job"]["name"] == job and event["eventType"] == state]
+
+
+def test_every_event_of_an_hour_is_as_its_schema_says(shop: Shop, received: Received) -> None:
+    one_hour(shop)
+    assert received
+    for event in received:
+        require_fields(event, event_v2.RunEvent, event["job"]["name"])
+        UUID(event["run"]["runId"])
+        assert datetime.fromisoformat(event["eventTime"]).tzinfo
+    starts = {event["run"]["runId"] for event in received if event["eventType"] == "START"}
+    ends = [event["run"]["runId"] for event in received if event["eventType"] != "START"]
+    assert sorted(starts) == sorted(ends), "each run starts once and ends once"
+
+
+def test_refresh_tells_columns_rows_bytes_and_where_columns_come_from(shop: Shop, received: Received) -> None:
+    one_hour(shop)
+    (event,) = events_of(received, "gold_orders.refresh")
+    (made,), (read,) = event["outputs"], event["inputs"]
+    assert (made["namespace"], made["name"]) == ("file", shop.lake.path("gold_orders"))
+    assert read["name"] == shop.lake.path("silver_orders")
+    columns = {field["name"]: field["type"] for field in made["facets"]["schema"]["fields"]}
+    assert columns == {"id": "long", "name": "string"}
+    assert made["outputFacets"]["outputStatistics"]["rowCount"] == 2
+    assert "size" in made["outputFacets"]["outputStatistics"]
+    (source,) = made["facets"]["columnLineage"]["fields"]["name"]["inputFields"]
+    assert (source["name"], source["field"]) == (shop.lake.path("silver_orders"), "name")
+    assert event["job"]["facets"]["sql"]["query"] == "SELECT * FROM {silver_orders}"
+    assert event["run"]["facets"]["nominalTime"]["nominalStartTime"].startswith(H0)
+
+
+def test_bronze_is_read_from_the_change_files(shop: Shop, received: Received) -> None:
+    one_hour(shop)
+    (event,) = events_of(received, "bronze_orders.apply")
+    assert [read["name"] for read in event["inputs"]] == [f"{shop.settings.source}/cdc/orders"]
+
+
+def test_check_tells_the_result_of_each_expectation(shop: Shop, received: Received) -> None:
+    for hour, ids in ((H0, range(1_000)), (H1, range(1_000, 4_000))):  # so many more that it is a warning
+        shop.put(hour, dict.fromkeys(ids, "x"))
+        shop.refresh(hour)
+    *_, event = events_of(received, "gold_orders.check")
+    facets = event["inputs"][0]["inputFacets"]
+    failed = [one for one in facets["dataQualityAssertions"]["assertions"] if not one["success"]]
+    assert [assertion["severity"] for assertion in failed] == ["warn"]
+    assert facets["dataQualityMetrics"]["rowCount"] == 4_000
+
+
+def test_tables_are_children_of_the_task_when_airflow_names_one(
+    shop: Shop, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = "01941f29-7c00-7087-8906-40e512c257bd"
+    monkeypatch.setenv(PARENT, f"default/hourly_refresh.gold.refresh/{run_id}")
+    one_hour(shop)
+    parent = events_of(received, "gold_orders.refresh")[0]["run"]["facets"]["parent"]
+    assert (parent["job"]["namespace"], parent["job"]["name"]) == ("default", "hourly_refresh.gold.refresh")
+    assert parent["run"]["runId"] == run_id
+
+
+def test_hour_is_published_when_no_receiver_answers(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENLINEAGE__TRANSPORT", '{"type": "http", "url": "http://127.0.0.1:1", "retry": {"total": 0}}')
+    one_hour(shop)
+    assert shop.published() == {1: "a", 2: "b"}
+    assert "medallion: lineage was not sent" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("environment", "enabled"),
+    [
+        ({}, False),
+        ({"OPENLINEAGE_URL": ""}, False),
+        ({"OPENLINEAGE_NAMESPACE": "shop"}, False),
+        ({"OPENLINEAGE_URL": "http://x"}, True),
+        ({"OPENLINEAGE__TRANSPORT__TYPE": "console"}, True),
+        ({"OPENLINEAGE_CONFIG": "/etc/openlineage.yml"}, True),
+        ({"OPENLINEAGE_URL": "http://x", "OPENLINEAGE_DISABLED": "true"}, False),
+    ],
+)
+def test_lineage_is_sent_only_when_openlineage_is_configured(environment: dict[str, str], enabled: bool) -> None:
+    assert is_enabled(environment) == enabled
