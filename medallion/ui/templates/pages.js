@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const root = document.documentElement;
-  const theme = () => {  // Airflow keeps the theme that was chosen under this name
+  const theme = () => {  /* Airflow keeps the theme that was chosen under this name */
     let chosen = null;
     try { chosen = localStorage.getItem("theme"); } catch { /* kept apart from Airflow */ }
     if (chosen === "light" || chosen === "dark") root.dataset.theme = chosen; else delete root.dataset.theme;
@@ -71,7 +71,7 @@
   };
 
   const leadOut = (link) => link.addEventListener("click", (event) => {
-    // Airflow's frame may not navigate the window around it, but that window may navigate itself.
+    /* Airflow's frame may not navigate the window around it, but that window may navigate itself. */
     if (parent === window || event.ctrlKey || event.metaKey || event.shiftKey) return;
     try {
       const outer = parent.document.createElement("a");
