@@ -8,9 +8,11 @@ the seconds, OUT/report.html shows them, beside those of medallion bench where O
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench import report
@@ -30,6 +32,13 @@ from medallion.storage.lake import Lake
 MODES = {"a JVM per task": False, "warm Spark": True}
 STRATEGIES = ("full", "incremental")
 LONGEST = 1800  # seconds of a run
+TARGETS = {  # seconds from trigger to release, by Spark and strategy
+    ("warm Spark", "incremental"): 18.0,
+    ("a JVM per task", "incremental"): 35.0,
+    ("a JVM per task", "full"): 70.0,
+}
+TARGET_SWITCH = 1.15  # the first incremental run after a full one, in full ones
+TARGET_WAIT = 2.0  # seconds between two tasks
 
 
 def measure(days: int, warm_up: int, hours: int, work: Path) -> dict[str, Any]:
@@ -37,7 +46,9 @@ def measure(days: int, warm_up: int, hours: int, work: Path) -> dict[str, Any]:
     each = warm_up + hours
     plan = Plan(STRATEGIES, (days,), hours=each * len(STRATEGIES), warm_up=0, catalogue=False)
     ready = prepare(plan, Settings.from_environment(), work, days)
-    runs, lakes = [], []
+    runs: list[dict[str, Any]] = []
+    first: dict[str, float] = {}  # the seconds of the first incremental run, by Spark
+    lakes: list[Lake] = []
     for mode, warm in MODES.items():
         lake = work / f"dag-{'warm' if warm else 'own'}"
         shutil.rmtree(lake, ignore_errors=True)
@@ -47,12 +58,14 @@ def measure(days: int, warm_up: int, hours: int, work: Path) -> dict[str, Any]:
             for number in range(plan.all_hours):
                 run = _run(airflow, lakes[-1], number, STRATEGIES[number // each])
                 print(f"{mode}: {json.dumps(run)}", flush=True)
+                if number == each:
+                    first[mode] = run["released"]
                 if number % each >= warm_up:
                     runs.append({"spark": mode, **run})
     cold, attached = lakes
     if wrong := differing(cold, attached, registry()):
         raise MedallionError(f"the two differ in {', '.join(wrong)}: void")
-    return {"days": days, "warm_up": warm_up, "commit": commit(), "machine": machine(), "runs": runs}
+    return {"days": days, "warm_up": warm_up, "commit": commit(), "machine": machine(), "runs": runs, "first": first}
 
 
 def _airflow(work: Path, lake: Path, source: str, warm: bool) -> LocalAirflow:
@@ -81,15 +94,49 @@ def _run(airflow: LocalAirflow, lake: Lake, number: int, strategy: str) -> dict[
     found = event_log.steps_by_phase(lake, run_id)
     steps = {phase: sum(row["seconds"] for row in rows) for phase, rows in found.items()}
     whole, in_tasks = _seconds(run, "queued_at"), sum(_seconds(task, "start_date") for task in tasks)
+    publish = next(task for task in tasks if task["task_id"] == "publish")
+    released = _between(run["queued_at"], publish["end_date"])
     phases = {"queue": whole - in_tasks, "start": in_tasks - sum(steps.values()), **steps}
-    return {"hour": hour, "strategy": strategy, "seconds": whole, "phases": phases}
+    told = {"hour": hour, "strategy": strategy, "seconds": whole, "released": released, "waits": _waits(tasks)}
+    return {**told, "phases": phases}
 
 
-def _seconds(told: Mapping[str, Any], begin: str) -> float:
-    return (datetime.fromisoformat(told["end_date"]) - datetime.fromisoformat(told[begin])).total_seconds()
+def _waits(tasks: Sequence[Mapping[str, Any]]) -> list[float]:
+    """The seconds from the end of each task to the start of the next."""
+    ran = sorted((task for task in tasks if task["start_date"]), key=lambda task: str(task["start_date"]))
+    return [round(_between(a["end_date"], b["start_date"]), 2) for a, b in pairwise(ran)]
+
+
+def _seconds(task: Mapping[str, Any], begin: str) -> float:
+    return _between(task[begin], task["end_date"])
+
+
+def _between(begin: str, end: str) -> float:
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+
+
+def target_rows(result: Mapping[str, Any]) -> list[tuple[str, float, float]]:
+    """What was measured beside its target: a name, the median, the target."""
+    by_kind: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for run in result["runs"]:
+        by_kind.setdefault((run["spark"], run["strategy"]), []).append(run)
+    rows = [
+        (f"{strategy}, {spark}, trigger to release, s", median(run["released"] for run in runs), target)
+        for (spark, strategy), runs in by_kind.items()
+        if (target := TARGETS.get((spark, strategy)))
+    ]
+    for spark, seconds in result["first"].items():
+        full = median(run["released"] for run in by_kind[spark, "full"])
+        rows.append((f"first incremental / full, {spark}", seconds / full, TARGET_SWITCH))
+    waits = [wait for run in result["runs"] for wait in run["waits"]]
+    return [*rows, ("wait between two tasks, s", median(waits), TARGET_WAIT)]
 
 
 def write_report(days: int, hours: int, warm_up: int, work: Path, out: Path) -> None:
-    """Measure, and write ``out/dag.json`` and the report beside it."""
-    write_json(out / "dag.json", measure(days, warm_up, hours, work.resolve()))
+    """Measure, write ``out/dag.json`` and the report beside it, and print what was measured beside its targets."""
+    result = measure(days, warm_up, hours, work.resolve())
+    write_json(out / "dag.json", result)
     report.write(out)
+    print(f"{'median':<60}{'measured':>10}{'target':>10}")
+    for name, measured, target in target_rows(result):
+        print(f"{name:<60}{measured:>10.2f}{target:>10.2f}")

@@ -15,6 +15,7 @@ import pytest
 from deltalake import write_deltalake
 
 from bench import runner, sources
+from bench.dag import target_rows
 from bench.drivers import Taken
 from bench.duck import translated
 from bench.plan import FIRST_HOUR, PHASES, Measure, Plan
@@ -305,6 +306,20 @@ def test_the_page_tells_what_each_phase_takes() -> None:
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", render(result).partition("By phase")[2])
     assert cells[:10] == ["30 d", "x1", "full", "silver", "3.00", "36.00", "7.00", "5", "6", "12"]
     assert cells[10:20] == ["30 d", "x1", "incremental", "silver", "5.00", "", "7.00", "5", "6", ""]
+
+
+def test_runs_of_the_dag_stand_beside_their_targets() -> None:
+    kinds = [("warm Spark", "full"), ("warm Spark", "incremental"), ("a JVM per task", "full")]
+    runs = [
+        {"spark": spark, "strategy": strategy, "released": seconds, "waits": [1.0, 3.0, 1.0]}
+        for (spark, strategy), seconds in zip(kinds, (40.0, 20.0, 90.0), strict=True)
+    ]
+    assert target_rows({"runs": runs, "first": {"warm Spark": 60.0}}) == [
+        ("incremental, warm Spark, trigger to release, s", 20.0, 18.0),
+        ("full, a JVM per task, trigger to release, s", 90.0, 70.0),
+        ("first incremental / full, warm Spark", 1.5, 1.15),
+        ("wait between two tasks, s", 1.0, 2.0),
+    ]
 
 
 def test_the_page_tells_how_much_of_a_run_of_the_dag_is_refreshing() -> None:
