@@ -3,6 +3,7 @@
 Whatever a kept release names stays, and so does everything younger than the time that versions are kept.
 """
 
+import json
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from medallion.refresh.full import files_by_key
 from medallion.storage import fence, files
 from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
-from medallion.storage.lake import Lake, state_of
+from medallion.storage.lake import Lake, origin_of, state_of
 from medallion.storage.log_cleanup import LOG_CLEANUP, clean_log
 from medallion.storage.named_versions import holds, moment_set_aside, set_aside_folders
 
@@ -143,15 +144,17 @@ def _keep_table(
     delta = lake.open(path)
     if delta is None:
         return {"merged": 0, "removed": 0}
-    _turn_off_log_cleanup(delta)
+    told = json.dumps(origin) if (origin := origin_of(delta)) else None  # said again, so that no log is read for it
+    _turn_off_log_cleanup(delta, told)
     merged, note, state = 0, "", state_of(delta)
     if column is None:
         if state.files > _SPARE_FILES + state.bytes // _FILE_BYTES:
-            merged = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties())["numFilesRemoved"]
+            done = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties(told))
+            merged = done["numFilesRemoved"]
     elif state.files > _SPARE_FILES + (wanted := files_by_key(state.rows)):
         size = max(1, state.bytes // wanted)
-        merged, note = _cluster(delta, column, size, state.bytes)
-    removed = _vacuum(delta, path, named, keep)
+        merged, note = _cluster(delta, column, size, state.bytes, told)
+    removed = _vacuum(delta, path, named, keep, told)
     fence.require()
     delta.update_incremental()
     delta.create_checkpoint()
@@ -159,7 +162,7 @@ def _keep_table(
     return {"merged": merged, "removed": removed} | ({"note": note} if note else {})
 
 
-def _cluster(delta: "DeltaTable", column: str, size: int, table_bytes: int) -> tuple[int, str]:
+def _cluster(delta: "DeltaTable", column: str, size: int, table_bytes: int, told: str | None = None) -> tuple[int, str]:
     """Sort a table by ``column`` into files of ``size`` bytes; how many files were replaced, and why it was not sorted.
 
     A table that is too large for that has its small files merged, which takes a file's memory at a time.
@@ -174,29 +177,29 @@ def _cluster(delta: "DeltaTable", column: str, size: int, table_bytes: int) -> t
                 target_size=size,
                 max_spill_size=CLUSTER_MEMORY_BYTES,
                 max_concurrent_tasks=1,
-                commit_properties=properties(),
+                commit_properties=properties(told),
             )
             return int(done["numFilesRemoved"]), ""
         except DeltaError as error:
             if "Resources exhausted" not in str(error):
                 raise
             why = f"sorting it takes more than {CLUSTER_MEMORY_BYTES / 1e6:.0f} MB of memory"
-    done = delta.optimize.compact(target_size=size, max_concurrent_tasks=1, commit_properties=properties())
+    done = delta.optimize.compact(target_size=size, max_concurrent_tasks=1, commit_properties=properties(told))
     return int(done["numFilesRemoved"]), f"not clustered by {column}, only small files merged: {why}"
 
 
-def _turn_off_log_cleanup(delta: "DeltaTable") -> None:
+def _turn_off_log_cleanup(delta: "DeltaTable", told: str | None) -> None:
     """Have commits leave old log entries to upkeep, for a table from before they were made that way."""
     from deltalake import PostCommitHookProperties
 
     if delta.metadata().configuration.get(LOG_CLEANUP, "true") != "false":
         hook = PostCommitHookProperties(cleanup_expired_logs=False)
         delta.alter.set_table_properties(
-            {LOG_CLEANUP: "false"}, commit_properties=properties(), post_commithook_properties=hook
+            {LOG_CLEANUP: "false"}, commit_properties=properties(told), post_commithook_properties=hook
         )
 
 
-def _vacuum(delta: "DeltaTable", path: str, named: Collection[int], keep: Retention) -> int:
+def _vacuum(delta: "DeltaTable", path: str, named: Collection[int], keep: Retention, told: str | None) -> int:
     # Full, as what a crash left behind is named by no log. The log also names files that went long ago.
     def vacuum(*, dry_run: bool) -> list[str]:
         return delta.vacuum(
@@ -205,7 +208,7 @@ def _vacuum(delta: "DeltaTable", path: str, named: Collection[int], keep: Retent
             enforce_retention_duration=False,
             full=True,
             keep_versions=sorted(named) or None,
-            commit_properties=properties(),
+            commit_properties=properties(told),
         )
 
     listed = [files.at(path, unquote(name)) for name in vacuum(dry_run=True)]

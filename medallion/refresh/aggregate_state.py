@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError
 from medallion.refresh.additive_split import ROWS, Part
 from medallion.refresh.full import commit_metadata, forget_logs
-from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, former_state, require_small
+from medallion.refresh.plan import (
+    MAX_UNCHANGED_COMMITS,
+    FullRecompute,
+    Refresh,
+    TooLarge,
+    former_state,
+    require_small,
+)
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import SIDE, read_changes, read_table
 from medallion.spark.session import TABLE_PROPERTIES
 from medallion.storage import files
 from medallion.storage.change_feed import Changes, changes
 from medallion.storage.damage import proven_damage
-from medallion.storage.delta_writes import properties
+from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.lake import TableState, state_of
 
 if TYPE_CHECKING:
@@ -83,6 +90,8 @@ class AggregateState:
         if change:
             difference = _difference(self.refresh.spark, self.part, source.changed(self.refresh.spark, change))
             write_deltalake(state.delta, difference, mode="append", commit_properties=properties(self._metadata()))
+        elif source.state.version - origin["inputs"][source.name] > MAX_UNCHANGED_COMMITS:
+            append_rows(state.delta, None, properties(self._metadata()))
         return state_of(state.delta)
 
     def rebuild(self) -> TableState:

@@ -9,12 +9,14 @@ from medallion.model.table import Table
 from medallion.refresh.cost import Costs
 from medallion.refresh.full import RefreshRun, Written, commit_metadata, ids_of, overwrite, versions_of
 from medallion.storage.change_feed import Changes
+from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.lake import Lake, TableState, origin_of, state_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_CHANGED_SHARE = 0.2  # of an input, in bytes: beyond it, recomputing is cheaper
+MAX_UNCHANGED_COMMITS = 16  # of an input, none of which changed a row, that are read again by the next refresh
 _MIN_INPUT_BYTES = 1_000_000  # a smaller input counts as one of this size
 
 
@@ -68,6 +70,19 @@ class Refresh:
         """The JSON that its commit carries."""
         large = self.oversized is not None
         return commit_metadata(self.table, self.run, self.inputs, clustered=clustered, large=large)
+
+    def note_unchanged(self) -> int:
+        """Return the version of a table none of whose inputs has changed.
+
+        Once it takes many log entries to see that, an empty commit records up to which versions it is known: an hour
+        without changes then reads a bounded part of each log, however long nothing has changed.
+        """
+        known = self.origin["inputs"]
+        if any(state.version - known[name] > MAX_UNCHANGED_COMMITS for name, state in self.inputs.items()):
+            is_clustered, is_large = (bool(self.origin.get(flag, False)) for flag in ("clustered", "large"))
+            commit = commit_metadata(self.table, self.run, self.inputs, clustered=is_clustered, large=is_large)
+            append_rows(self.former.delta, None, properties(commit))
+        return self.former.delta.version()
 
     def require_cheap(self, size: int, change: str) -> None:
         """Raise TooLarge where recomputing is known to cost less than a change of that size, ``change`` in words."""

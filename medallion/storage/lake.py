@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _PAUSES = (0.1, 0.2, 0.4, 0.8)  # seconds between attempts to open a table
 SET_ASIDE_STAMP = "%Y%m%dT%H%M%S%f"  # the end of the name of a folder that was set aside
+_ORIGIN_COMMITS = 32  # commits of upkeep that repeated nothing, as of a lake from before they did
 LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
 
 
@@ -54,11 +55,12 @@ def state_of(delta: "DeltaTable") -> TableState:
 def origin_of(delta: "DeltaTable | None") -> dict[str, Any]:
     """What the newest commit that says so tells of the rows of a table: hour, run, strategy, query, inputs.
 
-    Empty where there is none. Upkeep commits after it, which say nothing.
+    Empty where none of the newest _ORIGIN_COMMITS does, so that a table is recomputed rather than its whole log read.
+    Upkeep repeats what the commit before it says.
     """
     from deltalake.exceptions import DeltaError
 
-    for limit in (1, 8, None):  # a long log is read only if it must be
+    for limit in (1, _ORIGIN_COMMITS):
         try:
             history = delta.history(limit) if delta is not None else []
         except DeltaError:  # an older commit is damaged, which a checkpoint stands for
