@@ -1,7 +1,8 @@
 """The lines that could not be applied: kept as they came, shown, mended, and replayed in their old place."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,18 @@ from medallion.ingest.decode import Decoded, why_unfit
 from medallion.ingest.ledger import Manifest, known_manifest
 from medallion.model.table import Feed
 from medallion.storage import files
-from medallion.storage.delta_writes import properties
+from medallion.storage.delta_writes import properties, with_plain_texts
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MAX_LINES, MAX_BYTES = 200_000, 128 << 20  # of a feed in quarantine, that are read at once; an hour never has so many
+MAX_REASONS = 20  # of an hour that are counted one by one
+OTHER_REASONS = "other reasons"
+_BATCH_LINES = 4_096
+_MAX_MENDED_BYTES = 256 << 20  # of a file of mended lines
 
 
 @dataclass(frozen=True)
@@ -49,12 +56,52 @@ def keep(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> No
 
 
 def rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejected]:
-    """The lines of a feed in quarantine, by hour and line; of one hour, if that is given."""
+    """The lines of a feed in quarantine, by hour and line; of one hour, if that is given.
+
+    Raises UsageError for more lines than MAX_LINES, or of more bytes than MAX_BYTES: no single hour has so many.
+    """
+    import pyarrow.compute as pc
+
+    found: list[Rejected] = []
+    read = 0
+    for batch in _batches(lake, feed, list(Rejected.__dataclass_fields__), hour and pc.field("hour") == hour):
+        read += batch.nbytes
+        if len(found) + batch.num_rows > MAX_LINES or read > MAX_BYTES:
+            raise UsageError(
+                f"quarantine has more lines of {feed.topic} than are shown at once ({MAX_LINES:,} lines or"
+                f" {MAX_BYTES / 1e6:,.0f} MB): give --hour; medallion quarantine list counts them by hour"
+            )
+        found += [Rejected(**row) for row in batch.to_pylist()]
+    return sorted(found, key=lambda line: (line.hour, line.line_number))
+
+
+def count_rejected(lake: Lake, feed: Feed) -> Counter[tuple[str, str]]:
+    """Count the lines of a feed in quarantine by hour and reason.
+
+    Of an hour MAX_REASONS are told apart, as a reason may quote its line; the rest count as OTHER_REASONS.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    reasons: Counter[str] = Counter()
+    for batch in _batches(lake, feed, ["hour", "reason"]):
+        groups = batch.group_by(["hour", "reason"]).aggregate([([], "count_all")])
+        for hour, reason, lines in zip(*(groups[name].to_pylist() for name in groups.column_names), strict=True):
+            if (hour, reason) not in counts:
+                reasons[hour] += 1
+            is_shown = (hour, reason) in counts or reasons[hour] <= MAX_REASONS
+            counts[hour, reason if is_shown else OTHER_REASONS] += lines
+    return counts
+
+
+def _batches(lake: Lake, feed: Feed, columns: list[str], condition: Any = None) -> "Iterator[pa.Table]":
+    """The lines of a feed in quarantine, a few at a time."""
+    import pyarrow as pa
+
     delta = lake.open(lake.quarantine(feed.topic))
     if delta is None:
-        return []
-    rows = delta.to_pyarrow_table().sort_by([("hour", "ascending"), ("line_number", "ascending")]).to_pylist()
-    return [Rejected(**row) for row in rows if hour in (None, row["hour"])]
+        return
+    few = {"batch_size": _BATCH_LINES, "batch_readahead": 1, "fragment_readahead": 1}
+    for batch in delta.to_pyarrow_dataset().to_batches(columns=columns, filter=condition, **few):
+        yield with_plain_texts(pa.Table.from_batches([batch]))
 
 
 def mended(lake: Lake, feed: Feed, hour: str, sha256: str) -> Mapping[int, str]:
@@ -105,6 +152,8 @@ def mend(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str] | None) -> 
 def read_mended(path: Path) -> dict[int, str]:
     """The lines of a file like ``medallion quarantine show --format json`` prints. Raises UsageError if it is not."""
     try:
+        if path.stat().st_size > _MAX_MENDED_BYTES:
+            raise UsageError(f"{path} is larger than {_MAX_MENDED_BYTES / 1e6:,.0f} MB: mend fewer lines at a time")
         rows = json.loads(path.read_text(encoding="utf-8"))
         return {int(row["line_number"]): str(row["raw"]) for row in rows}
     except OSError as error:

@@ -1,11 +1,10 @@
 """What is kept aside: change lines that were rejected, and rows that a table drops by its own expectations."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from medallion.ingest.quarantine import rejected
+from medallion.ingest.quarantine import count_rejected
 from medallion.inspect.query import open_release, select
 from medallion.model.registry import Registry
 from medallion.ops import releases
@@ -27,10 +26,10 @@ class Quarantined:
 
 def count_rejected_lines(lake: Lake, tables: Registry) -> list[Quarantined]:
     """Count the rejected lines that are kept, by feed, hour and reason."""
-    counts = Counter((feed.topic, line.hour, line.reason) for feed in tables.feeds for line in rejected(lake, feed))
     return [
         Quarantined(topic, "rejected lines", hour, reason, count)
-        for (topic, hour, reason), count in sorted(counts.items())
+        for topic, feed in sorted({feed.topic: feed for feed in tables.feeds}.items())
+        for (hour, reason), count in sorted(count_rejected(lake, feed).items())
     ]
 
 

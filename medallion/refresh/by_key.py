@@ -94,7 +94,11 @@ def _touched_values(refresh: Refresh, by: ByKey) -> list[Any]:
         if not change:
             continue
         column = by.column if name not in by.via else by.via[name][0]
-        values = changed_values(refresh.lake.path(name), column, change)
+        # Many rows of another table may lead to few of this one.
+        most = MAX_KEYS if name not in by.via else MAX_LOCAL_ROWS
+        values = changed_values(refresh.lake.path(name), column, change, most)
+        if len(values) > most:
+            raise TooLarge(f"more than {most:,} values of {column} changed")
         if name in by.via:
             _, other, there = by.via[name]
             values = _values_through(refresh, by, other, pa.table({there: values.drop_null()}))

@@ -82,15 +82,26 @@ def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", found: C
     return _gathered(reduce(lambda a, b: a.unionAll(b), parts), found.bytes)
 
 
-def changed_values(path: str, column: str, found: Changes) -> "pa.Array":
-    """The values that ``column`` has in the rows that ``found`` took away and brought, each once. Without Spark."""
+def changed_values(path: str, column: str, found: Changes, max_values: int) -> "pa.Array":
+    """The values that ``column`` has in the rows that ``found`` took away and brought, each once. Without Spark.
+
+    Reading ends with the batch of rows that brings more than ``max_values``, so that memory does not grow with the
+    change.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    files = [in_arrow(located(path, file)) for *_, file in found.files]
-    parts = [with_plain_texts(pq.read_table(name, columns=[column], filesystem=at))[column] for name, at in files]
-    return pc.unique(pa.chunked_array([chunk for part in parts for chunk in part.chunks]))
+    values = pa.nulls(0)
+    for *_, file in found.files:
+        name, at = in_arrow(located(path, file))
+        with pq.ParquetFile(name, filesystem=at) as rows:
+            for batch in rows.iter_batches(columns=[column]):
+                more = with_plain_texts(pa.Table.from_batches([batch]))[column].combine_chunks()
+                values = pc.unique(pa.concat_arrays([values, more]) if len(values) else more)
+                if len(values) > max_values:
+                    return values
+    return values
 
 
 def schema_of(delta: "DeltaTable") -> Any:

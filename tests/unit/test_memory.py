@@ -74,3 +74,64 @@ def test_rejected_lines_are_held_up_to_a_bound(tmp_path: Path) -> None:
     with pytest.raises(subprocess.CalledProcessError) as failure:
         peak_bytes("quarantine", 120_000, tmp_path)
     assert "more than 64 MB of bad lines" in failure.value.stderr
+
+
+_READ = """
+import resource, sys
+import pyarrow as pa
+from deltalake import write_deltalake
+
+import pyarrow.parquet, pyarrow.dataset, pyarrow.compute
+from medallion.errors import UsageError
+from medallion.ingest import quarantine
+from medallion.ingest.decode import Decoded
+from medallion.model.registry import registry
+from medallion.spark.delta_reads import changed_values
+from medallion.storage.change_feed import changes
+from medallion.storage.lake import Lake
+
+what, files, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+feed, lake = registry()["bronze_orders"], Lake(folder)
+if what == "quarantine":
+    for number in range(files):
+        bad = [(line, f"reason {line}", "x" * 2_000) for line in range(4_000)]
+        quarantine.keep(lake, feed, f"2025-11-{1 + number // 24:02}T{number % 24:02}", "run", Decoded(rejected=bad))
+else:
+    write_deltalake(lake.path(feed.name), pa.table({"order_id": pa.array([], pa.int64())}))
+    for number in range(files):
+        rows = pa.table({"order_id": pa.array(range(number * 400_000, (number + 1) * 400_000), pa.int64())})
+        write_deltalake(lake.path(feed.name), rows, mode="append")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+if what == "quarantine":
+    print(len(quarantine.count_rejected(lake, feed)), file=sys.stderr)
+    try:
+        quarantine.rejected(lake, feed)
+    except UsageError as refusal:
+        print(refusal, file=sys.stderr)
+else:
+    found = changes(lake.path(feed.name), 0, files)
+    print(len(changed_values(lake.path(feed.name), "order_id", found, 100_000)) > 100_000, file=sys.stderr)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+def peak_bytes_of_reading(what: str, files: int, folder: Path) -> tuple[int, list[str]]:
+    """The memory that reading so many files takes, in a process of its own, and what came of it."""
+    command = [sys.executable, "-c", _READ, what, str(files), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(done.stdout), done.stderr.splitlines()
+
+
+def test_reading_quarantine_takes_no_more_memory_when_it_grows(tmp_path: Path) -> None:
+    few, _ = peak_bytes_of_reading("quarantine", 8, tmp_path / "few")
+    many, (groups, refusal) = peak_bytes_of_reading("quarantine", 32, tmp_path / "many")
+    assert many < few + (64 << 20)
+    assert int(groups) == 32 * 21, "of an hour twenty reasons, and the others as one"
+    assert refusal.endswith("give --hour; medallion quarantine list counts them by hour")
+
+
+def test_changed_values_take_no_more_memory_for_a_change_eight_times_as_large(tmp_path: Path) -> None:
+    few, said = peak_bytes_of_reading("changes", 2, tmp_path / "few")
+    many, _ = peak_bytes_of_reading("changes", 16, tmp_path / "many")
+    assert said == ["True"], "more than are wanted"
+    assert many < few + (16 << 20)
