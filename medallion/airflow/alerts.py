@@ -16,6 +16,7 @@ from airflow.sdk import BaseNotifier
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
+from medallion.airflow.runs import RequestRefused
 from medallion.settings import Settings
 
 IN_A_ROW = 3
@@ -23,7 +24,10 @@ LATE = timedelta(hours=1)
 
 
 class Webhook(BaseNotifier):
-    """Posts an alert when a task has failed for good; with ``run``, when runs have, IN_A_ROW of them."""
+    """Posts an alert when a task has failed for good; with ``run``, when runs have, IN_A_ROW of them.
+
+    None for a request that was refused: who made it sees the reason, and nothing is wrong with the lake.
+    """
 
     def __init__(self, *, step: str = "", layer: str | None = None, run: bool = False) -> None:
         super().__init__()
@@ -38,6 +42,8 @@ class Webhook(BaseNotifier):
                     post(
                         alert("runs failing", context, f"{failed} runs in a row have failed: nothing new is published")
                     )
+                return
+            if self.step == "land" and isinstance(context.get("exception"), RequestRefused):
                 return
             kind = "red check" if self.step == "check" else "failed task"
             post(alert(kind, context, str(context.get("exception") or "the process was killed"), layer=self.layer))

@@ -10,20 +10,28 @@ from dataclasses import asdict
 from typing import Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from medallion.airflow.notes import leave_note, noting_failures
-from medallion.airflow.runs import SchedulerRuns, request_of, start_run
+from medallion.airflow.runs import RequestRefused, SchedulerRuns, request_of, start_run
 from medallion.airflow.tasks import as_airflow_errors, run_in_process
-from medallion.errors import MedallionError
+from medallion.errors import MedallionError, UsageError
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait, decide, read_line
 from medallion.settings import Settings
 
 POLL_SECONDS = 10.0
 TURN_SECONDS = 3600.0  # in which the lake makes no progress
 PLACE_SECONDS = 120.0
+
+
+def _request(params: Mapping[str, Any], dag_run: Any) -> Request:
+    """Return what a run asks for. Raises RequestRefused for an hour that is not on the calendar."""
+    try:
+        return request_of(params, dag_run)
+    except UsageError as error:
+        raise RequestRefused(str(error)) from None
 
 
 class LandChanges(BaseOperator):
@@ -43,7 +51,7 @@ class LandChanges(BaseOperator):
     def _go_on(self, context: Any, event: Mapping[str, Any]) -> str:
         dag_run, settings = context["dag_run"], Settings.from_environment()
         with noting_failures(context["ti"]), as_airflow_errors():
-            request = request_of(context["params"], dag_run)
+            request = _request(context["params"], dag_run)
             runs = SchedulerRuns(dag_run.dag_id, dag_run.run_id)
             verdict = decide(request, read_line(settings, request.until or request.hour), runs, settings.catch_up_hours)
             if isinstance(verdict, Wait):
@@ -52,7 +60,7 @@ class LandChanges(BaseOperator):
                 run_id = start_run(context, verdict.hour, str(request.hour))
                 raise AirflowSkipException(f"{verdict.reason}, beginning with {run_id}")
             if isinstance(verdict, End):
-                raise (AirflowFailException if verdict.failed else AirflowSkipException)(verdict.reason)
+                raise (RequestRefused if verdict.failed else AirflowSkipException)(verdict.reason)
             outcome = run_in_process("land", "bronze", verdict.hour, context)
             if verdict.then is not None:
                 start_run(context, verdict.then, str(request.until))

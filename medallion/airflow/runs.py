@@ -4,9 +4,15 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow.sdk.exceptions import AirflowFailException
+
 from medallion.errors import MedallionError
 from medallion.hours import format_hour, parse_hour
 from medallion.pipeline.turns import Kind, Request
+
+
+class RequestRefused(AirflowFailException):
+    """Somebody asked for an hour that cannot be refreshed now: the run fails with the reason, without an alert."""
 
 
 class SchedulerRuns:

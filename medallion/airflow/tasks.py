@@ -23,7 +23,7 @@ from airflow.sdk.exceptions import (
 from medallion.airflow.alerts import Webhook
 from medallion.airflow.lineage import as_parent, parent_of_tables
 from medallion.airflow.notes import leave_note, noting_failures
-from medallion.airflow.runs import requested_hour
+from medallion.airflow.runs import RequestRefused, requested_hour
 from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.model.table import Layer
 from medallion.ops.event_schema import EventType
@@ -170,9 +170,14 @@ def policy(step: EventType, layer: Layer | None) -> dict[str, Any]:
 
 
 def record_failure(context: Mapping[str, Any], *, step: EventType, layer: Layer | None) -> None:
-    """See to it that a failed try has its row in the event log; one that was killed could not write it."""
+    """See to it that a failed try has its row in the event log; one that was killed could not write it.
+
+    A request that was refused is no failure of the step.
+    """
     from medallion.ops.event_log import close_lost_step
 
+    if step == "land" and isinstance(context.get("exception"), RequestRefused):
+        return
     ti = context["ti"]
     try:
         close_lost_step(
@@ -229,7 +234,9 @@ def as_airflow_errors() -> Iterator[None]:
         yield
     except HourNotAvailable as error:
         raise AirflowSkipException(str(error)) from None
-    except (CheckFailed, HourOutOfOrder, UsageError) as error:  # another try would find the same
+    except HourOutOfOrder as error:
+        raise RequestRefused(str(error)) from None
+    except (CheckFailed, UsageError) as error:  # another try would find the same
         raise AirflowFailException(str(error)) from None
     except MedallionError as error:
         raise AirflowException(str(error)) from None

@@ -7,7 +7,8 @@ from medallion.errors import MedallionError, UsageError
 from medallion.ingest.change_log import rewind_log
 from medallion.ingest.landing import is_landed
 from medallion.ingest.ledger import landed_hours, named_hours, read_manifest
-from medallion.model.registry import Registry, registry
+from medallion.model.registry import Registry
+from medallion.ops import lake_tables
 from medallion.storage import fence, files
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake
@@ -37,6 +38,13 @@ class Restatement:
     def awaits_landing(self, hour: str) -> bool:
         """Whether ``hour`` is to be restated and its files are still those of before."""
         return hour in self.hours and hour not in self.landed
+
+    def describe_cut_short(self) -> str:
+        """Say, where no process is at work on it, that it is unfinished, and how it is finished."""
+        return (
+            f"the restatement of hours {self.hour} to {self.until} was cut short, and readers keep the release from"
+            f" before it: run medallion refresh --to-hour {self.until} to finish it"
+        )
 
     def with_landed(self, hour: str) -> "Restatement":
         """The same restatement, once ``hour`` has landed again."""
@@ -120,9 +128,7 @@ def rewind_bronze(
     for feed in tables.feeds:
         if (lake.applied_hour(feed.name) or "") >= restatement.hour:
             lake.rewind(feed.name, restatement.hour)
-    # Also those that the lake no longer goes by: they may be added again.
-    logs = {log.name: log for log in (*registry(extras=True).logs, *tables.logs)}
-    for log in logs.values():
+    for log in (*tables.logs, *lake_tables.dropped_logs(lake)):
         if warning := rewind_log(lake, log, restatement.hour):
             warnings.append(warning)
     report(f"Bronze is as it was before {restatement.hour}")

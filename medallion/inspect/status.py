@@ -70,6 +70,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
     tables = files.side_by_side(told, tables_of(lake, settings.extras))
     writer, restatement = current_writer(lake), read_restatement(lake)
     late = late_warning(read_late(lake))
+    cut_short = restatement.describe_cut_short() if restatement and not writer else None
     return {
         "lake": lake.root,
         "exists": bool(release or rows or any(table["version"] is not None for table in tables)),
@@ -78,7 +79,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
         "restatement": vars(restatement) if restatement else None,
         "late": late,
         "tables": tables,
-        "problems": [*([late] if late else ()), *_problems(release, tables, stale_hours, most_failures)],
+        "problems": [*filter(None, (late, cut_short)), *_problems(release, tables, stale_hours, most_failures)],
     }
 
 

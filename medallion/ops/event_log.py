@@ -12,7 +12,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
-from medallion.errors import HourNotAvailable
+from medallion.errors import HourNotAvailable, HourOutOfOrder
 from medallion.ops.event_schema import COLUMNS, Engine, EventType, Status
 from medallion.ops.waiting_events import read_waiting, set_aside, write_waiting
 from medallion.settings import Settings
@@ -78,7 +78,7 @@ class EventLog:
     ) -> Iterator[Event]:
         """Time a step: yields its event to be filled in, records it as failed when the body raises.
 
-        An hour that is not available is no failure but a step skipped.
+        An hour that is not available, or before its turn, is no failure but a step skipped.
 
         cpu: a clock of CPU seconds, for steps that have the process to themselves.
         """
@@ -86,7 +86,7 @@ class EventLog:
         start, cpu_start = time.perf_counter(), cpu() if cpu else 0.0
         try:
             yield event
-        except HourNotAvailable as reason:
+        except (HourNotAvailable, HourOutOfOrder) as reason:
             event.status, event.details["note"] = "skipped", str(reason)
             raise
         except BaseException as error:

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 
 from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import Registry, registry
+from medallion.model.table import Log
 from medallion.ops import releases
 from medallion.settings import Settings
 from medallion.storage import files
@@ -83,6 +84,12 @@ def disagreement(settings: Settings, record: TableRecord | None) -> str | None:
 def extra_tables() -> frozenset[str]:
     """The names of all tables that are declared extra."""
     return frozenset(registry(extras=True).tables) - frozenset(registry(extras=False).tables)
+
+
+def dropped_logs(lake: Lake) -> tuple[Log, ...]:
+    """The change logs that the lake had and a person dropped: their files stay, and they may be added again."""
+    dropped = (read_record(lake) or TableRecord()).dropped
+    return tuple(log for log in registry(extras=True).logs if log.name in dropped) if dropped else ()
 
 
 def missing_tables(lake: Lake, names: Iterable[str]) -> list[str]:

@@ -102,6 +102,17 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
         return list(pool.map(work, items))
 
 
+def unreadable_part(path: str) -> str | None:
+    """The first folder or file of a table's log on this disk that this account may not read; None where it may all."""
+    if in_bucket(path):
+        return None
+    log = Path(path, "_delta_log")
+    for folder, right in ((log.parent, os.X_OK), (log, os.R_OK | os.X_OK)):
+        if not os.access(folder, right):
+            return str(folder) if os.access(folder, os.F_OK) else None
+    return next((str(file) for file in sorted(log.iterdir()) if not os.access(file, os.R_OK)), None)
+
+
 def all_there(places: Iterable[Place]) -> bool:
     """Whether every one of these files exists."""
     return all(each(lambda place: place.exists(), places))

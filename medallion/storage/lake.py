@@ -101,6 +101,8 @@ def open_table(path: str, version: int | None = None) -> "DeltaTable | None":
         of_storage = files.in_bucket(path) or isinstance(error, OSError)
         why = s3.told_by(error) if of_storage else str(error).splitlines()[0]
         at = "" if version is None else f" at version {version}"
+        if (denied := files.unreadable_part(path)) is not None:
+            why = f"this account has no permission to read {denied}"
         raise MedallionError(f"{path} cannot be read{at}: {why}") from error
 
 

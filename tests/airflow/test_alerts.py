@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +12,12 @@ from typing import Any
 
 import pytest
 
-from medallion.airflow.alerts import IN_A_ROW, Webhook, deadline, late
-from medallion.ops.event_log import Event, append
+from medallion.airflow.alerts import IN_A_ROW, Webhook, deadline, failed_in_a_row, late
+from medallion.airflow.runs import RequestRefused
+from medallion.airflow.tasks import record_failure
+from medallion.errors import HourOutOfOrder
+from medallion.ops import event_log
+from medallion.ops.event_log import Event, EventLog, append
 from medallion.storage.lake import Lake
 
 Received = list[dict[str, Any]]
@@ -64,6 +69,26 @@ def test_a_red_check_is_told_with_run_task_and_reason(received: Received) -> Non
 def test_another_failed_task_is_told_too(received: Received) -> None:
     Webhook(step="apply", layer="bronze").notify({**CONTEXT, "exception": None})
     assert [(told["kind"], told["message"]) for told in received] == [("failed task", "the process was killed")]
+
+
+def test_a_refused_request_is_told_to_nobody_and_counts_as_no_failing_run(received: Received, tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    refused = RequestRefused("hour 2025-11-30T03 must come before")
+    for number in range(IN_A_ROW):
+        log = EventLog(lake, run_id=f"r{number}", hour=None, strategy="full", attempt=1)
+        with suppress(HourOutOfOrder), log.timed("land", "bronze"):
+            raise HourOutOfOrder("earlier hours are missing")
+        log.flush()
+        ti = SimpleNamespace(try_number=1)
+        context = {**CONTEXT, "ti": ti, "run_id": f"r{number}", "exception": refused}
+        Webhook(step="land", layer="bronze").notify(context)
+        record_failure(context, step="land", layer="bronze")
+    Webhook(run=True).notify(CONTEXT)
+    assert received == []
+    assert {row["status"] for row in event_log.read(lake)} == {"skipped"}
+    assert failed_in_a_row() == 0
+    Webhook(step="land", layer="bronze").notify({**CONTEXT, "exception": ValueError("the source cannot be reached")})
+    assert [told["kind"] for told in received] == ["failed task"]
 
 
 def test_three_failed_runs_in_a_row_are_told(received: Received, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, T
 
 from medallion.airflow import landing
 from medallion.airflow.landing import LandChanges, Turn
-from medallion.airflow.runs import SchedulerRuns, request_of
-from medallion.errors import HourNotAvailable, UsageError
+from medallion.airflow.runs import RequestRefused, SchedulerRuns, request_of
+from medallion.errors import HourNotAvailable, HourOutOfOrder, UsageError
 from medallion.hours import parse_hour
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait
@@ -85,7 +85,7 @@ def test_a_run_with_nothing_to_do_is_skipped_and_its_note_says_why(land: Landing
     assert "the source has no change" in land.notes[-1]
 
 
-@pytest.mark.parametrize(("failed", "ends"), [(True, AirflowFailException), (False, AirflowSkipException)])
+@pytest.mark.parametrize(("failed", "ends"), [(True, RequestRefused), (False, AirflowSkipException)])
 def test_a_run_that_cannot_be_right_ends_at_once_and_its_note_says_why(
     land: Landing, failed: bool, ends: type[Exception]
 ) -> None:
@@ -95,9 +95,16 @@ def test_a_run_that_cannot_be_right_ends_at_once_and_its_note_says_why(
     assert (land.notes, land.steps) == (["hour 2025-11-30T03 must come before"], [])
 
 
+def test_a_gap_that_the_ledger_finds_refuses_the_request(land: Landing) -> None:
+    land.outcome = HourOutOfOrder("earlier hours are missing")
+    with pytest.raises(RequestRefused, match="earlier hours are missing"):
+        land.execute()
+    assert land.notes == ["earlier hours are missing"]
+
+
 def test_a_day_that_no_calendar_has_ends_the_run_at_once(land: Landing) -> None:
     land.run.run_type, land.params["hour"] = "manual", "2025-04-31T00"
-    with pytest.raises(AirflowFailException, match="2025-04-31T00.*is not an hour"):
+    with pytest.raises(RequestRefused, match="2025-04-31T00.*is not an hour"):
         land.execute()
     assert "2025-04-31T00" in land.notes[-1]
 

@@ -77,7 +77,7 @@ def test_rejected_lines_are_held_up_to_a_bound(tmp_path: Path) -> None:
 
 
 _READ = """
-import resource, sys
+import os, resource, sys
 import pyarrow as pa
 from deltalake import write_deltalake
 
@@ -111,7 +111,9 @@ if what == "quarantine":
 else:
     found = changes(lake.path(feed.name), 0, files)
     print(len(changed_values(lake.path(feed.name), "order_id", found, 100_000)) > 100_000, file=sys.stderr)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, flush=True)
+sys.stderr.flush()
+os._exit(0)  # threads of Arrow may abort a process that ends while they are at work
 """
 
 
@@ -123,10 +125,10 @@ def peak_bytes_of_reading(what: str, files: int, folder: Path) -> tuple[int, lis
 
 
 def test_reading_quarantine_takes_no_more_memory_when_it_grows(tmp_path: Path) -> None:
-    few, _ = peak_bytes_of_reading("quarantine", 8, tmp_path / "few")
-    many, (groups, refusal) = peak_bytes_of_reading("quarantine", 32, tmp_path / "many")
+    few, _ = peak_bytes_of_reading("quarantine", 20, tmp_path / "few")
+    many, (groups, refusal) = peak_bytes_of_reading("quarantine", 40, tmp_path / "many")
     assert many < few + (64 << 20)
-    assert int(groups) == 32 * 21, "of an hour twenty reasons, and the others as one"
+    assert int(groups) == 40 * 21, "of an hour twenty reasons, and the others as one"
     assert refusal.endswith("give --hour; medallion quarantine list counts them by hour")
 
 

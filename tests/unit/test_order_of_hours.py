@@ -8,9 +8,12 @@ import pytest
 
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.hours import format_hour
-from medallion.ingest import restatement
+from medallion.ingest import arrivals, restatement
 from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
+from medallion.inspect.status import lake_status
+from medallion.model.registry import registry
 from medallion.ops import event_log, releases
+from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
@@ -258,3 +261,38 @@ def test_a_range_passes_over_an_hour_that_the_source_never_had(shop: Shop) -> No
     assert any(line.startswith(f"passed over: the source has no change file for hour {H1}") for line in said)
     with pytest.raises(HourNotAvailable, match=f"no change file for hour {H3}"):
         operations.refresh_hours([Run(shop.settings, H3, "range")], driver)
+
+
+def test_status_is_red_for_a_restatement_that_was_cut_short_and_says_how_to_finish_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "tables_of", lambda *_: shop.tables)
+    up_to(shop, H0, H1, H2)
+    assert not [problem for problem in lake_status(shop.settings)["problems"] if "restatement" in problem]
+    shop.put(H1, {1: "corrected"})
+    operations.begin_restatement(shop.driver(), H1)
+    shop.step("land")
+    shop.step("apply", H1)  # and killed
+    (problem,) = [problem for problem in lake_status(shop.settings)["problems"] if "restatement" in problem]
+    assert f"hours {H1} to {H2} was cut short" in problem
+    assert f"run medallion refresh --to-hour {H2} to finish it" in problem
+    driver = shop.driver()
+    with driver.writing(Run(shop.settings, None, "restate"), "restate"):
+        assert not [told for told in lake_status(shop.settings)["problems"] if "restatement" in told], "it is at work"
+    for hour in arrivals.pending_at_source(shop.settings, H2):
+        shop.refresh(hour)
+    assert shop.published()[1] == "corrected"
+    assert not [problem for problem in lake_status(shop.settings)["problems"] if "restatement" in problem]
+
+
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_a_restatement_rewinds_the_logs_that_the_lake_has_or_had(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, is_dropped: bool
+) -> None:
+    dropped = tuple(log.name for log in registry(extras=True).logs) if is_dropped else ()
+    write_record(shop.lake, TableRecord(extras=False, dropped=dropped))
+    up_to(shop, H0)
+    rewound: list[str] = []
+    monkeypatch.setattr(restatement, "rewind_log", lambda _, log, __: rewound.append(log.name))
+    shop.restate(H0)
+    assert tuple(rewound) == dropped

@@ -72,3 +72,22 @@ def test_status_is_one_line_when_a_part_of_the_lake_cannot_be_read(shop: Shop, l
     (line,) = done.stderr.splitlines()
     assert line.startswith("medallion: ")
     assert "denied" in line or "cannot be read" in line
+
+
+@pytest.mark.parametrize(
+    ("hidden", "rights"),
+    [
+        ("silver/orders", 0),
+        ("silver/orders/_delta_log", 0o311),
+        ("silver/orders/_delta_log", 0o644),
+        ("silver/orders/_delta_log/00000000000000000000.json", 0),
+    ],
+)
+def test_a_part_of_a_table_without_permission_is_named(shop: Shop, let_go: None, hidden: str, rights: int) -> None:
+    place = Path(shop.settings.lake, hidden)
+    place.chmod(rights)
+    table = Path(shop.settings.lake, "silver", "orders")
+    read = f"from medallion.storage.lake import open_table; open_table({str(table)!r})"
+    done = subprocess.run([*PREFIX, sys.executable, "-c", read], capture_output=True, text=True, cwd=PROJECT)
+    reason = f"{table} cannot be read: this account has no permission to read {place}"
+    assert done.stderr.splitlines()[-1] == f"medallion.errors.MedallionError: {reason}"
