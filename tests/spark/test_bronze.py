@@ -362,6 +362,27 @@ def test_a_widened_type_rewrites_the_table_and_keeps_rows_and_ledger(shop: Shop)
     assert shop.lake.applied_hour(SUPPLIERS) == H1
 
 
+@pytest.mark.parametrize("by_spark", [False, True])
+def test_a_widened_key_finds_the_rows_of_before_and_takes_in_larger_ones(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, by_spark: bool
+) -> None:
+    path = shop.lake.path(SUPPLIERS)
+    rows = shop.lake.opened(path).to_pyarrow_table()
+    narrow = rows.set_column(
+        0, pa.field("supplier_id", pa.int32(), nullable=False), rows["supplier_id"].cast(pa.int32())
+    )
+    write_deltalake(path, narrow, mode="overwrite", schema_mode="overwrite")  # as it was when the key was an INT
+    if by_spark:
+        monkeypatch.setattr("medallion.storage.delta_writes.MOST_BYTES", -1)
+    shop.change(H0, insert(supplier(1, 9)), insert(supplier(1 << 40, 8)), delete(supplier(2)))
+    shop.apply()
+    assert shop.lead_times() == {1: 9, 3: 7, 1 << 40: 8}
+    shop.change(H1, insert(supplier(1 << 40, 5)), delete(supplier(3)))
+    shop.apply()
+    assert shop.lead_times() == {1: 9, 1 << 40: 5}, "no row twice"
+    assert shop.lake.applied_hour(SUPPLIERS) == H1
+
+
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
