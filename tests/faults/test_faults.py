@@ -23,17 +23,27 @@ KINDS = {
     "another machine freezes": 1,
     "a file cut off": 1,
     "a file with": 2,
+    "a file empty": 1,
+    "a file blank": 1,
+    "a file full": 1,
     "hour": 1,
     "the event log": 2,
+    "the machine is in": 1,
+    "a check breaks down": 1,
 }
 
 
 @pytest.fixture(scope="module")
-def faults(few: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Fault]]:
+def every(few: World, tmp_path_factory: pytest.TempPathFactory) -> list[Fault]:
+    """All that there are."""
+    count, folder = iter(range(100)), tmp_path_factory.mktemp("counting")
+    return every_fault(lambda since: few.copy(folder / str(next(count)), since), SEED)
+
+
+@pytest.fixture(scope="module")
+def faults(every: list[Fault]) -> dict[str, list[Fault]]:
     """Those to suffer, by kind."""
-    chance, count = random.Random(SEED), iter(range(100))
-    folder = tmp_path_factory.mktemp("counting")
-    every = every_fault(lambda since: few.copy(folder / str(next(count)), since), SEED)
+    chance = random.Random(SEED)
     kinds = {kind: [fault for fault in every if fault.name.startswith(kind)] for kind in KINDS}
     return {kind: chance.sample(found, KINDS[kind]) for kind, found in kinds.items()}
 
@@ -47,6 +57,10 @@ def fresh(few: World, tmp_path: Path) -> Callable[[Fault], World]:
         return few.copy(tmp_path / fault.name.replace(" ", "-"), fault.since, strategy)
 
     return of
+
+
+def test_every_fault_is_of_a_kind_that_has_a_sample(every: list[Fault]) -> None:
+    assert [fault.name for fault in every if not fault.name.startswith(tuple(KINDS))] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
