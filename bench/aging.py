@@ -69,7 +69,9 @@ def _hour_of_commits(lake: Lake, tables: Registry, rows: Mapping[str, pa.Table],
             log.flush()  # about as many commits as the steps of an hour make
     log.flush()
     last = releases.latest(lake)
-    releases.publish(lake, after=last, hour=hour, run_id=f"aged-{hour}", strategy="full", versions=versions)
+    releases.publish(
+        lake, after=last, hour=hour, run_id=f"aged-{hour}", strategy="full", contents=releases.Contents(versions)
+    )
 
 
 def sizes(lake: Lake) -> str:

@@ -58,7 +58,9 @@ def publish_copies(lake: Lake, hour: str, strategy: str, rows: "Callable[[str], 
             versions[table.name] = lake.version(table.name) or 0
     last = releases.latest(lake)
     run_id = f"bench-{hour}"
-    releases.publish(lake, after=last, hour=hour, run_id=run_id, strategy=strategy, versions=versions)
+    releases.publish(
+        lake, after=last, hour=hour, run_id=run_id, strategy=strategy, contents=releases.Contents(versions)
+    )
 
 
 def _difference(table: str, keys: Sequence[str], types: Mapping[str, str]) -> str:

@@ -7,7 +7,7 @@ source is known to be a little off or behind.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -43,7 +43,9 @@ def not_null(column: str, *, allowed_percent: float = 0, severity: Severity = "c
     """Every row has a value in ``column``."""
     meaning = f"{column} is never null"
     holds = f"{column} IS NOT NULL"
-    return _of_values("ExpectColumnValuesToNotBeNull", column, {}, meaning, allowed_percent, severity, holds)
+    arguments = {"column": column}
+    expectation = Expectation("ExpectColumnValuesToNotBeNull", arguments, meaning, severity, holds)
+    return _with_tolerance(expectation, allowed_percent)
 
 
 def unique(*columns: str, severity: Severity = "critical") -> Expectation:
@@ -64,9 +66,10 @@ def in_set(
 ) -> Expectation:
     """Every non-null value of ``column`` is one of ``values``."""
     meaning = f"{column} is one of {', '.join(values)}"
-    arguments = {"value_set": list(values)}
+    arguments = {"column": column, "value_set": list(values)}
     holds = f"{column} IN ({', '.join(map(spark_text, values))})"
-    return _of_values("ExpectColumnValuesToBeInSet", column, arguments, meaning, allowed_percent, severity, holds)
+    expectation = Expectation("ExpectColumnValuesToBeInSet", arguments, meaning, severity, holds)
+    return _with_tolerance(expectation, allowed_percent)
 
 
 def at_least(
@@ -74,9 +77,10 @@ def at_least(
 ) -> Expectation:
     """Every non-null value of ``column`` is ``minimum`` or more."""
     meaning = f"{column} is at least {minimum}"
-    arguments = {"min_value": minimum}
+    arguments = {"column": column, "min_value": minimum}
     holds = f"{column} >= {minimum}"
-    return _of_values("ExpectColumnValuesToBeBetween", column, arguments, meaning, allowed_percent, severity, holds)
+    expectation = Expectation("ExpectColumnValuesToBeBetween", arguments, meaning, severity, holds)
+    return _with_tolerance(expectation, allowed_percent)
 
 
 def between(
@@ -84,9 +88,10 @@ def between(
 ) -> Expectation:
     """Every non-null value of ``column`` lies in [minimum, maximum]."""
     meaning = f"{column} lies between {minimum} and {maximum}"
-    arguments = {"min_value": minimum, "max_value": maximum}
+    arguments = {"column": column, "min_value": minimum, "max_value": maximum}
     holds = f"{column} BETWEEN {minimum} AND {maximum}"
-    return _of_values("ExpectColumnValuesToBeBetween", column, arguments, meaning, allowed_percent, severity, holds)
+    expectation = Expectation("ExpectColumnValuesToBeBetween", arguments, meaning, severity, holds)
+    return _with_tolerance(expectation, allowed_percent)
 
 
 def not_empty(*, severity: Severity = "critical") -> Expectation:
@@ -145,21 +150,14 @@ def refers_to(
     return no_rows(query, meaning, severity=severity, by_change=scope)
 
 
-def _of_values(
-    kind: str,
-    column: str,
-    arguments: dict[str, Any],
-    meaning: str,
-    allowed_percent: float,
-    severity: Severity,
-    holds: str,
-) -> Expectation:
-    mostly = {"mostly": 1 - allowed_percent / 100} if allowed_percent else {}
-    if allowed_percent and severity == "drop":
-        raise ValueError(f"{meaning}: rows are dropped one by one, so no share of them can be allowed")
-    arguments = {"column": column, **arguments, **mostly}
-    scope = None if mostly else Rows()
-    return Expectation(kind, arguments, _but(meaning, allowed_percent), severity, holds, scope)
+def _with_tolerance(expectation: Expectation, percent: float) -> Expectation:
+    """Return ``expectation`` with ``percent`` of its records allowed to fail. Raises ValueError where it drops rows."""
+    if not percent:
+        return replace(expectation, by_change=Rows())
+    if expectation.severity == "drop":
+        raise ValueError(f"{expectation.meaning}: rows are dropped one by one, so it cannot have a tolerance")
+    arguments = {**expectation.arguments, "mostly": 1 - percent / 100}
+    return replace(expectation, arguments=arguments, meaning=_but(expectation.meaning, percent))
 
 
 def spark_text(value: str) -> str:
@@ -169,4 +167,4 @@ def spark_text(value: str) -> str:
 
 
 def _but(meaning: str, allowed_percent: float) -> str:
-    return f"{meaning}, up to {allowed_percent} % of rows aside" if allowed_percent else meaning
+    return f"{meaning}, tolerance {allowed_percent} %" if allowed_percent else meaning

@@ -174,21 +174,16 @@ def record_failure(context: Mapping[str, Any], *, step: EventType, layer: Layer 
 
     A request that was refused is no failure of the step.
     """
-    from medallion.ops.event_log import close_lost_step
+    from medallion.ops.event_log import EventLog, close_lost_step
 
     if step == "land" and isinstance(context.get("exception"), RequestRefused):
         return
     ti = context["ti"]
     try:
-        close_lost_step(
-            Settings.from_environment(),
-            run_id=context["run_id"],
-            attempt=ti.try_number,
-            step=step,
-            layer=layer,
-            hour=requested_hour(context["params"], context["dag_run"]) or ti.xcom_pull(task_ids=LAND),
-            error=str(context.get("exception") or "the process was killed"),
-        )
+        lake = Lake(Settings.from_environment().lake)
+        hour = requested_hour(context["params"], context["dag_run"]) or ti.xcom_pull(task_ids=LAND)
+        log = EventLog(lake, run_id=context["run_id"], hour=hour, strategy="", attempt=ti.try_number)
+        close_lost_step(lake, log, step, layer, error=str(context.get("exception") or "the process was killed"))
     except Exception:
         logging.getLogger(__name__).exception("this failure is not in the event log")
 

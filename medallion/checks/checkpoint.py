@@ -35,14 +35,26 @@ _COLUMNS = 8  # of each example that are kept
 _CELL = 120  # characters of each of its values that are kept
 
 
+@dataclass(frozen=True)
+class CheckedLayer:
+    """A layer that a run checks at an hour."""
+
+    layer: str
+    hour: str
+    run_id: str
+    attempt: int = 1
+
+    @property
+    def name(self) -> str:
+        """What Great Expectations calls this run."""
+        return f"{self.hour} {self.layer} {slug(self.run_id)} {self.attempt}"
+
+
 def run_checkpoint(
-    layer: str,
+    checked: CheckedLayer,
     tables: Mapping[str, TableAt],
     *,
     suites: Mapping[str, Sequence[Expectation]],
-    hour: str,
-    run_id: str,
-    attempt: int = 1,
     reports: Place,
     row_counts: Mapping[str, RowCountRule] | None = None,
     basis: Basis | None = None,
@@ -59,7 +71,7 @@ def run_checkpoint(
     begun = perf_counter()
     needed = set(suites).union(*(_named(expectation) for suite in suites.values() for expectation in suite))
     with open_views({name: at for name, at in tables.items() if name in needed}) as views:
-        judge = _Judge(views, basis or Basis(), f"{hour} {layer} {slug(run_id)} {attempt}", started_at)
+        judge = _Judge(views, basis or Basis(), checked.name, started_at)
         promises = judge.judge(suites)
         judged = views.rows.keys() & (row_counts or {}).keys()  # a table that cannot be read has failed already
         results = [
@@ -76,10 +88,7 @@ def run_checkpoint(
             for table in suites
         ]
         result = CheckResult(
-            layer=layer,
-            hour=hour,
-            run_id=run_id,
-            attempt=attempt,
+            **vars(checked),
             started_at=started_at,
             seconds=round(perf_counter() - begun, 3),
             startup_seconds=round(judge.startup_seconds, 3),

@@ -1,16 +1,14 @@
 """All that is expected of a layer: what its tables declare, then what its suite promises across tables."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Protocol
 
-from expectations import bronze, gold, silver
 from expectations.vocabulary import Expectation
-
-_ACROSS: Mapping[str, Mapping[str, tuple[Expectation, ...]]] = {
-    "bronze": bronze.SUITE,
-    "silver": silver.SUITE,
-    "gold": gold.SUITE,
-}
+from medallion.errors import MedallionError
+from medallion.model.registry import registry
 
 
 class Declared(Protocol):
@@ -30,6 +28,25 @@ class Declared(Protocol):
 
 
 def suites(layer: str, tables: Iterable[Declared]) -> dict[str, tuple[Expectation, ...]]:
-    """The expectations of every table of ``layer``, by table name, in the order of ``tables``."""
-    across = _ACROSS.get(layer, {})
+    """Return the expectations of every table of ``layer``, by table name, in the order of ``tables``.
+
+    Raises:
+        MedallionError: ``expectations/<layer>.py`` names a table that the layer does not declare.
+    """
+    across = suite_of(layer)
     return {t.name: (*t.expectations, *across.get(t.name, ())) for t in tables if t.layer == layer}
+
+
+@cache
+def suite_of(layer: str) -> Mapping[str, tuple[Expectation, ...]]:
+    """Return what ``expectations/<layer>.py`` promises across tables; nothing where there is no such module."""
+    if find_spec(f"expectations.{layer}") is None:
+        return {}
+    suite: Mapping[str, tuple[Expectation, ...]] = import_module(f"expectations.{layer}").SUITE
+    declared = {table.name for table in registry(extras=True) if table.layer == layer}
+    if unknown := sorted(set(suite) - declared):
+        raise MedallionError(
+            f"expectations/{layer}.py promises something of {', '.join(unknown)}, which layer {layer} does not have:"
+            f" name one of {', '.join(sorted(declared)) or 'none'}"
+        )
+    return suite

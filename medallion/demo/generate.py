@@ -37,8 +37,8 @@ _CHANGING_NOW_AND_THEN = ("products", "customers", "suppliers")  # no file for a
 class Summary:
     """What was generated.
 
-    rows: in the snapshot, by table. lines: of changes in all hours together, by topic. first_hour, last_hour: None
-    without hours of changes. bytes: of all files.
+    rows: in the snapshot, by table; 0 for a feed that the shop does not have. lines: of changes in all hours together,
+    by topic. first_hour, last_hour: None without hours of changes. bytes: of all files.
     """
 
     rows: Mapping[str, int]
@@ -49,9 +49,10 @@ class Summary:
 
     def __str__(self) -> str:
         changes = f"{sum(self.lines.values()):,} changes from {self.first_hour} to {self.last_hour}"
+        empty = [table for table, rows in self.rows.items() if table.removeprefix("bronze_") not in _STYLES]
         return (
             f"{sum(self.rows.values()):,} rows, {changes if self.first_hour else 'no changes'},"
-            f" {self.bytes / 1e6:,.0f} MB"
+            f" {self.bytes / 1e6:,.0f} MB" + (f"; the demo shop has no {', '.join(empty)}: empty" if empty else "")
         )
 
 
@@ -111,6 +112,7 @@ def _build(root: Path, plan: Plan, progress: Progress) -> Summary:
             every_hour=topic not in _CHANGING_NOW_AND_THEN,
         )
         for topic, feed in feeds.items()
+        if topic in _STYLES  # the shop has no rows of any other feed: its table is empty
     }
     for done, (day, images_by_topic) in enumerate(_days(plan)):
         progress("days of the demo shop", done, len(plan.calendar))

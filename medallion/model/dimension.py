@@ -17,7 +17,7 @@ from medallion.model.table import ByKey, Table
 START, END = "__START_AT", "__END_AT"
 
 
-def dimension(
+def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
     log: str,
     *,
     key: str | tuple[str, ...],

@@ -8,14 +8,14 @@ from functools import cached_property
 from hashlib import sha256
 from math import inf
 from string import Formatter
-from typing import Literal
+from typing import Literal, get_args
 
 from expectations.vocabulary import Expectation, not_null, rows_with, spark_text, unique
 from medallion.errors import MedallionError
 from medallion.model.chart import Chart
 
 Layer = Literal["bronze", "silver", "gold", "platinum"]
-LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold", "platinum")  # one folder each; one without tables is no step
+LAYERS: tuple[Layer, ...] = get_args(Layer)  # one folder each; one without tables is no step
 STRATEGIES = ("full", "incremental")
 MAX_ROW_CHANGE = 0.5  # the share of its rows by which a table may grow or shrink from one release to the next
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import HourNotAvailable, HourOutOfOrder
 from medallion.ops.event_schema import COLUMNS, Engine, EventType, Status
 from medallion.ops.waiting_events import read_waiting, set_aside, write_waiting
-from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.change_feed import located
 from medallion.storage.files import Place
@@ -58,7 +57,7 @@ class EventLog:
 
     def __init__(self, lake: Lake, *, run_id: str, hour: str | None, strategy: str, attempt: int) -> None:
         self._path = lake.ops("event_log")
-        self._run_id, self._strategy, self._attempt = run_id, strategy, attempt
+        self.run_id, self._strategy, self.attempt = run_id, strategy, attempt
         self._pending: list[Event] = []
         self.hour = hour
 
@@ -82,7 +81,7 @@ class EventLog:
 
         cpu: a clock of CPU seconds, for steps that have the process to themselves.
         """
-        event = Event(self._run_id, self.hour, event_type, self._strategy, self._attempt, layer, table)
+        event = Event(self.run_id, self.hour, event_type, self._strategy, self.attempt, layer, table)
         start, cpu_start = time.perf_counter(), cpu() if cpu else 0.0
         try:
             yield event
@@ -102,7 +101,7 @@ class EventLog:
 
     def add(self, event_type: EventType, layer: str | None, table: str | None, **values: Any) -> None:
         """Record a step that was timed elsewhere; ``values`` are fields of Event."""
-        event = Event(self._run_id, self.hour, event_type, self._strategy, self._attempt, layer, table)
+        event = Event(self.run_id, self.hour, event_type, self._strategy, self.attempt, layer, table)
         for name, value in values.items():
             setattr(event, name, value)
         self._pending.append(event)
@@ -314,18 +313,14 @@ def steps_by_phase(lake: Lake, run_id: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def close_lost_step(
-    settings: Settings, *, run_id: str, attempt: int, step: EventType, layer: str | None, hour: str | None, error: str
-) -> bool:
+def close_lost_step(lake: Lake, log: EventLog, step: EventType, layer: str | None, error: str) -> bool:
     """Record a step as failed that ended without a word, as when its process was killed.
 
     True when a row was written; False when the step had already reported a failure of its own.
     """
-    lake = Lake(settings.lake)
-    known = read(lake, run_id=run_id, event_type=step, layer=layer)
-    if any(row["attempt"] == attempt and row["status"] == "failed" for row in known):
+    known = read(lake, run_id=log.run_id, event_type=step, layer=layer)
+    if any(row["attempt"] == log.attempt and row["status"] == "failed" for row in known):
         return False
-    log = EventLog(lake, run_id=run_id, hour=hour, strategy="", attempt=attempt)
     log.add(step, layer, None, status="failed", details={"error": error[:2000]})
     log.flush()
     return True

@@ -43,6 +43,21 @@ class Release:
         return NamedVersion(table, self.versions[table], self.table_ids.get(table), self.published_at)
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What a release names.
+
+    Args:
+        versions: Version by table.
+        table_ids: The Delta table that each is a version of; looked up if not given.
+        row_counts: Rows by table, as their check counted them.
+    """
+
+    versions: Mapping[str, int]
+    table_ids: Mapping[str, str] | None = None
+    row_counts: Mapping[str, int] = field(default_factory=dict)
+
+
 def published(lake: Lake) -> list[Release]:
     """Every release that is kept, oldest first."""
     return _read(lake)[1]
@@ -80,68 +95,71 @@ def row_counts_of(lake: Lake, release: Release, tables: Iterable[str]) -> dict[s
 
 
 def publish(
-    lake: Lake,
-    *,
-    after: Release | None,
-    hour: str | None,
-    run_id: str,
-    strategy: str,
-    versions: Mapping[str, int],
-    table_ids: Mapping[str, str] | None = None,
-    row_counts: Mapping[str, int] | None = None,
+    lake: Lake, *, after: Release | None, hour: str | None, run_id: str, strategy: str, contents: Contents
 ) -> Release:
-    """Make ``versions`` the newest release, in one commit that must follow on ``after``.
+    """Make ``contents`` the newest release, in one commit that must follow on ``after``.
 
-    table_ids: which Delta tables these are versions of; they are looked up if not given.
+    Args:
+        after: The newest release as it was before the versions of ``contents`` were read.
 
-    after: the newest release as it was before ``versions`` were read. Raises MedallionError when another has been
-    published since, by however slow a margin: the commit is a compare-and-swap on the table's Delta log. Raises
-    LeaseLost when this process is not the lake's writer any more, by its lease or by the number in the newest release.
+    Raises:
+        MedallionError: Another run has published since ``after``, by however slow a margin: the commit is a
+            compare-and-swap on the table's Delta log.
+        LeaseLost: This process is not the lake's writer any more, by its lease or by the number in the newest release.
     """
-    from deltalake import CommitProperties, write_deltalake
     from deltalake.exceptions import DeltaError
 
     delta, kept = _read(lake)
     newest = kept[-1] if kept else None
-    number_of_lease = fence.confirmed()
-    if newest is not None and newest.fence is not None and (number_of_lease or 0) < newest.fence:
-        raise fence.LeaseLost(
-            f"release {newest.release_id} was published under writer lease {newest.fence}, this run has"
-            f" {number_of_lease or 'none'}: nothing of run {run_id} is published; run medallion status to see what is"
-        )
-    number = 1 if newest is None else newest.release_id + 1
-    table_ids = current_ids(lake, versions) if table_ids is None else table_ids
+    table_ids = current_ids(lake, contents.versions) if contents.table_ids is None else contents.table_ids
     release = Release(
-        number,
+        1 if newest is None else newest.release_id + 1,
         hour,
         run_id,
         strategy,
         datetime.now(UTC),
-        dict(sorted(versions.items())),
-        number_of_lease,
+        dict(sorted(contents.versions.items())),
+        _confirmed_fence(newest, run_id),
         dict(sorted(table_ids.items())),
-        dict(sorted((row_counts or {}).items())),
+        dict(sorted(contents.row_counts.items())),
     )
-    row = vars(release) | {name: list(getattr(release, name).items()) for name in _MAPS}
     overtaken = MedallionError(
         f"another run published while {hour_or_snapshot(hour)} was on its way: nothing of run {run_id} is"
         " published; run medallion status to see what is"
     )
     if (newest.release_id if newest else None) != (after.release_id if after else None):
         raise overtaken
-    path = lake.ops("releases")
     try:
-        if delta is None:
-            options = files.storage_options(path)
-            write_deltalake(path, _arrow([row]), mode="error", name="releases", storage_options=options)
-        else:
-            once = CommitProperties(max_commit_retries=0)
-            write_deltalake(delta, _arrow([row]), mode="append", schema_mode="merge", commit_properties=once)
+        _append(lake, delta, release)
     except DeltaError as error:
         if len(published(lake)) > len(kept):
             raise overtaken from None
-        raise MedallionError(f"release {number} could not be written to {path}: {error}") from error
+        path = lake.ops("releases")
+        raise MedallionError(f"release {release.release_id} could not be written to {path}: {error}") from error
     return release
+
+
+def _confirmed_fence(newest: Release | None, run_id: str) -> int | None:
+    """Return the number of this process's lease. Raises LeaseLost where a newer holder has published."""
+    number = fence.confirmed()
+    if newest is not None and newest.fence is not None and (number or 0) < newest.fence:
+        raise fence.LeaseLost(
+            f"release {newest.release_id} was published under writer lease {newest.fence}, this run has"
+            f" {number or 'none'}: nothing of run {run_id} is published; run medallion status to see what is"
+        )
+    return number
+
+
+def _append(lake: Lake, delta: "DeltaTable | None", release: Release) -> None:
+    from deltalake import CommitProperties, write_deltalake
+
+    path = lake.ops("releases")
+    rows = _arrow([vars(release) | {name: list(getattr(release, name).items()) for name in _MAPS}])
+    if delta is None:
+        write_deltalake(path, rows, mode="error", name="releases", storage_options=files.storage_options(path))
+    else:
+        once = CommitProperties(max_commit_retries=0)
+        write_deltalake(delta, rows, mode="append", schema_mode="merge", commit_properties=once)
 
 
 def current_ids(lake: Lake, tables: Iterable[str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
-    from medallion.checks.checkpoint import run_checkpoint
+    from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
     from medallion.checks.suites import suites
     from medallion.storage.duckdb_views import TableAt
 
@@ -28,12 +28,9 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
     with log.timed("check", layer, cpu=driver.cpu) as event:
         event.engine = "duckdb"
         found = run_checkpoint(
-            layer,
+            CheckedLayer(layer, run.hour or "snapshot", run.run_id, run.attempt),
             {table.name: TableAt(lake.path(table.name)) for table in driver.tables},
             suites=suites(layer, driver.tables),
-            hour=run.hour or "snapshot",
-            run_id=run.run_id,
-            attempt=run.attempt,
             reports=lake.reports,
             row_counts=_row_count_rules(driver, layer),
             basis=_basis(driver, run, layer),

@@ -161,9 +161,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
             hour=target.hour,
             run_id=run.run_id,
             strategy=target.strategy,
-            versions=target.versions,
-            table_ids=ids,
-            row_counts=target.row_counts,
+            contents=releases.Contents(target.versions, table_ids=ids, row_counts=target.row_counts),
         )
         event.details = {"release_id": done.release_id, "rolled_back_to": target.release_id}
     message = f"release {done.release_id} is release {target.release_id} again, of {hour_or_snapshot(target.hour)}"

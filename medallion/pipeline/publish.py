@@ -52,9 +52,9 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
             hour=run.hour,
             run_id=run.run_id,
             strategy=run.strategy,
-            versions=versions,
-            table_ids=ids,
-            row_counts={name: table.rows for name, table in checked.items()},
+            contents=releases.Contents(
+                versions, table_ids=ids, row_counts={name: table.rows for name, table in checked.items()}
+            ),
         )
         event.details = {"release_id": release.release_id, "versions": versions}
         end_restatement(driver.lake)

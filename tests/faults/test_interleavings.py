@@ -152,8 +152,8 @@ def checked(shop: Shop) -> list[Any]:
     return list(json.loads(file.read_text())["checked"]) if file.exists() else []
 
 
-def passed_and_noted(layer: str, tables: Mapping[str, Any], **about: Any) -> CheckResult:
-    result = small_lake.passed(layer, tables, **about)
+def passed_and_noted(checked: checkpoint.CheckedLayer, tables: Mapping[str, Any], **about: Any) -> CheckResult:
+    result = small_lake.passed(checked, tables, **about)
     file = Path(about["reports"]).parents[2] / "checked.json"
     known = json.loads(file.read_text())["checked"] if file.exists() else []
     write_json(file, {"checked": known + [[name, version] for name, version in result.versions.items()]})

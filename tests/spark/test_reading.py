@@ -28,7 +28,9 @@ def lake(tmp_path: Path) -> Lake:
         if version < 2:
             last = releases.latest(lake)
             hour = f"2025-11-30T0{version}"
-            releases.publish(lake, after=last, hour=hour, run_id="r", strategy="full", versions={SUMMARY: version})
+            releases.publish(
+                lake, after=last, hour=hour, run_id="r", strategy="full", contents=releases.Contents({SUMMARY: version})
+            )
     return lake
 
 

@@ -125,7 +125,7 @@ def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
     from medallion.checks import suites
 
     broken = {"silver_customers": (vocabulary.at_least("customer_id", 10**12),)}
-    monkeypatch.setattr(suites, "_ACROSS", {**suites._ACROSS, "silver": broken})
+    monkeypatch.setattr(suites, "suite_of", {"silver": broken, "bronze": {}, "gold": {}}.__getitem__)
     before, gold = releases.latest(driver.lake), driver.lake.version("gold_inventory_risk")
     with pytest.raises(CheckFailed, match=r"customer_id is at least 1000000000000.*nothing after it.*\.html"):
         operations.refresh_hour(Run(driver.settings, H1, "red"), driver)

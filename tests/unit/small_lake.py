@@ -62,7 +62,9 @@ def copied(_spark: Any, lake: Lake, table: Table, *, hour: str | None, run_id: s
     return Written(len(rows), len(rows), 0, version, {name: delta.version()})
 
 
-def passed(layer: str, tables: Mapping[str, Any], *, suites: Mapping[str, Any], **about: Any) -> CheckResult:
+def passed(
+    checked: checkpoint.CheckedLayer, tables: Mapping[str, Any], *, suites: Mapping[str, Any], **about: Any
+) -> CheckResult:
     """A check that looks at the current version of each table of a layer, and judges row counts alone."""
     states = {name: state_of(Lake("").opened(at.path)) for name, at in tables.items() if name in suites}
     rules = about.pop("row_counts")
@@ -78,7 +80,7 @@ def passed(layer: str, tables: Mapping[str, Any], *, suites: Mapping[str, Any], 
         "rows": {name: state.rows for name, state in states.items()},
     }
     times = {"started_at": datetime.now(UTC), "seconds": 0.0, "startup_seconds": 0.0}
-    return CheckResult(layer=layer, tables=results, **(about | times | seen))
+    return CheckResult(tables=results, **(vars(checked) | about | times | seen))
 
 
 @dataclass(frozen=True)

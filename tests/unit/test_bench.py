@@ -39,7 +39,9 @@ def lake(root: Path, *rows: tuple[Any, ...]) -> Lake:
         pa.array([row[n] for row in rows], kind) for n, kind in enumerate((pa.string(), pa.int64(), pa.float64()))
     ]
     write_deltalake(made.path(TABLE.name), pa.table(columns, names=["k", "n", "x"]))
-    releases.publish(made, after=None, hour=None, run_id="r", strategy="full", versions={TABLE.name: 0})
+    releases.publish(
+        made, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({TABLE.name: 0})
+    )
     return made
 
 
@@ -67,7 +69,9 @@ def test_decimals_of_another_precision_are_compared_by_value(tmp_path: Path, num
         made = Lake(str(tmp_path / name))
         values = pa.array([Decimal(value), None], pa.decimal128(precision, 2))
         write_deltalake(made.path(TABLE.name), pa.table({"k": ["a", "b"], "n": values}))
-        releases.publish(made, after=None, hour=None, run_id="r", strategy="full", versions={TABLE.name: 0})
+        releases.publish(
+            made, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({TABLE.name: 0})
+        )
         lakes.append(made)
     assert differing(*lakes, [TABLE]) == wrong
 
@@ -88,7 +92,14 @@ def test_views_of_another_engine_are_apart_from_its_total() -> None:
 def test_lakes_at_different_hours_are_not_compared_as_equal(tmp_path: Path) -> None:
     one, other = lake(tmp_path / "one", ("a", 1, 1.0)), lake(tmp_path / "other", ("a", 1, 1.0))
     before = releases.latest(other)
-    releases.publish(other, after=before, hour="2025-11-30T00", run_id="r", strategy="full", versions={TABLE.name: 0})
+    releases.publish(
+        other,
+        after=before,
+        hour="2025-11-30T00",
+        run_id="r",
+        strategy="full",
+        contents=releases.Contents({TABLE.name: 0}),
+    )
     assert differing(one, other, [TABLE]) == ["the hour: None and 2025-11-30T00"]
 
 

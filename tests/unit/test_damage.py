@@ -44,7 +44,9 @@ def lake(tmp_path: Path) -> Lake:
         write_deltalake(made.path("gold_x"), pa.table({"x": [x]}), mode="append")
         if x == 2:
             DeltaTable(made.path("gold_x")).create_checkpoint()
-    releases.publish(made, after=None, hour=None, run_id="r", strategy="full", versions={"gold_x": 1})
+    releases.publish(
+        made, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({"gold_x": 1})
+    )
     return made
 
 
@@ -102,7 +104,14 @@ def test_readers_keep_the_release_of_a_table_that_was_set_aside(lake: Lake) -> N
     write_deltalake(lake.path("gold_x"), pa.table({"x": [7]}))
     write_deltalake(lake.path("gold_x"), pa.table({"x": [8]}), mode="overwrite")
     assert published(lake) == [0, 1], "and until it is published"
-    releases.publish(lake, after=releases.latest(lake), hour=None, run_id="r", strategy="full", versions={"gold_x": 1})
+    releases.publish(
+        lake,
+        after=releases.latest(lake),
+        hour=None,
+        run_id="r",
+        strategy="full",
+        contents=releases.Contents({"gold_x": 1}),
+    )
     assert published(lake) == [8]
 
 
@@ -202,7 +211,9 @@ def test_damage_in_a_bucket_is_proven_and_its_release_still_read() -> None:
     options = files.storage_options(lake.path("gold_x"))
     for x in range(3):
         write_deltalake(lake.path("gold_x"), pa.table({"x": [x]}), mode="append", storage_options=options)
-    releases.publish(lake, after=None, hour=None, run_id="r", strategy="full", versions={"gold_x": 1})
+    releases.publish(
+        lake, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({"gold_x": 1})
+    )
     files.write_text(files.at(lake.path("gold_x"), "_delta_log", f"{2:020}.json"), "{broken")
     note = _make_way(Mock(spec=[]), lake, TABLE)
     assert note is not None

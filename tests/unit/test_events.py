@@ -12,7 +12,6 @@ import pytest
 from medallion.inspect.check_history import trends
 from medallion.ops import event_log, event_schema
 from medallion.ops.event_log import Event, EventLog
-from medallion.settings import Settings
 from medallion.storage.lake import Lake
 from medallion.ui.reports import reports_page
 
@@ -136,15 +135,8 @@ def test_before_anything_ran_there_are_no_rows(lake: Lake) -> None:
 
 def test_a_step_that_was_killed_is_closed_once_as_failed(lake: Lake) -> None:
     def close(attempt: int) -> bool:
-        return event_log.close_lost_step(
-            Settings(lake=lake.root),
-            run_id="run",
-            attempt=attempt,
-            step="refresh",
-            layer="silver",
-            hour="2025-11-30T00",
-            error="killed",
-        )
+        log = EventLog(lake, run_id="run", hour="2025-11-30T00", strategy="", attempt=attempt)
+        return event_log.close_lost_step(lake, log, "refresh", "silver", error="killed")
 
     assert close(1)
     assert not close(1), "a failure that is known is not reported twice"

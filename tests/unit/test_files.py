@@ -95,7 +95,7 @@ def test_lines_are_read_as_from_a_file(folder: Place) -> None:
 @pytest.mark.usefixtures("lake_bucket")
 def test_a_release_in_a_bucket_is_not_written_over_another(monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Lake("s3a://lakes/shop")
-    hour = {"hour": "2025-11-30T00", "strategy": "full", "versions": {"gold_x": 1}}
+    hour = {"hour": "2025-11-30T00", "strategy": "full", "contents": releases.Contents({"gold_x": 1})}
     first = releases.publish(lake, after=None, run_id="a", **hour)  # type: ignore[arg-type]
     seen = releases._read(lake)
     releases.publish(lake, after=first, run_id="b", **hour)  # type: ignore[arg-type]

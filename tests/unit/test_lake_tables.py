@@ -34,7 +34,12 @@ def publish(settings: Settings, names: list[str]) -> None:
         if lake.open(lake.path(feed.name)) is None:
             write_deltalake(lake.path(feed.name), pa.table({"id": pa.array([1])}))
     releases.publish(
-        lake, after=releases.latest(lake), hour=None, run_id="load", strategy="full", versions=dict.fromkeys(names, 0)
+        lake,
+        after=releases.latest(lake),
+        hour=None,
+        run_id="load",
+        strategy="full",
+        contents=releases.Contents(dict.fromkeys(names, 0)),
     )
 
 

@@ -41,7 +41,7 @@ writer_lock.socket.gethostname = lambda: host
 attempts = {
     "commit": lambda: properties("{}"),
     "publish": lambda: releases.publish(
-        lake, after=releases.latest(lake), hour=None, run_id=host, strategy="full", versions={}
+        lake, after=releases.latest(lake), hour=None, run_id=host, strategy="full", contents=releases.Contents({})
     ),
 }
 try:
@@ -214,7 +214,9 @@ def test_publishing_asks_the_store_whether_the_lease_is_held(lake: Lake) -> None
     with held(lake, "first") as overtaken, held(lake, "second", dead="first"), fence.holding(overtaken):
         overtaken.require()  # by the clock all is well
         with pytest.raises(LeaseLost, match="second took it over"):
-            releases.publish(lake, after=None, hour=None, run_id="first", strategy="full", versions={})
+            releases.publish(
+                lake, after=None, hour=None, run_id="first", strategy="full", contents=releases.Contents({})
+            )
     assert releases.latest(lake) is None
 
 
@@ -229,7 +231,9 @@ def test_release_of_a_lower_number_is_refused_whatever_its_writer_believes(on_di
 
     def publish(run_id: str) -> releases.Release:
         after = releases.latest(on_disk)
-        return releases.publish(on_disk, after=after, hour=None, run_id=run_id, strategy="full", versions={})
+        return releases.publish(
+            on_disk, after=after, hour=None, run_id=run_id, strategy="full", contents=releases.Contents({})
+        )
 
     believer = Believes()
     believer.number = 7
@@ -296,7 +300,12 @@ def test_number_goes_on_from_the_newest_release_when_the_record_is_gone(lake: La
     for name in "abc":
         with held(lake, name) as holder, fence.holding(holder):
             releases.publish(
-                lake, after=releases.latest(lake), hour=None, run_id=name, strategy="full", versions={"x": 1}
+                lake,
+                after=releases.latest(lake),
+                hour=None,
+                run_id=name,
+                strategy="full",
+                contents=releases.Contents({"x": 1}),
             )
     record = files.at(lake.ops("lease"))
     shutil.rmtree(record) if isinstance(record, Path) else record.unlink()

@@ -176,7 +176,7 @@ def test_an_hour_is_caught_up_with_whatever_share_of_its_lines_is_bad(lake: Lake
 def test_a_log_that_a_release_had_and_that_is_gone_begins_again_with_a_warning(lake: Lake) -> None:
     change_log.begin_log(lake, LOG, "/source/snapshot")
     names = dict.fromkeys((FEED.name, LOG.name), 0)
-    releases.publish(lake, after=None, hour=None, run_id="load", strategy="full", versions=names)
+    releases.publish(lake, after=None, hour=None, run_id="load", strategy="full", contents=releases.Contents(names))
     shutil.rmtree(lake.path(LOG.name))
     (warning,) = change_log.catch_up(no_spark, lake, LOG, H0)
     assert warning.startswith("bronze_things_log was gone: it begins again with the rows that bronze_things has now")

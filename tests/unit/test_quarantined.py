@@ -26,7 +26,7 @@ def test_dropped_rows_are_those_of_the_newest_release(tmp_path: Path) -> None:
     write_deltalake(lake.path("quarantine_silver_orders"), rows)
     write_deltalake(lake.path("silver_orders"), pa.table({"id": [1]}))
     versions = {"quarantine_silver_orders": 0, "silver_orders": 0}
-    releases.publish(lake, after=None, hour=H0, run_id="r", strategy="full", versions=versions)
+    releases.publish(lake, after=None, hour=H0, run_id="r", strategy="full", contents=releases.Contents(versions))
     assert [*count_dropped_rows(lake)] == [
         Quarantined("silver_orders", "dropped rows", None, "no name", 2),
         Quarantined("silver_orders", "dropped rows", None, "too long", 1),

@@ -93,7 +93,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     made = Lake("s3a://lakes/shop" if request.param == "bucket" else str(tmp_path / "lake"))
     path = made.path(TABLE)
     write_deltalake(path, pa.table({"x": [1, 2]}), storage_options=files.storage_options(path))
-    releases.publish(made, after=None, hour=None, run_id="r", strategy="full", versions={TABLE: 0})
+    releases.publish(made, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({TABLE: 0}))
     return made
 
 

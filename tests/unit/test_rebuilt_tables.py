@@ -43,7 +43,9 @@ def write(lake: Lake, ids: list[int]) -> None:
 
 
 def publish(lake: Lake, hour: str, version: int, after: Release | None) -> Release:
-    return releases.publish(lake, after=after, hour=hour, run_id="r", strategy="full", versions={NAME: version})
+    return releases.publish(
+        lake, after=after, hour=hour, run_id="r", strategy="full", contents=releases.Contents({NAME: version})
+    )
 
 
 def rebuild(lake: Lake, *, set_aside: bool) -> None:

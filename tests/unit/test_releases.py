@@ -16,7 +16,9 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def publish(lake: Lake, after: Release | None, hour: str | None = None, **versions: int) -> Release:
-    return releases.publish(lake, after=after, hour=hour, run_id="r", strategy="full", versions=versions)
+    return releases.publish(
+        lake, after=after, hour=hour, run_id="r", strategy="full", contents=releases.Contents(versions)
+    )
 
 
 def test_releases_are_numbered_in_order_and_the_last_is_the_latest(lake: Lake) -> None:

@@ -35,7 +35,14 @@ def sales(chart: Chart | None) -> Registry:
 def lake(tmp_path: Path) -> Lake:
     lake = Lake(str(tmp_path / "lake"))
     write_deltalake(lake.path("gold_sales"), SALES)
-    releases.publish(lake, after=None, hour="2025-11-30T00", run_id="r", strategy="full", versions={"gold_sales": 0})
+    releases.publish(
+        lake,
+        after=None,
+        hour="2025-11-30T00",
+        run_id="r",
+        strategy="full",
+        contents=releases.Contents({"gold_sales": 0}),
+    )
     return lake
 
 
@@ -67,7 +74,9 @@ def test_extremes_are_the_largest_and_the_smallest(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     shops = {"week": ["w"] * 30, "shop": [f"s{n:02}" for n in range(30)], "revenue": [float(n) for n in range(30)]}
     write_deltalake(lake.path("gold_sales"), pa.table(shops))
-    releases.publish(lake, after=None, hour=None, run_id="r", strategy="full", versions={"gold_sales": 0})
+    releases.publish(
+        lake, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({"gold_sales": 0})
+    )
     (result,) = read_results(lake, releases.find(lake, None), sales(Chart("extremes", "shop", ("revenue",))))
     assert result.series is not None
     assert [point[1] for point in result.series.points] == [29, 28, 27, 26, 25, 24, 5, 4, 3, 2, 1, 0]

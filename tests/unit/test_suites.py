@@ -12,7 +12,8 @@ from bench.duck import translated
 from expectations.vocabulary import Expectation
 from medallion.checks.checkpoint import bind
 from medallion.checks.result import Verdict
-from medallion.checks.suites import suites
+from medallion.checks.suites import suite_of, suites
+from medallion.errors import MedallionError
 from medallion.model.registry import registry
 from medallion.model.table import LAYERS, Table
 
@@ -70,7 +71,7 @@ BRONZE = """
 """
 
 # How each promise across tables is broken: by what a source or a refresh could get wrong.
-ASIDE = ", up to 5 % of rows aside"
+ASIDE = ", tolerance 5 %"
 BREAKS: dict[tuple[str, str], str] = {
     ("bronze_orders", f"every user_id is in bronze_customers{ASIDE}"):
         "DELETE FROM bronze_customers WHERE customer_id = 1",
@@ -341,3 +342,13 @@ def test_promises_of_a_table_are_told_apart_by_their_meaning() -> None:
     named = [(table, expectation.meaning) for table, expectation in PROMISES]
 
     assert sorted(set(named)) == sorted(named)
+
+
+def test_suite_refuses_a_table_that_its_layer_does_not_declare(monkeypatch: pytest.MonkeyPatch) -> None:
+    from expectations import gold
+
+    suite_of.cache_clear()
+    monkeypatch.setattr(gold, "SUITE", {"gold_nothing": ()})
+    with pytest.raises(MedallionError, match=r"expectations/gold\.py.*gold_nothing"):
+        suites("gold", TABLES)
+    suite_of.cache_clear()

@@ -50,7 +50,9 @@ def lake(tmp_path: Path) -> Lake:
     lake = Lake(str(tmp_path / "lake"))
     rows = pa.table({"order_status": ["shipped", "<i>"], "order_count": [7, 3]})
     write_deltalake(lake.path(STATUS), rows)
-    releases.publish(lake, after=None, hour="2025-11-30T01", run_id="r", strategy="full", versions={STATUS: 0})
+    releases.publish(
+        lake, after=None, hour="2025-11-30T01", run_id="r", strategy="full", contents=releases.Contents({STATUS: 0})
+    )
     events = []
     for hour, how in (("2025-11-30T00", "recomputed"), ("2025-11-30T01", "additive")):
         told = {"how": how, "note": f"note of {hour}"}

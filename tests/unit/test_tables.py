@@ -281,7 +281,7 @@ def test_what_is_dropped_is_promised_no_more_and_counted_as_a_warning() -> None:
 def test_what_no_single_row_breaks_cannot_drop_one() -> None:
     with pytest.raises(ValueError, match="no single row breaks it"):
         unique("id", severity="drop")
-    with pytest.raises(ValueError, match="no share of them can be allowed"):
+    with pytest.raises(ValueError, match="cannot have a tolerance"):
         not_null("id", severity="drop", allowed_percent=5)
     sums = replace(PICKY, incremental=Additive(("a",)))
     with pytest.raises(MedallionError, match="silver_a keeps sums, so it cannot drop rows"):
