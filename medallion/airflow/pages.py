@@ -154,9 +154,9 @@ def benchmark() -> Response:
 
 
 @app.get("/expectations", response_class=HTMLResponse)
-def expectations() -> HTMLResponse:
+def expectations(status: str = "", table: str = "", layer: str = "") -> HTMLResponse:
     """How each has fared over the last checks."""
-    return HTMLResponse(expectations_page(_lake()), headers=OURS)
+    return HTMLResponse(expectations_page(_lake(), status, table, layer), headers=OURS)
 
 
 @app.get("/results", response_class=HTMLResponse)
