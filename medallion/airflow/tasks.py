@@ -22,6 +22,7 @@ from airflow.sdk.exceptions import (
 
 from medallion.airflow.alerts import Webhook
 from medallion.airflow.lineage import as_parent, parent_of_tables
+from medallion.airflow.metrics import STEPS, send_metrics
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import RequestRefused, requested_hour
 from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
@@ -64,7 +65,11 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
     """
     ti = context["ti"]
     with noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")), as_parent(ti):
-        outcome = run_in_process(step, layer, hour, context)
+        try:
+            outcome = run_in_process(step, layer, hour, context)
+        finally:
+            if step in STEPS:
+                send_metrics(context["dag_run"].run_id)
         if step == "validate":
             from medallion.checks.docs_queue import build_data_docs
             from medallion.inspect.run_summary import run_summary

@@ -1,0 +1,24 @@
+"""The numbers of a run as gauges of Airflow's own metrics, to StatsD or OpenTelemetry as it is configured."""
+
+import logging
+
+from airflow.sdk.configuration import conf
+from airflow.sdk.observability import stats
+
+from medallion.settings import Settings
+
+_SWITCHES = ("statsd_on", "statsd_datadog_enabled", "otel_on")
+STEPS = ("check", "validate")  # after which there is something new to send: a red check ends a run
+
+
+def send_metrics(run_id: str) -> None:
+    """Send the metrics of a run, where Airflow sends any. What goes wrong is logged: it costs no run."""
+    if not any(conf.getboolean("metrics", switch, fallback=False) for switch in _SWITCHES):
+        return
+    from medallion.inspect.metrics import run_metrics
+
+    try:
+        for name, value in run_metrics(Settings.from_environment(), run_id).items():
+            stats.gauge(name, value)
+    except Exception:
+        logging.getLogger(__name__).exception("the metrics of run %s were not sent", run_id)
