@@ -28,7 +28,16 @@ LISTINGS = {
     ("quarantine", "show"): ["orders"],
 }
 WORK = {  # these do something, and say in words how it went
-    *{("load",), ("refresh",), ("follow",), ("step",), ("maintain",), ("spark-server",), ("completion",)},
+    *{
+        ("load",),
+        ("refresh",),
+        ("follow",),
+        ("step",),
+        ("maintain",),
+        ("spark-server",),
+        ("completion",),
+        ("data-docs",),
+    },
     *{("release", "rollback"), ("quarantine", "replay"), ("source", "generate"), ("feldera-program",)},
     *{("bench", name) for name in ("run", "dag", "scale", "aging", "streaming")},
 }
