@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_KEYS = 20_000  # values of a key that are named one by one
 MAX_LOCAL_ROWS = 500_000  # of these keys, that are written by this process
+MAX_LOCAL_BYTES = 256 << 20  # of these rows, as large as those of the table are in its files
 
 
 def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
@@ -31,7 +32,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     frames: dict[str, Any] = {name: _restricted(spark, refresh, name, column, values) for name in refresh.inputs}
     rows = spark.sql(refresh.table.query, **frames)
     commit = refresh.commit_metadata(clustered=True)
-    data = collect(rows, MAX_LOCAL_ROWS) if is_local else None  # of a few keys there may be many rows
+    data = collect(rows, max_local_rows(former)) if is_local else None  # of a few keys there may be many rows
     if data is not None:
         _replace_here(refresh, data, column, values, commit)
         count = data.num_rows
@@ -49,6 +50,13 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
         f"{len(values):,} values of {column}",
         changed=len(values),
     )
+
+
+def max_local_rows(former: TableState) -> int:
+    """How many rows of a table this process writes: fewer, the wider they are."""
+    if not former.rows:
+        return MAX_LOCAL_ROWS
+    return min(MAX_LOCAL_ROWS, MAX_LOCAL_BYTES * former.rows // max(1, former.bytes))
 
 
 def _require_worth_it(refresh: Refresh, by: ByKey, values: list[Any]) -> None:

@@ -31,6 +31,7 @@ from medallion.refresh.additive_split import split_of
 from medallion.refresh.full import Written, input_states, read_inputs, refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.settings import Settings
+from medallion.spark.collect import collect
 from medallion.spark.delta_reads import read_changes
 from medallion.spark.session import TABLE_PROPERTIES
 from medallion.storage import delta_writes
@@ -359,6 +360,41 @@ def test_where_much_changes_the_table_is_recomputed_and_says_why(shop: Shop, mon
     shop.write()
     written = refresh(shop, 1)["silver_orders_enriched"]
     assert (written.strategy, written.note) == ("full", "full recompute: more than 3 values of order_id changed")
+    assert differing(shop) == []
+
+
+def test_rows_of_few_keys_beyond_what_this_process_writes_are_written_by_spark(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_orders(shop, "pending")
+    refresh(shop, 0)
+    collected: list[int | None] = []
+
+    def counted(rows: Any, max_rows: int) -> Any:
+        data = collect(rows, max_rows)
+        collected.append(None if data is None else data.num_rows)
+        return data
+
+    monkeypatch.setattr("medallion.refresh.by_key.MAX_LOCAL_ROWS", 2)
+    monkeypatch.setattr("medallion.refresh.by_key.collect", counted)
+    monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
+    some_orders(shop, "shipped")
+    written = refresh(shop, 1)["silver_orders_enriched"]
+    assert (written.strategy, written.how) == ("incremental", "by key")
+    assert None in collected, "no more than three rows were fetched"
+    assert differing(shop) == []
+
+
+def test_aggregate_state_is_rebuilt_where_a_change_touches_more_groups_than_are_collected(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_orders(shop, "pending")
+    refresh(shop, 0)
+    monkeypatch.setattr("medallion.refresh.aggregate_state.MAX_GROUPS", 0)
+    monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
+    some_orders(shop, "shipped")
+    notes = [str(written.note) for written in refresh(shop, 1).values()]
+    assert [note for note in notes if "more than 0 of its groups changed" in note]
     assert differing(shop) == []
 
 

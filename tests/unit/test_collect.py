@@ -9,8 +9,9 @@ from deltalake import write_deltalake
 
 from medallion.model.table import Table
 from medallion.refresh import full
+from medallion.refresh.by_key import max_local_rows
 from medallion.spark.collect import collect
-from medallion.storage.lake import Lake, state_of
+from medallion.storage.lake import Lake, TableState, state_of
 
 TABLE = Table(keys=("k",), query="SELECT k FROM {bronze_a}", name="gold_x", layer="gold")
 
@@ -71,3 +72,11 @@ def test_a_table_of_few_but_wide_rows_is_written_by_spark(tmp_path: Path, monkey
     rows = Frame(1)
     full.overwrite(lake, TABLE, rows, state_of(lake.opened(lake.path("gold_x"))), "{}")  # type: ignore[arg-type]
     assert (rows.written, rows.fetched) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "row_bytes", "most"), [(0, 0, 500_000), (1_000_000, 60, 500_000), (1_000, 1 << 20, 256), (10, 1 << 30, 0)]
+)
+def test_rows_of_few_keys_are_collected_up_to_a_number_and_to_a_size(rows: int, row_bytes: int, most: int) -> None:
+    former = TableState(1, rows, 1, rows * row_bytes, None, {})  # type: ignore[arg-type]
+    assert max_local_rows(former) == most
