@@ -39,6 +39,11 @@ test: check  ## every check and every test
 test-quick: check  ## every check, and the tests that need neither Spark nor a scheduler
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/unit tests/airflow
 
+.PHONY: coverage
+coverage: setup-dev  ## lines of medallion/ that the quick tests do not run
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --quiet --cov=medallion \
+		--cov-report=term-missing:skip-covered tests/unit tests/airflow
+
 .PHONY: house
 house: setup-dev  ## sizes, parameters, complexity, cycles and words of the code, now and before
 	@$(PYTHON) -m scripts.house
@@ -49,6 +54,7 @@ check: setup-dev  ## lint, format, types, layering, refresh methods
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/deptry --no-ansi .
 	@$(PYTHON) -m medallion.model.proof
 
 .PHONY: reference
