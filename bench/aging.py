@@ -96,9 +96,9 @@ def compare_ages(hours: int, rounds: int) -> None:
         spark = spark_session(plain)
 
         def driver(settings: Settings) -> Driver:
-            made = Driver(settings, report=lambda _: None)
-            made.use(spark)
-            return made
+            driver = Driver(settings, report=lambda _: None)
+            driver.use(spark)
+            return driver
 
         operations.load(Run(at("young"), None, "load"), driver(at("young")))
         shutil.copytree(root / "young", root / "old")

@@ -72,9 +72,9 @@ def _airflow(work: Path, lake: Path, source: str, warm: bool) -> LocalAirflow:
     """An Airflow of its own, with nothing of any other."""
     home = work / "airflow"
     shutil.rmtree(home, ignore_errors=True)
-    told = {"MEDALLION_LAKE": str(lake), "MEDALLION_SOURCE": source, "MEDALLION_EXTRAS": "false"}
-    told[WARM] = f"sc://localhost:{free_port()}" if warm else ""
-    return LocalAirflow(home.resolve(), free_port(), told)
+    environment = {"MEDALLION_LAKE": str(lake), "MEDALLION_SOURCE": source, "MEDALLION_EXTRAS": "false"}
+    environment[WARM] = f"sc://localhost:{free_port()}" if warm else ""
+    return LocalAirflow(home.resolve(), free_port(), environment)
 
 
 def _run(airflow: LocalAirflow, lake: Lake, number: int, strategy: str) -> dict[str, Any]:
@@ -91,14 +91,14 @@ def _run(airflow: LocalAirflow, lake: Lake, number: int, strategy: str) -> dict[
     if run["state"] == "failed":
         raise MedallionError(f"{run_id} of hour {hour} failed: see the logs in {airflow.home}")
     tasks = airflow.api.call("GET", f"{path}/taskInstances")["task_instances"]
-    found = event_log.steps_by_phase(lake, run_id)
-    steps = {phase: sum(row["seconds"] for row in rows) for phase, rows in found.items()}
+    steps_by_phase = event_log.steps_by_phase(lake, run_id)
+    steps = {phase: sum(row["seconds"] for row in rows) for phase, rows in steps_by_phase.items()}
     whole, in_tasks = _seconds(run, "queued_at"), sum(_seconds(task, "start_date") for task in tasks)
     publish = next(task for task in tasks if task["task_id"] == "publish")
     released = _between(run["queued_at"], publish["end_date"])
     phases = {"queue": whole - in_tasks, "start": in_tasks - sum(steps.values()), **steps}
-    told = {"hour": hour, "strategy": strategy, "seconds": whole, "released": released, "waits": _waits(tasks)}
-    return {**told, "phases": phases}
+    timing = {"hour": hour, "strategy": strategy, "seconds": whole, "released": released, "waits": _waits(tasks)}
+    return {**timing, "phases": phases}
 
 
 def _waits(tasks: Sequence[Mapping[str, Any]]) -> list[float]:

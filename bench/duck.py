@@ -38,5 +38,5 @@ def refresh_duckdb(_spark: "SparkSession", lake: Lake, table: Table, *, hour: st
     write_deltalake(delta, rows.cast(pa.schema(delta.schema().to_arrow())), mode="overwrite", commit_properties=commit)
     state = lake.state(table.name)
     assert state is not None, f"{table.name} was just written"
-    rows_in = sum(one.rows for one in inputs.values())
+    rows_in = sum(input_state.rows for input_state in inputs.values())
     return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), "duckdb", "recomputed")

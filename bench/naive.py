@@ -31,5 +31,5 @@ def refresh_naive(spark: "SparkSession", lake: Lake, table: Table, *, hour: str 
         rows.write.format("delta").mode("overwrite").option("userMetadata", commit).save(lake.path(table.name))
         state = lake.state(table.name)
         assert state is not None, f"{table.name} was just written"
-    rows_in = sum(one.rows for one in inputs.values())
+    rows_in = sum(input_state.rows for input_state in inputs.values())
     return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), "naive", "from views")

@@ -64,7 +64,7 @@ class Plan:
         """All sizes of history once, then the other sizes of change, then the repeats."""
         first, *again = ([Round(days, 1.0, repeat) for days in self.days] for repeat in range(1, self.repeats + 1))
         others = [Round(self.at, change, 1) for change in self.changes if change != 1]
-        return list(dict.fromkeys([*first, *others, *(one for repeat in again for one in repeat)]))
+        return list(dict.fromkeys([*first, *others, *(planned for repeat in again for planned in repeat)]))
 
 
 class Round(NamedTuple):

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-6  # relative, for decimals and doubles; everything else is compared exactly
 
 
-def differing(one: Lake, other: Lake, tables: Iterable[Node]) -> list[str]:
+def differing(first: Lake, second: Lake, tables: Iterable[Node]) -> list[str]:
     """The Silver and Gold ones of ``tables`` whose rows differ between the newest releases of two lakes."""
-    a, b = releases.find(one, None), releases.find(other, None)
+    a, b = releases.find(first, None), releases.find(second, None)
     wrong = [] if a.hour == b.hour else [f"the hour: {a.hour} and {b.hour}"]
-    with open_release(one, a) as left, open_release(other, b) as right:
+    with open_release(first, a) as left, open_release(second, b) as right:
         for table in tables:
             if not isinstance(table, Table):
                 continue

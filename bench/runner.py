@@ -71,8 +71,8 @@ def run(
                 if isinstance(driver, FelderaDriver):
                     result.setdefault("services", {}).setdefault(f"{days} {change:g} {name}", driver.facts)
             if "incremental" in drivers:
-                kept = folder_bytes(Path(drivers["incremental"].lake, "ops", "kept"))
-                result["kept_bytes"].setdefault(str(days), kept)  # the first round's: of the usual change
+                state_bytes = folder_bytes(Path(drivers["incremental"].lake, "ops", "kept"))
+                result["kept_bytes"].setdefault(str(days), state_bytes)  # the first round's: of the usual change
         where = {"days": days, "change": change, "repeat": repeat}
         result["rounds"].append(where | {"commit": commit(), "load": f"{os.getloadavg()[0]:.2f}"})
         write_text(out / "measures.json", as_json(result))
@@ -86,12 +86,12 @@ def _short(value: Any) -> Any:
 def as_json(result: Mapping[str, Any]) -> str:
     """The results as JSON, a measure or round to the line."""
 
-    def told(value: Any) -> str:
+    def encode(value: Any) -> str:
         if not isinstance(value, list):
             return json.dumps(value)
         return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
 
-    return "{\n " + ",\n ".join(f"{json.dumps(name)}: {told(value)}" for name, value in result.items()) + "\n}\n"
+    return "{\n " + ",\n ".join(f"{json.dumps(name)}: {encode(value)}" for name, value in result.items()) + "\n}\n"
 
 
 _MAY_GROW = {"days", "changes", "changes_at", "repeats"}  # in a plan that is resumed
@@ -139,8 +139,8 @@ def _measures(where: _Where, taken: Taken, steps_of: _Steps, grown: Counter[Any]
     jobs = Counter(_phase_at(moment, steps_of) for moment in taken.jobs or ())
 
     def measure(phase: str, seconds: float, cpu: float | None, rows: int | None, of: Sequence[str]) -> Measure:
-        files, commits, size = (sum(grown[one, what] for one in of) for what in ("files", "commits", "bytes_out"))
-        submitted = None if taken.jobs is None else sum(jobs[one] for one in of)
+        files, commits, size = (sum(grown[part, what] for part in of) for what in ("files", "commits", "bytes_out"))
+        submitted = None if taken.jobs is None else sum(jobs[part] for part in of)
         return Measure(*where, phase, seconds, cpu, rows, files, commits, size, submitted)
 
     known = 0.0
@@ -168,17 +168,17 @@ _WRITES = {"bronze": "apply", "silver": "silver", "gold": "gold"}  # the folders
 
 def _footprint(lake: Lake) -> Counter[tuple[str, str]]:
     """By phase, how many data files and commits there are, and the bytes of the files."""
-    found: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for top in Path(lake.root).iterdir():
         phase = _WRITES.get(top.name, "other")
         for folder, _, names in os.walk(top):
             for name in names:
                 if name.endswith(".json") and folder.endswith("_delta_log"):
-                    found[phase, "commits"] += 1
+                    counts[phase, "commits"] += 1
                 elif name.endswith(".parquet") and not folder.endswith("_delta_log"):
-                    found[phase, "files"] += 1
-                    found[phase, "bytes_out"] += os.path.getsize(os.path.join(folder, name))
-    return found
+                    counts[phase, "files"] += 1
+                    counts[phase, "bytes_out"] += os.path.getsize(os.path.join(folder, name))
+    return counts
 
 
 def _require_equal(drivers: Mapping[str, Remote | FelderaDriver], hour: str) -> None:

@@ -42,14 +42,14 @@ class Stages:
         none = self._jvm.java.util.ArrayList()
         quantiles = self._gateway.new_array(self._jvm.double, 0)
         stages = self._store.stageList(none, False, False, quantiles, none)
-        found = {"shuffled": 0, "spilled": 0}
+        written = {"shuffled": 0, "spilled": 0}
         for place in range(stages.size()):
             stage = stages.apply(place)
             if (key := (stage.stageId(), stage.attemptId())) not in self._seen:
                 self._seen.add(key)
-                found["shuffled"] += stage.shuffleWriteBytes()
-                found["spilled"] += stage.diskBytesSpilled()
-        return found
+                written["shuffled"] += stage.shuffleWriteBytes()
+                written["spilled"] += stage.diskBytesSpilled()
+        return written
 
 
 def memory(spark: Any) -> dict[str, float]:
@@ -68,8 +68,8 @@ def memory(spark: Any) -> dict[str, float]:
 
 
 def _peak(pid: int) -> int:
-    told = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
-    return int(told.split()[1]) * 1024
+    peak_line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(peak_line.split()[1]) * 1024
 
 
 def measure(scale: float, days: int, work: Path) -> None:
@@ -78,7 +78,7 @@ def measure(scale: float, days: int, work: Path) -> None:
     lake, driver = Lake(settings.lake), Driver(settings, report=lambda _: None)
     stages: Stages | None = None
 
-    def told(run_id: str, hour: str, strategy: str, began: float) -> None:
+    def print_steps(run_id: str, hour: str, strategy: str, began: float) -> None:
         nonlocal stages
         with driver.recording(Run(settings, None, "scale"), "scale") as log:
             stages = stages or Stages(driver.spark(log))
@@ -99,11 +99,11 @@ def measure(scale: float, days: int, work: Path) -> None:
     print(json.dumps({"scale": scale, "step": "generate", "seconds": round(time.perf_counter() - began, 1)}))
     began = time.perf_counter()
     operations.load(Run(settings, None, "load"), driver)
-    told("load", "snapshot", "full", began)
+    print_steps("load", "snapshot", "full", began)
     for number in range(FULL + INCREMENTAL):
         strategy, began = "full" if number < FULL else "incremental", time.perf_counter()
         outcome = operations.refresh_hour(Run(settings, None, f"hour-{number}", strategy=strategy), driver)
-        told(f"hour-{number}", str(outcome.hour), strategy, began)
+        print_steps(f"hour-{number}", str(outcome.hour), strategy, began)
     with driver.recording(Run(settings, None, "scale"), "scale") as log:
         held = memory(driver.spark(log))
     release = releases.find(lake, None)

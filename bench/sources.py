@@ -28,12 +28,12 @@ def prepare(plan: Plan, settings: Settings, work: Path, days: int, change: float
     source = work / f"source-{days}"
     generate(source, days=days, hours=int(max(1, change) * plan.all_hours) + 1, scale=plan.scale, seed=plan.seed)
     loaded = settings.replace(lake=str(work / f"loaded-{days}"), source=str(source))
-    origin, told = {"commit": commit(), "scale": plan.scale, "seed": plan.seed}, work / f"loaded-{days}.json"
-    if read_json(told) != origin:
-        told.unlink(missing_ok=True)
+    origin, origin_file = {"commit": commit(), "scale": plan.scale, "seed": plan.seed}, work / f"loaded-{days}.json"
+    if read_json(origin_file) != origin:
+        origin_file.unlink(missing_ok=True)
         shutil.rmtree(loaded.lake, ignore_errors=True)
         _load(loaded)
-        write_json(told, origin)
+        write_json(origin_file, origin)
     return loaded.replace(source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
 
 

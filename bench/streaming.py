@@ -77,9 +77,9 @@ def _merge(batch: "DataFrame", number: int, target: Path) -> None:
     (key,) = table.keys
     last = rows.groupBy(f"row.{key}").agg(F.max_by(F.struct(DELETED, "row"), LINE).alias("last")).select("last.*")
     inputs: dict[str, Any] = {feed.name: last.where(f"NOT {DELETED}").select("row.*")}
-    kept = spark.sql(table.query, **inputs)
-    seen = last.select(F.col(f"row.{key}").alias(key)).join(kept.withColumn("_kept", F.lit(True)), key, "left")
-    names = kept.columns
+    current = spark.sql(table.query, **inputs)
+    seen = last.select(F.col(f"row.{key}").alias(key)).join(current.withColumn("_kept", F.lit(True)), key, "left")
+    names = current.columns
     spark.sql(
         f"""
         MERGE INTO delta.`{target}` AS t USING {{seen}} AS s ON t.{key} = s.{key}
@@ -138,8 +138,8 @@ def differing(spark: "SparkSession", hours: list[Path], silver: Path) -> int:
         decode_file(hour, feed, decoded)
         newest |= {line[key]: line for line in pq.read_table(decoded).to_pylist()}
     schema = pq.read_schema(silver.with_name("decoded.parquet"))
-    there = pa.Table.from_pylist([row for row in newest.values() if not row[DELETED]], schema)
-    inputs: dict[str, Any] = {feed.name: spark.createDataFrame(there)}
+    decoded_rows = pa.Table.from_pylist([row for row in newest.values() if not row[DELETED]], schema)
+    inputs: dict[str, Any] = {feed.name: spark.createDataFrame(decoded_rows)}
     wanted = spark.sql(table.query, **inputs)
-    found = spark.read.format("delta").load(str(silver)).select(wanted.columns)
-    return found.exceptAll(wanted).count() + wanted.exceptAll(found).count()
+    streamed = spark.read.format("delta").load(str(silver)).select(wanted.columns)
+    return streamed.exceptAll(wanted).count() + wanted.exceptAll(streamed).count()

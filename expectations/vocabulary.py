@@ -50,15 +50,15 @@ def not_null(column: str, *, allowed_percent: float = 0, severity: Severity = "c
 
 def unique(*columns: str, severity: Severity = "critical") -> Expectation:
     """No two rows share their values in ``columns``; nulls count as one value."""
-    listed = ", ".join(columns)
+    names = ", ".join(columns)
     # Numbering costs half of grouping by a key that is unique, as it should be.
     query = f"""
-        SELECT {listed}, MAX(copy) AS copies
-        FROM (SELECT {listed}, ROW_NUMBER() OVER (PARTITION BY {listed}) AS copy FROM {{batch}}) AS numbered
+        SELECT {names}, MAX(copy) AS copies
+        FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {names}) AS copy FROM {{batch}}) AS numbered
         WHERE copy > 1
-        GROUP BY {listed}
+        GROUP BY {names}
     """
-    return no_rows(query, f"{listed} is unique", severity=severity, by_change=Keys(columns))
+    return no_rows(query, f"{names} is unique", severity=severity, by_change=Keys(columns))
 
 
 def in_set(

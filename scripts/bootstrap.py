@@ -101,7 +101,11 @@ def fetch_jars(java: Path, lock: Path, folder: Path) -> None:
     for jar in folder.glob("*.jar"):
         if jar.name not in {name for _, name, _ in locked}:
             jar.unlink()
-    missing = [one for one in locked if not (folder / one[1]).exists() or digest(folder / one[1]) != one[2]]
+    missing = [
+        (url, name, checksum)
+        for url, name, checksum in locked
+        if not (folder / name).exists() or digest(folder / name) != checksum
+    ]
     if missing:
         first = missing[0][0]
         say(f"fetching {first}" + (f" and {len(missing) - 1} more" if missing[1:] else ""))
@@ -112,8 +116,8 @@ def archive_classes() -> None:
     """Write the class archive that Spark drivers start from, where the one that fits is missing."""
     module = "medallion.spark.class_archive"
     where = f"from {module} import archive_path; print(archive_path({str(JARS)!r}))"
-    found = subprocess.run([PYTHON, "-c", where], cwd=ROOT, capture_output=True, text=True)
-    if found.returncode == 0 and not Path(found.stdout.strip()).exists():
+    lookup = subprocess.run([PYTHON, "-c", where], cwd=ROOT, capture_output=True, text=True)
+    if lookup.returncode == 0 and not Path(lookup.stdout.strip()).exists():
         say("archiving the classes that Spark loads, which makes each of its starts cheaper; this takes half a minute")
         if not succeeds(PYTHON, "-m", module, JARS):
             say(f"that failed, and Spark starts without it: {PYTHON} -m {module} {JARS} says why")

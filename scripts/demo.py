@@ -71,7 +71,7 @@ def refresh(airflow: LocalAirflow, conf: dict[str, str]) -> dict[str, Any]:
     """Trigger a run with these params and tell of its tasks as they end. Raises MedallionError if one fails."""
     run_id = f"demo__{conf['hour']}__{datetime.now(UTC):%H%M%S}"
     airflow.api.call("POST", RUNS, {"dag_run_id": run_id, "logical_date": None, "conf": conf})
-    told: set[tuple[str, int, str]] = set()
+    reported: set[tuple[str, int, str]] = set()
     while True:
         airflow.require_running()
         run: dict[str, Any] = airflow.api.call("GET", f"{RUNS}/{run_id}")
@@ -79,8 +79,8 @@ def refresh(airflow: LocalAirflow, conf: dict[str, str]) -> dict[str, Any]:
         for task in tasks:
             name, state = task["task_id"], task["state"]
             news = (name, task["try_number"], state)
-            if state in ("success", "failed", "up_for_retry", "skipped") and news not in told:
-                told.add(news)
+            if state in ("success", "failed", "up_for_retry", "skipped") and news not in reported:
+                reported.add(news)
                 say(f"  {name:<22} {state:<12} {task['duration'] or 0:6.1f} s")
         if run["state"] == "success":
             return run
@@ -97,8 +97,8 @@ def explained(airflow: LocalAirflow, run_id: str, tasks: list[dict[str, Any]]) -
     for entry in airflow.api.call("GET", path)["content"]:
         lines.append(entry["event"])
         lines += [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or ()]
-    told = [line for line in lines if not line.startswith("::")]
-    return "\n".join([f"task {task['task_id']} failed; the end of its log:", *told[-15:], f"all of it: {airflow.url}"])
+    log = [line for line in lines if not line.startswith("::")]
+    return "\n".join([f"task {task['task_id']} failed; the end of its log:", *log[-15:], f"all of it: {airflow.url}"])
 
 
 def print_comparison(lake: Lake, runs: dict[tuple[str, str], dict[str, Any]]) -> None:

@@ -60,7 +60,7 @@ def newest(airflow: LocalAirflow, state: str, task: str | None) -> tuple[str, st
     dag = f"dags/{DAG_ID}/dagRuns"
     for run in airflow.api.call("GET", f"{dag}?state={state}&order_by=-start_date")["dag_runs"]:
         tasks = airflow.api.call("GET", f"{dag}/{run['dag_run_id']}/taskInstances?state={state}")["task_instances"]
-        for name in (found["task_id"] for found in tasks):
+        for name in (instance["task_id"] for instance in tasks):
             if name == task or (task is None and name.endswith(".check")):
                 return run["dag_run_id"], name
     return None

@@ -79,14 +79,14 @@ def alert(kind: str, context: Mapping[str, Any], message: str, **more: Any) -> d
     }
 
 
-def post(told: Mapping[str, Any]) -> None:
+def post(alert: Mapping[str, Any]) -> None:
     """Send one alert, if there is an address. Raises OSError when nobody takes it, ValueError for a wrong address."""
     url = os.environ.get("MEDALLION_ALERT_URL")
     if not url:
         return
     if not url.startswith(("http://", "https://")):
         raise ValueError("MEDALLION_ALERT_URL is no http address")
-    body = json.dumps(told).encode()
+    body = json.dumps(alert).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")  # noqa: S310
     with urllib.request.urlopen(request, timeout=10):  # noqa: S310 (the scheme is checked)
         pass

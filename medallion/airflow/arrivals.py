@@ -70,12 +70,12 @@ class HourArrived(BaseTrigger):
     def _look(self, settings: Settings, arrivals: "Arrivals") -> tuple[str | None, str]:
         """The hour that can be refreshed now, or why there is none."""
         lake = Lake(settings.lake)
-        found = arrivals.look()
+        arrival = arrivals.look()
         verdict = decide(Request("person", None), read_line(settings), SchedulerRuns(REFRESH_DAG, ""), window=0)
         if isinstance(verdict, Wait | End):
             return None, verdict.reason
         assert isinstance(verdict, Take), "nothing is caught up for a person"
-        hour = verdict.hour or (found[0] if found else None)  # an hour that a crash left unpublished comes first
+        hour = verdict.hour or (arrival[0] if arrival else None)  # an hour that a crash left unpublished comes first
         if hour is None:
             return None, "none has arrived"
         if _rows(lake, self.pace["every"], "started_at", but="skipped", event_type="land"):

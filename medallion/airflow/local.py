@@ -122,10 +122,10 @@ class LocalAirflow:
             "SPARK_HOME": str(spark_home()),
             "JAVA_HOME": str(java_home()),
         }
-        made = defaults | dict(os.environ) | fixed | dict(self.overrides)
-        if made.get(WARM) and not made.get(TOKEN):
-            made[TOKEN] = self._draw(self.home / "spark-token", secrets.token_hex(16))
-        return made
+        variables = defaults | dict(os.environ) | fixed | dict(self.overrides)
+        if variables.get(WARM) and not variables.get(TOKEN):
+            variables[TOKEN] = self._draw(self.home / "spark-token", secrets.token_hex(16))
+        return variables
 
     @property
     def _components(self) -> dict[str, list[str]]:
@@ -198,13 +198,13 @@ class LocalAirflow:
     def _draw_password(self) -> None:
         self._draw(self._passwords, json.dumps({USER: secrets.token_urlsafe(12)}))
 
-    def _draw(self, kept: Path, secret: str) -> str:
+    def _draw(self, file: Path, secret: str) -> str:
         """What is kept in a file for this user alone: ``secret``, if it is the first."""
-        if not kept.exists():
+        if not file.exists():
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with open(os.open(kept, os.O_CREAT | os.O_WRONLY, 0o600), "w") as stream:
+            with open(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600), "w") as stream:
                 stream.write(secret)
-        return kept.read_text()
+        return file.read_text()
 
     def _migrate(self, report: Report) -> None:
         done = self.home / "migrated"

@@ -91,29 +91,29 @@ def reports() -> HTMLResponse:
 def file(name: str) -> Response:
     """A file of the report folder, and of no other."""
     try:
-        found = report_file(_lake(), name)
+        path = report_file(_lake(), name)
     except (OSError, ValueError):  # no file can have such a name
-        found = None
-    if found is None:
+        path = None
+    if path is None:
         raise HTTPException(404, "no such report")
-    return _sent(found, DATA_DOCS if name.startswith("gx/") else OURS)
+    return _sent(path, DATA_DOCS if name.startswith("gx/") else OURS)
 
 
-def _sent(found: Place, headers: dict[str, str]) -> Response:
-    if isinstance(found, S3Path):
-        kind = guess_type(found.name)[0] or "application/octet-stream"
-        return Response(found.read_bytes(), media_type=kind, headers=headers)
-    return FileResponse(found, headers=headers)
+def _sent(file: Place, headers: dict[str, str]) -> Response:
+    if isinstance(file, S3Path):
+        kind = guess_type(file.name)[0] or "application/octet-stream"
+        return Response(file.read_bytes(), media_type=kind, headers=headers)
+    return FileResponse(file, headers=headers)
 
 
 @app.get("/report", response_model=None)
 def report(run_id: str, task_id: str) -> RedirectResponse | HTMLResponse:
     """The report of one check task."""
-    found = report_of_task(_lake(), run_id, task_id)
-    if found is None:
+    page = report_of_task(_lake(), run_id, task_id)
+    if page is None:
         text = "There is no validation report here: only check tasks have one, once they have run."
         return HTMLResponse(render_notice("Validation report", text), headers=OURS)
-    name = "/".join(found.parts[-2:])  # its links lead on from where it lies
+    name = "/".join(page.parts[-2:])  # its links lead on from where it lies
     return RedirectResponse(f"reports/file/{quote(name)}")
 
 
@@ -146,10 +146,10 @@ def run(run_id: str) -> HTMLResponse:
 @app.get("/benchmark", response_model=None)
 def benchmark() -> Response:
     """The report of the last benchmark that was put there."""
-    found = _lake().benchmark
-    if found.is_file():
-        return _sent(found, BENCHMARK)
-    text = f"No benchmark has been put here yet: medallion bench run --out {found.parent}"
+    page = _lake().benchmark
+    if page.is_file():
+        return _sent(page, BENCHMARK)
+    text = f"No benchmark has been put here yet: medallion bench run --out {page.parent}"
     return HTMLResponse(render_notice("Benchmark", text, "benchmark"), headers=OURS)
 
 

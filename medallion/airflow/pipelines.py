@@ -57,8 +57,8 @@ class PipelineOnSpark(SparkPipelinesOperator):
         from medallion.declarative.specification import SPECIFICATION, environment
 
         lake = Settings.from_environment().lake
-        told = {"MEDALLION_LAKE": lake, "MEDALLION_RELEASE": number, **environment(work)}
-        super().__init__(pipeline_spec=f"{work}/{SPECIFICATION}", env_vars=told, **kwargs)
+        variables = {"MEDALLION_LAKE": lake, "MEDALLION_RELEASE": number, **environment(work)}
+        super().__init__(pipeline_spec=f"{work}/{SPECIFICATION}", env_vars=variables, **kwargs)
 
     @cached_property
     def hook(self) -> SparkPipelinesHook:

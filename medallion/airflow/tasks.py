@@ -115,9 +115,9 @@ def self_check(*, params: Any = None) -> None:
     from medallion.inspect.status import lake_status
 
     with as_airflow_errors():
-        found = lake_status(Settings.from_environment(), params["stale_hours"], params["most_failures"])
-        if found["problems"]:
-            raise CheckFailed("; ".join(found["problems"]))
+        status = lake_status(Settings.from_environment(), params["stale_hours"], params["most_failures"])
+        if status["problems"]:
+            raise CheckFailed("; ".join(status["problems"]))
 
 
 class RunOnSpark(SparkSubmitOperator):

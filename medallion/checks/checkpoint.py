@@ -257,10 +257,10 @@ def _observed(expectation: Expectation, verdict: Verdict, rows: int) -> str:
         return _counted(rows)
     if verdict.success and "mostly" in expectation.arguments:  # a bare verdict does not say how many
         return f"few enough of {_counted(rows)}"
-    found = 0 if verdict.success else verdict.found
-    if found is None:
+    unexpected = 0 if verdict.success else verdict.found
+    if unexpected is None:
         return "not counted"
-    return f"{_counted(found)} found" if QUERY in expectation.arguments else f"{found:,} of {_counted(rows)}"
+    return f"{_counted(unexpected)} found" if QUERY in expectation.arguments else f"{unexpected:,} of {_counted(rows)}"
 
 
 def _counted(rows: int) -> str:

@@ -23,20 +23,24 @@ def publish(result: CheckResult, folder: Place) -> Place:
 
     Readers see whole files only, and a check that runs again under the same names replaces its own.
     """
-    told = result.to_dict()
+    report = result.to_dict()
     page = folder / result.page
-    files.write_text(page.with_suffix(".json"), json.dumps(told, indent=1, ensure_ascii=False))
+    files.write_text(page.with_suffix(".json"), json.dumps(report, indent=1, ensure_ascii=False))
     known = newest(folder, LISTED)
-    before = [one for one in known if one["layer"] == told["layer"] and one["started_at"] < told["started_at"]]
-    files.write_text(page, render(told, before[:TREND]))
+    before = [
+        earlier
+        for earlier in known
+        if earlier["layer"] == report["layer"] and earlier["started_at"] < report["started_at"]
+    ]
+    files.write_text(page, render(report, before[:TREND]))
     files.write_text(folder / "index.html", render_index(known))
     return page
 
 
 def newest(folder: Place, limit: int) -> list[dict[str, Any]]:
     """The results of the last ``limit`` checks as dictionaries, newest first."""
-    found = sorted(_candidates(folder, limit), key=lambda file: file.stat().st_mtime, reverse=True)
-    results = [json.loads(text) for text in files.each(lambda file: file.read_text(encoding="utf-8"), found[:limit])]
+    pages = sorted(_candidates(folder, limit), key=lambda file: file.stat().st_mtime, reverse=True)
+    results = [json.loads(text) for text in files.each(lambda file: file.read_text(encoding="utf-8"), pages[:limit])]
     return sorted(results, key=lambda result: str(result["started_at"]), reverse=True)
 
 

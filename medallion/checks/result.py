@@ -98,15 +98,17 @@ class TableResult:
 
     def counts(self) -> dict[str, dict[str, int | str | None]]:
         """By promise: how it fared, and how many rows keep it and break it, None where that is not known."""
-        return {
-            one.meaning: {
-                "status": one.status,
-                "severity": one.severity,
-                "passed": None if self.rows is None or one.error else max(0, self.rows - (one.unexpected_count or 0)),
-                "failed": None if one.error else one.unexpected_count or 0,
+        counts: dict[str, dict[str, int | str | None]] = {}
+        for result in self.expectations:
+            failed = None if result.error else result.unexpected_count or 0
+            passed = None if self.rows is None or failed is None else max(0, self.rows - failed)
+            counts[result.meaning] = {
+                "status": result.status,
+                "severity": result.severity,
+                "passed": passed,
+                "failed": failed,
             }
-            for one in self.expectations
-        }
+        return counts
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,9 @@ class CheckResult:
     def details(self) -> list[str]:
         """For a log: a line for each promise that does not hold, and one for each of a few rows that break it."""
         lines = []
-        for table, one in self.broken:
-            lines.append(f"{one.status}  {table}: {one.meaning}: {one.error or one.observed}")
-            for example in one.examples[:3]:
+        for table, result in self.broken:
+            lines.append(f"{result.status}  {table}: {result.meaning}: {result.error or result.observed}")
+            for example in result.examples[:3]:
                 lines.append("  such as " + ", ".join(f"{name} {value}" for name, value in example.items()))
         return lines
 
@@ -175,17 +177,17 @@ class CheckResult:
         """The whole result with its statuses, ready for JSON: the only thing a report page is made from."""
         result = asdict(self) | {"status": self.status, "page": self.page, "started_at": self.started_at.isoformat()}
         del result["proofs"]  # which the next check reads from its own record
-        for told, table in zip(result["tables"], self.tables, strict=True):
-            told["status"] = table.status
-            for line, expectation in zip(told["expectations"], table.expectations, strict=True):
+        for entry, table in zip(result["tables"], self.tables, strict=True):
+            entry["status"] = table.status
+            for line, expectation in zip(entry["expectations"], table.expectations, strict=True):
                 line["status"] = expectation.status
         return result
 
 
 def worst(statuses: Iterator[Status]) -> Status:
     """The worst of ``statuses``; of none, succeeded."""
-    found = set(statuses)
-    return "failed" if "failed" in found else "warned" if "warned" in found else "succeeded"
+    distinct = set(statuses)
+    return "failed" if "failed" in distinct else "warned" if "warned" in distinct else "succeeded"
 
 
 def slug(run_id: str) -> str:

@@ -40,8 +40,8 @@ class QueryFindsNoRows(UnexpectedRowsExpectation):
     metric_dependencies: ClassVar[tuple[str, ...]] = ("unexpected_rows_query.row_count",)
 
     def _validate(self, metrics: dict[str, Any], *_: Any, **__: Any) -> dict[str, Any]:
-        found = metrics["unexpected_rows_query.row_count"]
-        return {"success": found == 0, "result": {"observed_value": found}}
+        count = metrics["unexpected_rows_query.row_count"]
+        return {"success": count == 0, "result": {"observed_value": count}}
 
 
 def validate(database: str, suites: Mapping[str, Sequence[Expectation]], *, run_name: str, at: datetime) -> Validation:
@@ -167,13 +167,13 @@ def _verdicts(result: ExpectationSuiteValidationResult) -> Iterator[tuple[int, V
         if config is None or not config.meta:
             continue  # not ours: whatever is, then misses its verdict
         # A query's observed value is the number of rows it found; that of others is a fact about the table.
-        found = "observed_value" if config.type == QueryFindsNoRows.expectation_type else "unexpected_count"
+        field = "observed_value" if config.type == QueryFindsNoRows.expectation_type else "unexpected_count"
         error = _error(judged.exception_info)
         yield (
             config.meta[_NUMBER],
             Verdict(
                 bool(judged.success) and not error,
-                judged.result.get(found),
+                judged.result.get(field),
                 judged.result.get("unexpected_percent"),
                 judged.result.get("unexpected_rows", ()),
                 error,

@@ -43,13 +43,13 @@ def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
 
 def _tenths() -> Advance:
     """Plain lines, ten at most for long work: a log is not a terminal."""
-    told = -1
+    reported = -1
 
     def advance(what: str, done: int, total: int) -> None:
-        nonlocal told
+        nonlocal reported
         tenth = 10 * done // max(total, 1)
-        if 1 < total > done and (tenth > told or total <= 48):
-            told = tenth
+        if 1 < total > done and (tenth > reported or total <= 48):
+            reported = tenth
             print(f"{what} ({done + 1} of {total})", file=sys.stderr, flush=True)
 
     return advance

@@ -30,9 +30,9 @@ def show_release(number: int | None, form: str) -> None:
     """The tables of a release, the newest by default: version, rows and files of each."""
 
     lake = current_lake()
-    found = releases.find(lake, number)
-    opened = (open_named(lake, named) for named in filter(None, map(found.named, found.versions)))
-    states = zip(found.versions, map(state_of, opened), strict=True)
+    chosen = releases.find(lake, number)
+    opened = (open_named(lake, version) for version in filter(None, map(chosen.version_of, chosen.versions)))
+    states = zip(chosen.versions, map(state_of, opened), strict=True)
     rows = ((table, s.version, s.rows, s.files, s.bytes, lake.path(table)) for table, s in states)
     names = ["table", "version", "rows", "files", "bytes", "path"]
     show_rows(names, rows, form, optional=("path", "files", "bytes"))
@@ -53,9 +53,11 @@ def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) 
     if table is not None:
         show_rows(*diff_rows(lake, a, b, current_tables()[table], limit), form)
     else:
-        found = diff(lake, a, b, current_tables())
+        differences = diff(lake, a, b, current_tables())
         show_rows(
-            ["table", "added", "removed", "changed"], ((d.table, d.added, d.removed, d.changed) for d in found), form
+            ["table", "added", "removed", "changed"],
+            ((d.table, d.added, d.removed, d.changed) for d in differences),
+            form,
         )
 
 

@@ -26,8 +26,8 @@ PUBLISHED = releases.find(LAKE, int(RELEASE)) if RELEASE else None
 def _declare_source(source: Feed | Log) -> None:
     @pipelines.temporary_view(name=source.name)
     def rows() -> DataFrame:
-        named = PUBLISHED.named(source.name) if PUBLISHED else None
-        delta = open_named(LAKE, named) if named else LAKE.open(LAKE.path(source.name))
+        version = PUBLISHED.version_of(source.name) if PUBLISHED else None
+        delta = open_named(LAKE, version) if version else LAKE.open(LAKE.path(source.name))
         files = [unquote(uri) for uri in delta.file_uris()] if delta is not None else []
         schema = ", ".join(f"{column.name} {column.type}" for column in source.columns)
         return SparkSession.active().read.schema(schema).parquet(*files)

@@ -10,7 +10,7 @@ from medallion.ingest.decode import DELETED, LINE, Decoded
 from medallion.ingest.landing import decoded_file
 from medallion.ingest.schema_evolution import evolve, identifier
 from medallion.model.table import Feed, Log
-from medallion.spark.session import another, explained
+from medallion.spark.session import explained, new_session
 from medallion.storage import delta_writes, fence
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
 
@@ -59,7 +59,7 @@ def apply_feed(
         _apply_in_process(lake, feed, hour, state)
         return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
-    session = another(spark())
+    session = new_session(spark())
     session.conf.set("spark.databricks.delta.write.txnAppId", LEDGER)
     session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
     session.conf.set("spark.databricks.delta.commitInfo.userMetadata", json.dumps(fence.stamp()))

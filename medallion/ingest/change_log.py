@@ -157,8 +157,10 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
     if (hour_in(table) or "") > hour:  # an attempt before this one has brought it further
         following = format_hour(parse_hour(hour) + ONE_HOUR)
         table = lake.opened(lake.path(log.of), lake.version_before(log.of, following))
-    there = [late for late in missed if late > gone[0] and late not in gone]
-    lines = [_hour_rows(lake, log, late) for late in there if (found := _decode(lake, log, late)) and found.changes]
+    available = [late for late in missed if late > gone[0] and late not in gone]
+    lines = [
+        _hour_rows(lake, log, late) for late in available if (content := _decode(lake, log, late)) and content.changes
+    ]
     keys, source_file = list(log.fed_by.keys), f"{_version_of(lake, log, table)}, in place of {gone[0]} to {hour}"
     known, now = (each.to_pyarrow_dataset().to_table(keys) for each in (delta, table))
     known = delta_writes.with_plain_texts(known).group_by(keys).aggregate([])
@@ -172,7 +174,7 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
     rows = (part for batch in batches for part in delta_writes.fitted(pa.table(batch), schema).to_batches())
     commit = delta_writes.properties(json.dumps({"hour": hour}), (LEDGER, hour_number(hour)))
     delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, rows), commit)
-    for late in there:
+    for late in available:
         forget_decoded(lake, late)
 
 

@@ -35,13 +35,13 @@ def land_hour(
         former: What landed for the hour before.
     """
     fence.require()  # a machine that was overtaken must not put an older file in its place
-    kept = {
+    retained = {
         topic: file
         for topic, file in (former.files if former else {}).items()
         if topic not in names and is_landed(lake, topic, hour, file)
     }
     copied = {topic: copy_file(source, name, landed_file(lake, topic, hour)) for topic, name in names.items()}
-    manifest = Manifest(hour, source.root, copied | kept)
+    manifest = Manifest(hour, source.root, copied | retained)
     write_manifest(lake, manifest)
     return manifest
 
@@ -102,20 +102,20 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
 
 def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
     """What the files of an hour have in other columns than declared, a line per column."""
-    told = []
+    warnings = []
     for feed in feeds:
-        found = decoded.get(feed.name, Decoded())
-        shown = sorted(found.unknown.items())[:_SHOWN_COLUMNS]
-        told += [
+        content = decoded.get(feed.name, Decoded())
+        shown = sorted(content.unknown.items())[:_SHOWN_COLUMNS]
+        warnings += [
             f"{feed.topic} has a column {name} (in lines: {count:,}), which is kept out: declare it in"
             f" spark_jobs/bronze/{feed.topic}.py and restate the hour to take it in"
             for name, count in shown
         ]
-        if more := len(found.unknown) - len(shown):
-            least = " or more" if found.more_unknown else ""
-            told.append(f"{feed.topic} has {more:,}{least} more columns that are not declared")
-        told += [f"{feed.topic} has no column {name} any more: it is null in these rows" for name in found.absent]
-    return told
+        if more := len(content.unknown) - len(shown):
+            least = " or more" if content.more_unknown else ""
+            warnings.append(f"{feed.topic} has {more:,}{least} more columns that are not declared")
+        warnings += [f"{feed.topic} has no column {name} any more: it is null in these rows" for name in content.absent]
+    return warnings
 
 
 def forget_decoded(lake: Lake, hour: str) -> None:

@@ -57,21 +57,21 @@ def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collect
             write_json(_place(lake), {**state, "lost_at": applied})
         return tuple(_read(state))
     former_days: Mapping[str, str] = state.get("days", {})
-    listed: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
+    listings: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
     for hour, names in listing.hours.items():
         if applied is not None and hour <= applied:
-            listed[hour[:10]][hour] = names
+            listings[hour[:10]][hour] = names
     lost_at = None if state.get("lost_at") in landed else state.get("lost_at")
-    unknown = {hour for hours in listed.values() for hour in hours if hour <= (lost_at or "") and hour not in landed}
-    days = {day: _digest(listing, hours.values()) for day, hours in listed.items()}
+    unknown = {hour for hours in listings.values() for hour in hours if hour <= (lost_at or "") and hour not in landed}
+    days = {day: _digest(listing, hours.values()) for day, hours in listings.items()}
     other_days = {day for day in {*days, *former_days} if days.get(day) != former_days.get(day)}
-    late = [found for found in _read(state) if found.hour[:10] not in other_days or found.hour in unknown]
-    suspects = sorted({hour for day in other_days for hour in listed.get(day, ())} - unknown)
+    late = [entry for entry in _read(state) if entry.hour[:10] not in other_days or entry.hour in unknown]
+    suspects = sorted({hour for day in other_days for hour in listings.get(day, ())} - unknown)
     late += _late_among(lake, suspects, listing, landed)
-    late.sort(key=lambda found: found.hour)
+    late.sort(key=lambda entry: entry.hour)
     if other_days:
-        compared = {day: digest for day, digest in days.items() if unknown.isdisjoint(listed[day])}
-        content = {"days": compared, "late": [asdict(found) for found in late]}
+        compared = {day: digest for day, digest in days.items() if unknown.isdisjoint(listings[day])}
+        content = {"days": compared, "late": [asdict(entry) for entry in late]}
         write_json(_place(lake), content | ({"lost_at": lost_at} if lost_at else {}))
     return tuple(late)
 
@@ -88,8 +88,8 @@ def late_warning(late: Collection[LateHour]) -> str | None:
     """
     if not late:
         return None
-    what = [sentence for found in late for sentence in found.describe()]
-    first = min(found.hour for found in late)
+    what = [sentence for entry in late for sentence in entry.describe()]
+    first = min(entry.hour for entry in late)
     return f"{named_hours(what)}: run medallion refresh --restate {first}"
 
 
@@ -118,7 +118,7 @@ def _late_among(lake: Lake, hours: Sequence[str], listing: Listing, landed: Coll
     """Those of ``hours`` whose files at the source are not those that landed."""
     manifests = files.side_by_side(lambda hour: read_manifest(lake, hour) if hour in landed else None, hours)
     compared = (_compare(hour, listing, manifest) for hour, manifest in zip(hours, manifests, strict=True))
-    return [found for found in compared if found is not None]
+    return [entry for entry in compared if entry is not None]
 
 
 def _compare(hour: str, listing: Listing, manifest: Manifest | None) -> LateHour | None:

@@ -129,16 +129,16 @@ def mend(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str] | None) -> 
     lines: line number -> the mended line; None where the schema was mended, not the lines. Raises UsageError, and
     notes nothing, when a mended line still does not fit, is of no line in quarantine, or when none fits.
     """
-    kept = {row.line_number: row for row in rejected(lake, feed, hour)}
-    if not kept:
+    rows = {row.line_number: row for row in rejected(lake, feed, hour)}
+    if not rows:
         raise UsageError(f"quarantine has no line of {feed.topic} in {hour}: see medallion quarantine list")
-    if unknown := sorted(set(lines or ()) - set(kept)):
+    if unknown := sorted(set(lines or ()) - set(rows)):
         raise UsageError(f"line {unknown[0]} of {feed.topic}/{hour}.json is not in quarantine")
     if lines is None:
-        fitting = [number for number, row in kept.items() if why_unfit(feed, row.raw) is None]
+        fitting = [number for number, row in rows.items() if why_unfit(feed, row.raw) is None]
         if not fitting:
-            row = next(iter(kept.values()))
-            raise UsageError(f"none of {len(kept)} lines fits: line {row.line_number}: {why_unfit(feed, row.raw)}")
+            row = next(iter(rows.values()))
+            raise UsageError(f"none of {len(rows)} lines fits: line {row.line_number}: {why_unfit(feed, row.raw)}")
         return len(fitting)
     for number, raw in lines.items():
         if reason := why_unfit(feed, raw):

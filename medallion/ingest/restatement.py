@@ -78,7 +78,7 @@ def end_restatement(lake: Lake) -> None:
 
 
 def plan_restatement(
-    lake: Lake, hour: str, applied: str | None, listed: Mapping[str, Collection[str]], former: Restatement | None
+    lake: Lake, hour: str, applied: str | None, source_hours: Mapping[str, Collection[str]], former: Restatement | None
 ) -> Restatement:
     """List the hours that a restatement from ``hour`` has to pass, and see that all of them can be had.
 
@@ -86,7 +86,7 @@ def plan_restatement(
         lake: The lake; nothing in it is changed.
         hour: The hour that Bronze goes back before.
         applied: The last hour that every Bronze table has; None for the snapshot alone.
-        listed: The hours that the source lists, with the topics of their files.
+        source_hours: The hours that the source lists, with the topics of their files.
         former: A restatement that was cut short: its hours are passed too.
 
     Raises:
@@ -97,7 +97,7 @@ def plan_restatement(
     if hour > until:
         raise UsageError(f"hour {hour} is after {until or 'the snapshot'}, the last one: run medallion refresh")
     start = min(hour, former.hour) if former and not former.rewound else hour
-    known = {*listed, *landed_hours(lake)}
+    known = {*source_hours, *landed_hours(lake)}
     if hour not in known:
         raise UsageError(
             f"hour {hour} cannot be restated: the source lists no change file of it, and none has landed;"
@@ -105,7 +105,7 @@ def plan_restatement(
         )
     hours = {other for other in known if start <= other <= until}
     hours |= {*(former.remaining(applied) if former else ())}
-    missing = [name for other in sorted(hours) for name in missing_files(lake, other, listed.get(other, ()))]
+    missing = [name for other in sorted(hours) for name in missing_files(lake, other, source_hours.get(other, ()))]
     if missing:
         raise MedallionError(
             f"hour {hour} cannot be restated: {named_hours(missing)} would be lost, no longer in the landing folder"

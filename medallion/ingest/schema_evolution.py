@@ -47,26 +47,26 @@ def plan_evolution(table: Feed | Log, delta: "DeltaTable") -> Evolution:
     import pyarrow as pa
 
     _require_same_keys(table, delta)
-    found = {f.name: f for f in pa.schema(delta.schema().to_arrow())}
+    fields = {f.name: f for f in pa.schema(delta.schema().to_arrow())}
     declared = {c.name: c for c in table.columns}
-    new = tuple(c for c in table.columns if c.name not in found)
+    new = tuple(c for c in table.columns if c.name not in fields)
     if required := [c.name for c in new if c.required]:
         raise MedallionError(f"cannot add NOT NULL column {required[0]} to {table.name}: existing rows have no value")
-    known = [c for c in table.columns if c.name in found]
-    other = tuple(c for c in known if not same_type(found[c.name].type, arrow_type(c)))
-    if unfit := [c for c in other if not is_wider(found[c.name].type, arrow_type(c))]:
+    known = [c for c in table.columns if c.name in fields]
+    other = tuple(c for c in known if not same_type(fields[c.name].type, arrow_type(c)))
+    if unfit := [c for c in other if not is_wider(fields[c.name].type, arrow_type(c))]:
         column = unfit[0]
         raise MedallionError(
-            f"{table.name} has {column.name} as {found[column.name].type}, which does not fit into {column.type}:"
+            f"{table.name} has {column.name} as {fields[column.name].type}, which does not fit into {column.type}:"
             " declare a wider type, or load a new lake"
         )
     for column in known:
-        if column.required and found[column.name].nullable and (nulls := _count_nulls(delta, column.name)):
+        if column.required and fields[column.name].nullable and (nulls := _count_nulls(delta, column.name)):
             raise MedallionError(
                 f"{column.name} of {table.name} cannot be NOT NULL: {nulls:,} rows have no value; declare it without"
             )
-    nullable = (n for n, f in found.items() if not f.nullable and not (n in declared and declared[n].required))
-    return Evolution(new, other, tuple(nullable), tuple(name for name in found if name not in declared))
+    nullable = (n for n, f in fields.items() if not f.nullable and not (n in declared and declared[n].required))
+    return Evolution(new, other, tuple(nullable), tuple(name for name in fields if name not in declared))
 
 
 def require_evolvable(lake: Lake, tables: Iterable[Feed | Log]) -> list[str]:
@@ -165,20 +165,20 @@ def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column]) -> Non
     written.option("userMetadata", json.dumps(fence.stamp())).save(path)
 
 
-def is_wider(found: Any, wanted: Any) -> bool:
+def is_wider(given: Any, wanted: Any) -> bool:
     import pyarrow as pa
 
-    if pa.types.is_decimal(found) and pa.types.is_decimal(wanted):
-        whole = found.precision - found.scale
-        return bool(wanted.scale >= found.scale and wanted.precision - wanted.scale >= whole)
-    return bool((found, wanted) == (pa.int32(), pa.int64()))
+    if pa.types.is_decimal(given) and pa.types.is_decimal(wanted):
+        whole = given.precision - given.scale
+        return bool(wanted.scale >= given.scale and wanted.precision - wanted.scale >= whole)
+    return bool((given, wanted) == (pa.int32(), pa.int64()))
 
 
-def same_type(found: Any, wanted: Any) -> bool:
+def same_type(given: Any, wanted: Any) -> bool:
     import pyarrow as pa
 
     if pa.types.is_timestamp(wanted):
-        return bool(pa.types.is_timestamp(found))
+        return bool(pa.types.is_timestamp(given))
     if pa.types.is_string(wanted):
-        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found))
-    return bool(found == wanted)
+        return bool(pa.types.is_string(given) or pa.types.is_large_string(given) or pa.types.is_string_view(given))
+    return bool(given == wanted)

@@ -37,14 +37,14 @@ def snapshot_folder(source: Source, feed: Feed, lake: Lake, advance: Advance = s
         )
     import pyarrow as pa
 
-    found = {f.name: f.type for f in pa.schema(delta.schema().to_arrow())}
+    types = {f.name: f.type for f in pa.schema(delta.schema().to_arrow())}
     for column in feed.columns:
         wanted = arrow_type(column)
-        if column.name not in found:
+        if column.name not in types:
             raise MedallionError(f"snapshot/{feed.name} of {source.root} lacks the column {column.name} {column.type}")
-        if not same_type(found[column.name], wanted):
+        if not same_type(types[column.name], wanted):
             raise MedallionError(
-                f"snapshot/{feed.name} of {source.root} has {column.name} as {found[column.name]}, not {column.type}"
+                f"snapshot/{feed.name} of {source.root} has {column.name} as {types[column.name]}, not {column.type}"
             )
     return folder
 

@@ -75,12 +75,12 @@ class FolderSource:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Every file under ``prefix`` with its size in bytes, none where there is no such place."""
-        base, found = Path(self.root), {}
+        base, sizes = Path(self.root), {}
         for folder, _, names in os.walk(base / prefix):
             for file in (Path(folder, name) for name in names):
                 with suppress(FileNotFoundError):  # it went while we looked
-                    found[file.relative_to(base).as_posix()] = _size(file)
-        return found
+                    sizes[file.relative_to(base).as_posix()] = _size(file)
+        return sizes
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
         """The file's bytes and its size when it was opened."""

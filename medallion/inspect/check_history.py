@@ -39,7 +39,7 @@ class Trend:
     @property
     def counts(self) -> str:
         """Rows that broke it, check by check, in a line."""
-        return " ".join("?" if one.failed is None else str(one.failed) for one in self.checks)
+        return " ".join("?" if check.failed is None else str(check.failed) for check in self.checks)
 
 
 def trends(lake: Lake, table: str | None = None, last: int = 24) -> list[Trend]:
@@ -47,23 +47,23 @@ def trends(lake: Lake, table: str | None = None, last: int = 24) -> list[Trend]:
 
     table: of this table alone. last: so many checks, of the 7 days before the newest event.
     """
-    found: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    checks_by_expectation: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
     newest: dict[str, str] = {}
     for row in event_log.read(lake, event_log.RECENT, COLUMNS, event_type="check", table_name=table):
         if row["table_name"] and (judged := row["details"].get("expectations")):
             newest[row["table_name"]] = row["event_id"]
-            for meaning, told in judged.items():
-                found.setdefault((row["table_name"], meaning), []).append((row, told))
-    made = [
+            for meaning, counts in judged.items():
+                checks_by_expectation.setdefault((row["table_name"], meaning), []).append((row, counts))
+    known = [
         Trend(
             *(checks[-1][0]["layer"], name, meaning, checks[-1][1]["severity"]),
             [
-                Judged(row["hour"] or "snapshot", row["run_id"], told["status"], told["passed"], told["failed"])
-                for row, told in checks[-last:]
+                Judged(row["hour"] or "snapshot", row["run_id"], counts["status"], counts["passed"], counts["failed"])
+                for row, counts in checks[-last:]
             ],
         )
-        for (name, meaning), checks in found.items()
+        for (name, meaning), checks in checks_by_expectation.items()
         if checks[-1][0]["event_id"] == newest[name]
     ]
     order = {"failed": 0, "warned": 1}
-    return sorted(made, key=lambda one: (order.get(one.last.status, 2), not any(c.failed for c in one.checks)))
+    return sorted(known, key=lambda trend: (order.get(trend.last.status, 2), not any(c.failed for c in trend.checks)))

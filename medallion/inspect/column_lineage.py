@@ -32,9 +32,9 @@ class ColumnLineage:
     def downstream(self, column: ColumnOf) -> list[ColumnOf]:
         """Every column that is made from ``column``, the nearest first."""
         readers: dict[ColumnOf, set[ColumnOf]] = {}
-        for made, sources in self.sources.items():
+        for target, sources in self.sources.items():
             for source in sources:
-                readers.setdefault(source, set()).add(made)
+                readers.setdefault(source, set()).add(target)
         return _reach(column, readers)
 
 
@@ -77,14 +77,14 @@ def _sources_of(table: Table, columns: Mapping[str, Mapping[str, str]]) -> dict[
     tree = parse(table.query, table.inputs).copy()
     tree = qualify(tree, schema=schema, dialect="spark", quote_identifiers=False, validate_qualify_columns=False)
     scope = build_scope(tree)
-    made = {}
+    sources = {}
     for name in columns[table.name]:
         origin = lineage(name, tree, schema, scope=scope, dialect="spark", trim_selects=False)
         leaves = (leaf for leaf in origin.walk() if not leaf.downstream and isinstance(leaf.source, exp.Table))
-        made[ColumnOf(table.name, name)] = frozenset(
+        sources[ColumnOf(table.name, name)] = frozenset(
             ColumnOf(leaf.source.name, leaf.name.rsplit(".", 1)[-1].strip('"`')) for leaf in leaves
         )
-    return made
+    return sources
 
 
 def _reach(start: ColumnOf, edges: Mapping[ColumnOf, Any]) -> list[ColumnOf]:

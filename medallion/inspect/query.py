@@ -149,12 +149,12 @@ def _same_version(old: Release, new: Release, table: str) -> bool:
 
 
 def _named(release: Release, table: str) -> NamedVersion:
-    named = release.named(table)
-    if named is None:
+    version = release.version_of(table)
+    if version is None:
         raise UsageError(
             f"release {release.release_id} has no table {table}: medallion release show lists those it has"
         )
-    return named
+    return version
 
 
 @contextmanager

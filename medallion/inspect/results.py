@@ -87,10 +87,10 @@ def write_csv(lake: Lake, release: Release, table: str) -> Iterator[str]:
 
 
 def _open_table(lake: Lake, release: Release, table: str) -> Any:
-    named = release.named(table)
-    if named is None:
+    version = release.version_of(table)
+    if version is None:
         raise UsageError(f"release {release.release_id} has no table {table[:80]}")
-    return open_sealed_views({table: open_named(lake, named)})
+    return open_sealed_views({table: open_named(lake, version)})
 
 
 def _read_result(lake: Lake, release: Release, table: Table) -> TableResult:

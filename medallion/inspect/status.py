@@ -39,7 +39,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
     checks = {row["table_name"]: row for row in rows if row["event_type"] == "check" and row["table_name"]}
     failures, seconds = _failures(rows), _seconds(rows)
 
-    def told(table: Node) -> dict[str, Any]:
+    def table_status(table: Node) -> dict[str, Any]:
         state = lake.state(table.name)
         if table.layer == "bronze":
             hour = hour_in(state.delta) if state else None
@@ -67,7 +67,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
             "mean_seconds": mean(seconds[table.name]) if table.name in seconds else None,
         }
 
-    tables = files.side_by_side(told, tables_of(lake, settings.extras))
+    tables = files.side_by_side(table_status, tables_of(lake, settings.extras))
     writer, restatement = current_writer(lake), read_restatement(lake)
     late = late_warning(read_late(lake))
     cut_short = restatement.describe_cut_short() if restatement and not writer else None
@@ -85,26 +85,26 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
 
 def _is_published(release: releases.Release, table: str, state: TableState) -> bool:
     """Whether the newest version of a table is the one that ``release`` names."""
-    named = release.named(table)
-    return named is not None and named.version == state.version and named.is_in(state.delta)
+    published = release.version_of(table)
+    return published is not None and published.version == state.version and published.is_in(state.delta)
 
 
 def _failures(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """By table, how many of its steps have failed since one went well."""
-    found: dict[str, int] = {}
+    failures: dict[str, int] = {}
     for row in rows:
         if name := row["table_name"]:
-            found[name] = found.get(name, 0) + 1 if row["status"] == "failed" else 0
-    return found
+            failures[name] = failures.get(name, 0) + 1 if row["status"] == "failed" else 0
+    return failures
 
 
 def _seconds(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
     """By table, how long each of its last refreshes took that wrote it."""
-    found: dict[str, list[float]] = {}
+    by_table: dict[str, list[float]] = {}
     for row in rows:
         if row["table_name"] and row["event_type"] in {"apply", "refresh"} and row["status"] in {"succeeded", "warned"}:
-            found.setdefault(row["table_name"], []).append(row["seconds"])
-    return {name: seconds[-MEAN_OF:] for name, seconds in found.items()}
+            by_table.setdefault(row["table_name"], []).append(row["seconds"])
+    return {name: seconds[-MEAN_OF:] for name, seconds in by_table.items()}
 
 
 def _problems(

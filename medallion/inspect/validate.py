@@ -23,25 +23,25 @@ def validate(lake: Lake, tables: Registry, release: Release, hour: str | None) -
 
 
 def _told(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[str, Any]:
-    version, named = release.versions.get(table.name), release.named(table.name)
-    told: dict[str, Any] = {"version": version, "rows": None, "hour": release.hour, "problem": None}
-    if named is None:
-        return told | {"problem": "it is in no release"}
+    version, published = release.versions.get(table.name), release.version_of(table.name)
+    entry: dict[str, Any] = {"version": version, "rows": None, "hour": release.hour, "problem": None}
+    if published is None:
+        return entry | {"problem": "it is in no release"}
     try:
-        delta = open_current(lake, named)
+        delta = open_current(lake, published)
     except MedallionError as error:
-        return told | {"problem": str(error)}
-    told["rows"] = rows = state_of(delta).rows
-    told["hour"] = found = hour_in(delta) if table.layer == "bronze" else release.hour
+        return entry | {"problem": str(error)}
+    entry["rows"] = rows = state_of(delta).rows
+    entry["hour"] = data_hour = hour_in(delta) if table.layer == "bronze" else release.hour
     if not is_complete(delta):
-        told["problem"] = f"files of version {version} are gone"
+        entry["problem"] = f"files of version {version} are gone"
     elif not rows and any(promise.kind == _NOT_EMPTY for promise in table.expectations):
-        told["problem"] = "it is empty"
-    elif found != hour:
-        told["problem"] = f"it is as of {hour_or_snapshot(found)}"
-    return told
+        entry["problem"] = "it is empty"
+    elif data_hour != hour:
+        entry["problem"] = f"it is as of {hour_or_snapshot(data_hour)}"
+    return entry
 
 
-def problems(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def problems(entries: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A line for each table that is not as it should be."""
-    return [f"{name}: {told['problem']}" for name, told in found.items() if told["problem"]]
+    return [f"{name}: {entry['problem']}" for name, entry in entries.items() if entry["problem"]]

@@ -42,8 +42,8 @@ def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
     if scd_type == 3 and not track:
         raise MedallionError("a dimension of type 3 keeps what was before: name the columns in track")
     keys = (key,) if isinstance(key, str) else key
-    listed = ", ".join(keys)
-    query = _states(log, listed, sequence_by, columns) + _SELECT[scd_type](listed, columns, track or columns)
+    key_list = ", ".join(keys)
+    query = _states(log, key_list, sequence_by, columns) + _SELECT[scd_type](key_list, columns, track or columns)
     grain = (*keys, START) if scd_type == 2 else keys
     # Rows with one value of the first key column follow from the log's rows with that value.
     return Table(keys=grain, query=query, expect=expect, incremental=ByKey(keys[0]), extra=extra)
@@ -51,18 +51,18 @@ def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
 
 def _states(log: str, key: str, sequence_by: str, columns: tuple[str, ...]) -> str:
     """What held from which moment on, one row per key and moment; at some, the row was gone. is_gone: it is, by now."""
-    listed = ", ".join(columns)
+    column_list = ", ".join(columns)
     return f"""
         WITH lines AS (
             SELECT
-                {key}, {listed}, _deleted, _hour, _line,
+                {key}, {column_list}, _deleted, _hour, _line,
                 CASE WHEN _deleted THEN _hour + INTERVAL '1' HOUR ELSE {sequence_by} END AS moment,
                 LEAD(_line) OVER (PARTITION BY {key}, _hour ORDER BY _line) AS next_line
             FROM {{{log}}}
         ),
         changes AS (
             SELECT
-                {key}, {listed}, _deleted, moment,
+                {key}, {column_list}, _deleted, moment,
                 ROW_NUMBER() OVER (
                     PARTITION BY {key}, moment ORDER BY _hour DESC NULLS LAST, _line DESC
                     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
@@ -73,7 +73,7 @@ def _states(log: str, key: str, sequence_by: str, columns: tuple[str, ...]) -> s
         ),
         states AS (
             SELECT
-                {key}, {listed}, _deleted, moment,
+                {key}, {column_list}, _deleted, moment,
                 FIRST_VALUE(_deleted) OVER {_whole(key, "moment DESC")} AS is_gone
             FROM changes
             WHERE newest = 1
@@ -91,26 +91,26 @@ def _ranked(key: str, order: str) -> str:
 
 
 def _one_state(order: str, key: str, columns: tuple[str, ...], _: tuple[str, ...]) -> str:
-    listed = ", ".join(columns)
+    column_list = ", ".join(columns)
     return f""",
         ranked AS (
-            SELECT {key}, {listed}, is_gone, {_ranked(key, order)} AS place
+            SELECT {key}, {column_list}, is_gone, {_ranked(key, order)} AS place
             FROM states
         )
-        SELECT {key}, {listed}
+        SELECT {key}, {column_list}
         FROM ranked
         WHERE place = 1 AND NOT is_gone
     """  # noqa: S608
 
 
 def _as_always(key: str, columns: tuple[str, ...], track: tuple[str, ...]) -> str:
-    listed = ", ".join(columns)
+    column_list = ", ".join(columns)
     before = f"OVER (PARTITION BY {key} ORDER BY moment)"
     same = " AND ".join(f"{column} <=> LAG({column}) {before}" for column in track)
     return f""",
         marked AS (
             SELECT
-                {key}, {listed}, _deleted, moment,
+                {key}, {column_list}, _deleted, moment,
                 CASE
                     WHEN _deleted AND LAG(_deleted) {before} THEN 0
                     WHEN NOT _deleted AND NOT LAG(_deleted) {before} AND {same} THEN 0
@@ -120,7 +120,7 @@ def _as_always(key: str, columns: tuple[str, ...], track: tuple[str, ...]) -> st
         ),
         numbered AS (
             SELECT
-                {key}, {listed}, _deleted, moment,
+                {key}, {column_list}, _deleted, moment,
                 SUM(begins) OVER (
                     PARTITION BY {key} ORDER BY moment ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
                 ) AS version
@@ -128,26 +128,26 @@ def _as_always(key: str, columns: tuple[str, ...], track: tuple[str, ...]) -> st
         ),
         versions AS (
             SELECT
-                {key}, {listed}, _deleted,
+                {key}, {column_list}, _deleted,
                 MIN(moment) OVER {_whole(f"{key}, version")} AS started_at,
                 {_ranked(f"{key}, version", "moment DESC")} AS place
             FROM numbered
         ),
         spans AS (
             SELECT
-                {key}, {listed}, _deleted, started_at,
+                {key}, {column_list}, _deleted, started_at,
                 LEAD(started_at) OVER (PARTITION BY {key} ORDER BY started_at) AS ended_at
             FROM versions
             WHERE place = 1
         )
-        SELECT {key}, {listed}, started_at AS {START}, ended_at AS {END}
+        SELECT {key}, {column_list}, started_at AS {START}, ended_at AS {END}
         FROM spans
         WHERE NOT _deleted
     """  # noqa: S608
 
 
 def _as_now_and_before(key: str, columns: tuple[str, ...], track: tuple[str, ...]) -> str:
-    listed = ", ".join(columns)
+    column_list = ", ".join(columns)
     now = (f"FIRST_VALUE({c}) OVER {_whole(key, 'moment DESC')} AS now_{c}" for c in track)
     other = (f"MAX(CASE WHEN NOT ({c} <=> now_{c}) THEN moment END) OVER {_whole(key)} AS other_{c}" for c in track)
     before = (
@@ -159,25 +159,25 @@ def _as_now_and_before(key: str, columns: tuple[str, ...], track: tuple[str, ...
     return f""",
         compared AS (
             SELECT
-                {key}, {listed}, moment, is_gone,
+                {key}, {column_list}, moment, is_gone,
                 {comma.join(now)}
             FROM states
             WHERE NOT _deleted
         ),
         dated AS (
             SELECT
-                {key}, {listed}, moment, is_gone,
+                {key}, {column_list}, moment, is_gone,
                 {comma.join(other)}
             FROM compared
         ),
         ranked AS (
             SELECT
-                {key}, {listed}, is_gone,
+                {key}, {column_list}, is_gone,
                 {comma.join(before)},
                 {_ranked(key, "moment DESC")} AS place
             FROM dated
         )
-        SELECT {key}, {listed}, {", ".join(f"previous_{c}, {c}_changed_at" for c in track)}
+        SELECT {key}, {column_list}, {", ".join(f"previous_{c}, {c}_changed_at" for c in track)}
         FROM ranked
         WHERE place = 1 AND NOT is_gone
     """  # noqa: S608

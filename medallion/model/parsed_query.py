@@ -74,16 +74,16 @@ def sources_of(scope: Scope) -> dict[str, tuple[exp.Selectable, exp.Table | Scop
 def unstable(tree: exp.Expr) -> str | None:
     """The first function that need not give the same answer twice, in SQL; None if there is none."""
     for node in tree.find_all(exp.Func):
-        named = isinstance(node, exp.Anonymous) and node.name.lower() in _UNSTABLE_NAMES
-        if named or isinstance(node, _UNSTABLE) or (isinstance(node, _ORDER_DEPENDENT) and not _windowed(node)):
+        is_by_name = isinstance(node, exp.Anonymous) and node.name.lower() in _UNSTABLE_NAMES
+        if is_by_name or isinstance(node, _UNSTABLE) or (isinstance(node, _ORDER_DEPENDENT) and not _windowed(node)):
             return str(node.sql("spark"))
     return None
 
 
 def unknown_function(tree: exp.Expr) -> str | None:
     """The first function that is not known here, which might be anything."""
-    found = tree.find(exp.Anonymous, exp.AnonymousAggFunc)
-    return None if found is None else str(found.sql("spark"))
+    function = tree.find(exp.Anonymous, exp.AnonymousAggFunc)
+    return None if function is None else str(function.sql("spark"))
 
 
 def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
@@ -124,14 +124,14 @@ def group_expressions(select: exp.Select) -> list[exp.Expr]:
         raise Unprovable(f"{type(several[0]).__name__.upper()} gives rows of several groupings")
     if group.args.get("all"):
         raise Unprovable("GROUP BY must list its columns")
-    named = {item.alias.lower(): item.unalias() for item in select.selects if isinstance(item, exp.Alias)}
+    aliases = {item.alias.lower(): item.unalias() for item in select.selects if isinstance(item, exp.Alias)}
     resolved = []
     for item in group.expressions:
         if isinstance(item, exp.Literal) and not item.is_string:
             resolved.append(select.selects[int(item.this) - 1].unalias())
-        elif isinstance(item, exp.Column) and not item.table and item.name.lower() in named:
+        elif isinstance(item, exp.Column) and not item.table and item.name.lower() in aliases:
             # Spark looks among the columns of the input first: only where both mean the same are they one.
-            meant = named[item.name.lower()]
+            meant = aliases[item.name.lower()]
             resolved.append(meant if not isinstance(meant, exp.Column) else item)
         else:
             resolved.append(item)
@@ -168,24 +168,24 @@ class Schemas:
         if isinstance(tree, exp.SetOperation):
             left, right = (self.output(branch) for branch in scope.set_operation_scopes)
             return {name: _wider(a, b) for (name, a), b in zip(left.items(), right.values(), strict=False)}
-        found: dict[str, Kind] = {}
+        kinds: dict[str, Kind] = {}
         for item in tree.selects:
             if item.is_star:
                 for columns in self.starred(item, scope).values():
-                    found |= columns
+                    kinds |= columns
             else:
-                found[item.alias_or_name.lower()] = self.kind(item.unalias(), scope)
+                kinds[item.alias_or_name.lower()] = self.kind(item.unalias(), scope)
         names = scope.outer_columns
-        return dict(zip((name.lower() for name in names), found.values(), strict=False)) if names else found
+        return dict(zip((name.lower() for name in names), kinds.values(), strict=False)) if names else kinds
 
     def sources(self, scope: Scope) -> dict[str, Mapping[str, Kind]]:
         """By alias, the columns of what the query of ``scope`` reads."""
         if id(scope) not in self._scopes:
-            found = {
+            columns_by_alias = {
                 alias.lower(): self.output(source) if isinstance(source, Scope) else self._of_table(source)
                 for alias, (_, source) in sources_of(scope).items()
             }
-            self._scopes[id(scope)] = scope, found
+            self._scopes[id(scope)] = scope, columns_by_alias
         return self._scopes[id(scope)][1]
 
     def starred(self, star: exp.Expr, scope: Scope) -> dict[str, Mapping[str, Kind]]:

@@ -52,8 +52,8 @@ def prove_by_key(table: Table, method: ByKey, schemas: Schemas) -> None:
         raise Unprovable(f"{method.column} is not passed through unchanged from an input that has it")
     if result.pending:
         name = min(result.pending)
-        own, other, there = method.via[name]
-        raise Unprovable(f"{name} is not joined on its {own} = {other}.{there}, as via says")
+        own, other, other_column = method.via[name]
+        raise Unprovable(f"{name} is not joined on its {own} = {other}.{other_column}, as via says")
 
 
 def _require_via(table: Table, method: ByKey, schemas: Schemas) -> None:
@@ -71,10 +71,10 @@ def _require_via(table: Table, method: ByKey, schemas: Schemas) -> None:
     for name in method.via:
         seen = {name}
         while name not in keyed:
-            own, other, there = method.via[name]
+            own, other, other_column = method.via[name]
             if other not in table.inputs or other in seen:
                 raise Unprovable(f"via leads from {name} to {other}, which is not another of its inputs")
-            for place, column in ((name, own), (other, there)):
+            for place, column in ((name, own), (other, other_column)):
                 if column.lower() not in schemas.of(place):
                     raise Unprovable(f"via names {column}, which is no column of {place}")
             seen.add(other)
@@ -92,14 +92,13 @@ class _Proof:
     def relation(self, scope: Scope) -> _Relation:
         """What is known of the query of ``scope``."""
         if id(scope) not in self._known:
-            made = self._union(scope) if isinstance(scope.expression, exp.SetOperation) else self._select(scope)
-            if names := [name.lower() for name in scope.outer_columns]:
-                made = self._renamed(made, dict(zip(self._schemas.output(scope), names, strict=False)), scope)
-            self._known[id(scope)] = made
+            relation = self._union(scope) if isinstance(scope.expression, exp.SetOperation) else self._select(scope)
+            if scope.outer_columns:
+                raise Unprovable(
+                    f"{scope.expression.sql('spark')[:40]} renames its columns from outside: use AS inside"
+                )
+            self._known[id(scope)] = relation
         return self._known[id(scope)]
-
-    def _renamed(self, made: _Relation, _: Mapping[str, str], scope: Scope) -> _Relation:
-        raise Unprovable(f"{scope.expression.sql('spark')[:40]} renames its columns from outside: use AS inside")
 
     def _union(self, scope: Scope) -> _Relation:
         """UNION, INTERSECT and EXCEPT of keyed relations are keyed where both have the key in the same place."""
@@ -270,8 +269,8 @@ class _Joins:
         waiting = set()
         for alias, source in self._sources.items():
             for name in source.pending:
-                own, other, there = self._proof._method.via[name]
-                sought = {(name, own.lower()), (other, there.lower())}
+                own, other, other_column = self._proof._method.via[name]
+                sought = {(name, own.lower()), (other, other_column.lower())}
                 pairs = [*self._on.get(alias, []), *self._inner]
                 if not any(self._is_pair(pair, alias, sought, (name, own.lower()), origins) for pair in pairs):
                     waiting.add(name)
@@ -290,18 +289,18 @@ class _Joins:
     def origins(self) -> dict[At, frozenset[At]]:
         """By alias and column, the columns of inputs of which it is a copy."""
         return {
-            (alias, name): found for alias, source in self._sources.items() for name, found in source.origins.items()
+            (alias, name): copies for alias, source in self._sources.items() for name, copies in source.origins.items()
         }
 
 
 def _partition(window: exp.Window, select: exp.Select) -> list[exp.Expr]:
     """What a window is partitioned by, also one that is named and declared at the end."""
-    found = list(window.args.get("partition_by") or ())
+    expressions = list(window.args.get("partition_by") or ())
     name = window.args.get("alias")
     declared = {w.this.name.lower(): w for w in select.args.get("windows") or ()}
     if name is not None and name.name.lower() in declared:
-        return found + _partition(declared[name.name.lower()], select)
-    return found
+        return expressions + _partition(declared[name.name.lower()], select)
+    return expressions
 
 
 def _limited(tree: exp.Expr) -> bool:

@@ -140,5 +140,5 @@ def _discover() -> Iterator[Node]:
             if not isinstance(declared, Feed | Log if layer == "bronze" else Table):
                 raise MedallionError(f"spark_jobs/{layer}/{info.name}.py declares no TABLE for layer {layer}")
             doc = (module.__doc__ or "").strip()
-            found = replace(declared, name=f"{layer}_{info.name}", layer=layer, doc=doc)
-            yield from found.apart() if isinstance(found, Table) else (found,)
+            table = replace(declared, name=f"{layer}_{info.name}", layer=layer, doc=doc)
+            yield from table.apart() if isinstance(table, Table) else (table,)

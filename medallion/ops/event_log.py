@@ -118,16 +118,16 @@ class EventLog:
         An event log that cannot be written loses no refresh: the rows are kept.
         """
         try:
-            kept = _kept(self._path)
-            if rows := [event for waiting in kept.values() for event in waiting.events] + self._pending:
+            waiting_by_file = _kept(self._path)
+            if rows := [event for waiting in waiting_by_file.values() for event in waiting.events] + self._pending:
                 append(self._path, rows)
         except Exception as error:
-            told = f"the event log {self._path} cannot be written, its rows wait beside it for the next step"
-            print(f"medallion: {told}: {error}", file=sys.stderr)
+            problem = f"the event log {self._path} cannot be written, its rows wait beside it for the next step"
+            print(f"medallion: {problem}: {error}", file=sys.stderr)
             self.keep()
         else:
             self._pending = []
-            for file, waiting in kept.items():
+            for file, waiting in waiting_by_file.items():
                 if waiting.unreadable:
                     print(f"medallion: they are kept in {set_aside(file, waiting.unreadable)}", file=sys.stderr)
                 file.unlink(missing_ok=True)
@@ -143,19 +143,19 @@ class _Waiting:
 
 def _kept(path: str) -> dict[Place, _Waiting]:
     """What waits beside the event log at ``path``, by file."""
-    kept: dict[Place, _Waiting] = {}
+    waiting_by_file: dict[Place, _Waiting] = {}
     for file, waiting in read_waiting(files.at(path).parent).items():
-        kept[file] = _Waiting([], waiting.unreadable)
+        waiting_by_file[file] = _Waiting([], waiting.unreadable)
         for row in waiting.rows:
             event = _event_of(row)
             if event is None:
-                kept[file].unreadable.append(json.dumps(row, default=str))
+                waiting_by_file[file].unreadable.append(json.dumps(row, default=str))
             else:
-                kept[file].events.append(event)
-        if lines := len(kept[file].unreadable):
+                waiting_by_file[file].events.append(event)
+        if lines := len(waiting_by_file[file].unreadable):
             what = f"{lines} line{'s' * (lines > 1)} of {file} left out: no event that this version can read"
             print(f"medallion: {what}", file=sys.stderr)
-    return kept
+    return waiting_by_file
 
 
 def _event_of(row: Mapping[str, Any]) -> Event | None:
@@ -214,14 +214,14 @@ def read(
     path = lake.ops("event_log")
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     known = {name: value for name, value in equal.items() if value is not None}
-    kept = [asdict(event) for waiting in _kept(path).values() for event in waiting.events]
-    found = _in_table(lake, path, since, known, wanted)  # after what is kept, which goes into it
+    waiting_rows = [asdict(event) for waiting in _kept(path).values() for event in waiting.events]
+    rows = _in_table(lake, path, since, known, wanted)  # after what is kept, which goes into it
     earliest = since if isinstance(since, datetime) else datetime.min.replace(tzinfo=UTC)
-    for row in kept:
+    for row in waiting_rows:
         if all(row[name] == value for name, value in known.items()) and row["event_timestamp"] >= earliest:
-            found.append({name: row[name] for name in wanted})
-    found.sort(key=lambda row: row["event_timestamp"])
-    return [*{row["event_id"]: row for row in found}.values()]
+            rows.append({name: row[name] for name in wanted})
+    rows.sort(key=lambda row: row["event_timestamp"])
+    return [*{row["event_id"]: row for row in rows}.values()]
 
 
 def _in_table(
@@ -271,17 +271,17 @@ def _newest(held: "pa.Table", span: timedelta) -> tuple[datetime | None, "pa.Tab
     return newest - span, held
 
 
-def _holding(told: "pa.Table", least: Mapping[str, Any], most: Mapping[str, Any]) -> list[str]:
+def _holding(actions: "pa.Table", least: Mapping[str, Any], most: Mapping[str, Any]) -> list[str]:
     """The files that may have rows with such values or larger ones, and with such values or smaller ones, by column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     for end, reaches, values in (("max", pc.greater_equal, least), ("min", pc.less_equal, most)):
         for name, value in values.items():
-            if f"{end}.{name}" in told.column_names:
-                there = told[f"{end}.{name}"]
-                told = told.filter(pc.or_kleene(reaches(there, pa.scalar(value, there.type)), pc.is_null(there)))
-    return [str(name) for name in told["path"].to_pylist()]
+            if f"{end}.{name}" in actions.column_names:
+                ends = actions[f"{end}.{name}"]
+                actions = actions.filter(pc.or_kleene(reaches(ends, pa.scalar(value, ends.type)), pc.is_null(ends)))
+    return [str(name) for name in actions["path"].to_pylist()]
 
 
 def read_if_whole(
@@ -306,11 +306,11 @@ def phase_of(row: Mapping[str, Any]) -> str:
 
 def steps_by_phase(lake: Lake, run_id: str) -> dict[str, list[dict[str, Any]]]:
     """The rows of a run's whole steps, by what their seconds count as."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    steps: dict[str, list[dict[str, Any]]] = {}
     for row in read(lake, run_id=run_id):
         if row["table_name"] is None:
-            found.setdefault(phase_of(row), []).append(row)
-    return found
+            steps.setdefault(phase_of(row), []).append(row)
+    return steps
 
 
 def close_lost_step(lake: Lake, log: EventLog, step: EventType, layer: str | None, error: str) -> bool:

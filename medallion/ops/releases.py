@@ -36,7 +36,7 @@ class Release:
     table_ids: Mapping[str, str] = field(default_factory=dict)
     row_counts: Mapping[str, int] = field(default_factory=dict)
 
-    def named(self, table: str) -> NamedVersion | None:
+    def version_of(self, table: str) -> NamedVersion | None:
         """The version of ``table`` that is published; None where the release does not have the table."""
         if table not in self.versions:
             return None
@@ -65,21 +65,21 @@ def published(lake: Lake) -> list[Release]:
 
 def latest(lake: Lake) -> Release | None:
     """The newest release; None when nothing has been published."""
-    kept = published(lake)
-    return kept[-1] if kept else None
+    retained = published(lake)
+    return retained[-1] if retained else None
 
 
 def find(lake: Lake, release_id: int | None) -> Release:
     """The release of that number, the newest for None. Raises UsageError, naming those that are, when there is none."""
-    kept = published(lake)
-    if not kept:
+    retained = published(lake)
+    if not retained:
         raise UsageError(f"lake {lake.root} has no release yet: run medallion load")
     if release_id is None:
-        return kept[-1]
-    for release in kept:
+        return retained[-1]
+    for release in retained:
         if release.release_id == release_id:
             return release
-    raise UsageError(f"there is no release {release_id}: choose {kept[0].release_id} to {kept[-1].release_id}")
+    raise UsageError(f"there is no release {release_id}: choose {retained[0].release_id} to {retained[-1].release_id}")
 
 
 def row_counts_of(lake: Lake, release: Release, tables: Iterable[str]) -> dict[str, int]:
@@ -88,9 +88,9 @@ def row_counts_of(lake: Lake, release: Release, tables: Iterable[str]) -> dict[s
     From the release itself; of one from before they were recorded, from the logs of its tables.
     """
     counts = {table: release.row_counts[table] for table in tables if table in release.row_counts}
-    for named in filter(None, (release.named(table) for table in tables if table not in counts)):
+    for version in filter(None, (release.version_of(table) for table in tables if table not in counts)):
         with suppress(MedallionError):
-            counts[named.table] = state_of(open_current(lake, named)).rows
+            counts[version.table] = state_of(open_current(lake, version)).rows
     return counts
 
 
@@ -109,8 +109,8 @@ def publish(
     """
     from deltalake.exceptions import DeltaError
 
-    delta, kept = _read(lake)
-    newest = kept[-1] if kept else None
+    delta, retained = _read(lake)
+    newest = retained[-1] if retained else None
     table_ids = current_ids(lake, contents.versions) if contents.table_ids is None else contents.table_ids
     release = Release(
         1 if newest is None else newest.release_id + 1,
@@ -132,7 +132,7 @@ def publish(
     try:
         _append(lake, delta, release)
     except DeltaError as error:
-        if len(published(lake)) > len(kept):
+        if len(published(lake)) > len(retained):
             raise overtaken from None
         path = lake.ops("releases")
         raise MedallionError(f"release {release.release_id} could not be written to {path}: {error}") from error

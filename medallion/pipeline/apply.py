@@ -36,19 +36,22 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
             warnings += change_log.catch_up(partial(driver.spark, log), driver.lake, table, hour)
 
         def work(table: Feed | Log) -> apply.Applied | None:
-            spark, found = partial(driver.spark, log), decoded.get(table.of if isinstance(table, Log) else table.name)
-            with log.timed("apply", "bronze", table.name) as one:
+            spark, content = (
+                partial(driver.spark, log),
+                decoded.get(table.of if isinstance(table, Log) else table.name),
+            )
+            with log.timed("apply", "bronze", table.name) as step:
                 if isinstance(table, Log):
-                    done = change_log.append_lines(driver.lake, table, hour, found)
+                    done = change_log.append_lines(driver.lake, table, hour, content)
                 else:
-                    done = apply.apply_feed(spark, driver.lake, table, hour, found)
+                    done = apply.apply_feed(spark, driver.lake, table, hour, content)
                 if done is None and rows is not None and table.name not in reported:
-                    done = apply.applied_before(driver.lake, table, found)
-                    one.details["note"] = RECOVERED
-                _fill_applied(one, done)
+                    done = apply.applied_before(driver.lake, table, content)
+                    step.details["note"] = RECOVERED
+                _fill_applied(step, done)
             if done is not None:
                 changed = f"{done.lines:,} lines, {done.changed:,} rows changed"
-                driver.report(f"bronze  {table.name}  {changed}  {one.seconds:.1f} s")
+                driver.report(f"bronze  {table.name}  {changed}  {step.seconds:.1f} s")
             return done
 
         with in_parallel() as pool:

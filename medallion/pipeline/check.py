@@ -27,7 +27,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
     lake = driver.lake
     with log.timed("check", layer, cpu=driver.cpu) as event:
         event.engine = "duckdb"
-        found = run_checkpoint(
+        result = run_checkpoint(
             CheckedLayer(layer, run.hour or "snapshot", run.run_id, run.attempt),
             {table.name: TableAt(lake.path(table.name)) for table in driver.tables},
             suites=suites(layer, driver.tables),
@@ -35,10 +35,10 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
             row_counts=_row_count_rules(driver, layer),
             basis=_basis(driver, run, layer),
         )
-        report = lake.reports / found.page
-        for line in found.details():
+        report = lake.reports / result.page
+        for line in result.details():
             driver.report(line)
-        for table in found.tables:
+        for table in result.tables:
             log.add(
                 "check",
                 layer,
@@ -46,17 +46,17 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
                 engine="duckdb",
                 status=table.status,
                 seconds=table.seconds,
-                started_at=found.started_at,
+                started_at=result.started_at,
                 rows_in=table.rows,
                 details={"version": table.version, "expectations": table.counts()},
             )
-        write_check_record(lake, _record(found, run.hour, str(report)))
-        event.status = found.status
-        event.rows_in = sum(table.rows or 0 for table in found.tables)
-        event.details = {"note": found.summary(), "report": str(report), "startup_seconds": found.startup_seconds}
-        if found.status == "failed":
-            raise CheckFailed(f"{found.summary()}; nothing after it was refreshed or published; see {report}")
-    return driver.report_outcome(Outcome(found.status, found.summary(), run.hour))
+        write_check_record(lake, _record(result, run.hour, str(report)))
+        event.status = result.status
+        event.rows_in = sum(table.rows or 0 for table in result.tables)
+        event.details = {"note": result.summary(), "report": str(report), "startup_seconds": result.startup_seconds}
+        if result.status == "failed":
+            raise CheckFailed(f"{result.summary()}; nothing after it was refreshed or published; see {report}")
+    return driver.report_outcome(Outcome(result.status, result.summary(), run.hour))
 
 
 def _row_count_rules(driver: Driver, layer: Layer) -> "dict[str, RowCountRule]":
@@ -95,19 +95,20 @@ def _basis(driver: Driver, run: Run, layer: Layer) -> "Basis | None":
     return Basis(tables, former.proofs, timedelta(hours=hours))
 
 
-def _record(found: "CheckResult", hour: str | None, report: str) -> CheckRecord:
-    """What ``found`` looked at and how it ended, as publishing needs it."""
+def _record(result: "CheckResult", hour: str | None, report: str) -> CheckRecord:
+    """What ``result`` looked at and how it ended, as publishing needs it."""
     tables = {
-        name: CheckedTable(version, found.table_ids[name], found.rows[name]) for name, version in found.versions.items()
+        name: CheckedTable(version, result.table_ids[name], result.rows[name])
+        for name, version in result.versions.items()
     }
     return CheckRecord(
-        layer=found.layer,
+        layer=result.layer,
         hour=hour,
-        run_id=found.run_id,
-        attempt=found.attempt,
-        checked_at=found.started_at,
-        status=found.status,
+        run_id=result.run_id,
+        attempt=result.attempt,
+        checked_at=result.started_at,
+        status=result.status,
         report=report,
         tables=tables,
-        proofs=found.proofs,
+        proofs=result.proofs,
     )

@@ -52,21 +52,24 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
     with driver.recording(run, "maintain") as log:
         with log.timed("maintain", cpu=driver.cpu) as whole:
             whole.engine = "delta-rs"
-            kept = _keep_releases(lake, keep)
+            retained = _keep_releases(lake, keep)
             merged = removed = 0
             failed: dict[str, Exception] = {}
             for name, path in _tables(driver):
                 with _noting(failed, name), log.timed("maintain", None, name) as event:
                     event.engine = "delta-rs"
-                    named = _named_versions(lake, name, kept) | _restated_version(driver, name)
-                    done = _keep_table(lake, path, named, keep, _key_of(driver, name))
+                    needed = _named_versions(lake, name, retained) | _restated_version(driver, name)
+                    done = _keep_table(lake, path, needed, keep, _key_of(driver, name))
                     event.details = done
                     merged, removed = merged + done["merged"], removed + done["removed"]
             if "event_log" not in failed:
                 with _noting(failed, "event_log"):
                     _forget_events(lake, keep)
-            stale = _forget_files(lake, keep) + _forget_set_aside(lake, kept, keep)
-            whole.details = {"releases": [release.release_id for release in kept], "reports_and_landed_files": stale}
+            stale = _forget_files(lake, keep) + _forget_set_aside(lake, retained, keep)
+            whole.details = {
+                "releases": [release.release_id for release in retained],
+                "reports_and_landed_files": stale,
+            }
             if failed:
                 first = next(iter(failed.values()))
                 raise MedallionError(
@@ -95,12 +98,12 @@ def _keep_releases(lake: Lake, keep: Retention) -> list[releases.Release]:
     """Drop the releases that are too old; those that stay."""
     published = releases.published(lake)
     since = datetime.now(UTC) - timedelta(hours=keep.hours)
-    kept = [r for place, r in enumerate(published) if r.published_at >= since or place >= len(published) - 2]
-    if len(kept) < len(published):
+    retained = [r for place, r in enumerate(published) if r.published_at >= since or place >= len(published) - 2]
+    if len(retained) < len(published):
         delta = lake.open(lake.ops("releases"))
         assert delta is not None, "there are releases"
-        delta.delete(f"release_id < {kept[0].release_id}", commit_properties=properties())
-    return kept
+        delta.delete(f"release_id < {retained[0].release_id}", commit_properties=properties())
+    return retained
 
 
 def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
@@ -112,11 +115,11 @@ def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
     yield from ((path.name, str(path)) for path in files.glob(files.at(lake.ops("kept")), "*.*"))
 
 
-def _named_versions(lake: Lake, name: str, kept: Collection[releases.Release]) -> set[int]:
+def _named_versions(lake: Lake, name: str, retained: Collection[releases.Release]) -> set[int]:
     """The versions of the table in its place that releases name; those of one that was rebuilt since are elsewhere."""
-    named = [*filter(None, (release.named(name) for release in kept))]
-    delta = lake.open(lake.path(name)) if named else None
-    return {one.version for one in named if delta is not None and one.is_in(delta)}
+    versions = [*filter(None, (release.version_of(name) for release in retained))]
+    delta = lake.open(lake.path(name)) if versions else None
+    return {version.version for version in versions if delta is not None and version.is_in(delta)}
 
 
 def _restated_version(driver: Driver, name: str) -> set[int]:
@@ -134,7 +137,7 @@ def _key_of(driver: Driver, name: str) -> str | None:
 
 
 def _keep_table(
-    lake: Lake, path: str, named: Collection[int], keep: Retention, column: str | None = None
+    lake: Lake, path: str, needed: Collection[int], keep: Retention, column: str | None = None
 ) -> dict[str, Any]:
     """Merge small files, checkpoint the log, remove what no kept version needs; how many files each, and a note.
 
@@ -144,25 +147,27 @@ def _keep_table(
     delta = lake.open(path)
     if delta is None:
         return {"merged": 0, "removed": 0}
-    told = json.dumps(origin) if (origin := origin_of(delta)) else None  # said again, so that no log is read for it
-    _turn_off_log_cleanup(delta, told)
+    metadata = json.dumps(origin) if (origin := origin_of(delta)) else None  # said again, so that no log is read for it
+    _turn_off_log_cleanup(delta, metadata)
     merged, note, state = 0, "", state_of(delta)
     if column is None:
         if state.files > _SPARE_FILES + state.bytes // _FILE_BYTES:
-            done = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties(told))
+            done = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties(metadata))
             merged = done["numFilesRemoved"]
     elif state.files > _SPARE_FILES + (wanted := files_by_key(state.rows)):
         size = max(1, state.bytes // wanted)
-        merged, note = _cluster(delta, column, size, state.bytes, told)
-    removed = _vacuum(delta, path, named, keep, told)
+        merged, note = _cluster(delta, column, size, state.bytes, metadata)
+    removed = _vacuum(delta, path, needed, keep, metadata)
     fence.require()
     delta.update_incremental()
     delta.create_checkpoint()
-    clean_log(path, {*named, delta.version()}, time.time() - max(_LOG_DAYS * 24, keep.hours) * 3600)
+    clean_log(path, {*needed, delta.version()}, time.time() - max(_LOG_DAYS * 24, keep.hours) * 3600)
     return {"merged": merged, "removed": removed} | ({"note": note} if note else {})
 
 
-def _cluster(delta: "DeltaTable", column: str, size: int, table_bytes: int, told: str | None = None) -> tuple[int, str]:
+def _cluster(
+    delta: "DeltaTable", column: str, size: int, table_bytes: int, metadata: str | None = None
+) -> tuple[int, str]:
     """Sort a table by ``column`` into files of ``size`` bytes; how many files were replaced, and why it was not sorted.
 
     A table that is too large for that has its small files merged, which takes a file's memory at a time.
@@ -177,42 +182,44 @@ def _cluster(delta: "DeltaTable", column: str, size: int, table_bytes: int, told
                 target_size=size,
                 max_spill_size=CLUSTER_MEMORY_BYTES,
                 max_concurrent_tasks=1,
-                commit_properties=properties(told),
+                commit_properties=properties(metadata),
             )
             return int(done["numFilesRemoved"]), ""
         except DeltaError as error:
             if "Resources exhausted" not in str(error):
                 raise
             why = f"sorting it takes more than {CLUSTER_MEMORY_BYTES / 1e6:.0f} MB of memory"
-    done = delta.optimize.compact(target_size=size, max_concurrent_tasks=1, commit_properties=properties(told))
+    done = delta.optimize.compact(target_size=size, max_concurrent_tasks=1, commit_properties=properties(metadata))
     return int(done["numFilesRemoved"]), f"not clustered by {column}, only small files merged: {why}"
 
 
-def _turn_off_log_cleanup(delta: "DeltaTable", told: str | None) -> None:
+def _turn_off_log_cleanup(delta: "DeltaTable", metadata: str | None) -> None:
     """Have commits leave old log entries to upkeep, for a table from before they were made that way."""
     from deltalake import PostCommitHookProperties
 
     if delta.metadata().configuration.get(LOG_CLEANUP, "true") != "false":
         hook = PostCommitHookProperties(cleanup_expired_logs=False)
         delta.alter.set_table_properties(
-            {LOG_CLEANUP: "false"}, commit_properties=properties(told), post_commithook_properties=hook
+            {LOG_CLEANUP: "false"}, commit_properties=properties(metadata), post_commithook_properties=hook
         )
 
 
-def _vacuum(delta: "DeltaTable", path: str, named: Collection[int], keep: Retention, told: str | None) -> int:
-    # Full, as what a crash left behind is named by no log. The log also names files that went long ago.
+def _vacuum(delta: "DeltaTable", path: str, needed: Collection[int], keep: Retention, metadata: str | None) -> int:
+    # Full, as what a crash left behind is in no log. The log also names files that went long ago.
     def vacuum(*, dry_run: bool) -> list[str]:
         return delta.vacuum(
             keep.hours,
             dry_run,
             enforce_retention_duration=False,
             full=True,
-            keep_versions=sorted(named) or None,
-            commit_properties=properties(told),
+            keep_versions=sorted(needed) or None,
+            commit_properties=properties(metadata),
         )
 
-    listed = [files.at(path, unquote(name)) for name in vacuum(dry_run=True)]
-    gone = [file for file, there in zip(listed, files.each(lambda file: file.exists(), listed), strict=True) if there]
+    unneeded = [files.at(path, unquote(name)) for name in vacuum(dry_run=True)]
+    gone = [
+        file for file, exists in zip(unneeded, files.each(lambda file: file.exists(), unneeded), strict=True) if exists
+    ]
     if gone:
         vacuum(dry_run=False)
     if not files.in_bucket(path):
@@ -246,14 +253,14 @@ def _forget_files(lake: Lake, keep: Retention) -> int:
     return stale
 
 
-def _forget_set_aside(lake: Lake, kept: Collection[releases.Release], keep: Retention) -> int:
+def _forget_set_aside(lake: Lake, retained: Collection[releases.Release], keep: Retention) -> int:
     """Remove tables that were set aside long ago and that no release is read from any more; how many."""
     fence.require()
     before, gone = datetime.now(UTC) - timedelta(days=keep.days), 0
     for folder in set_aside_folders(lake):
         table, _, stamp = folder.name.rpartition("-")
-        named = filter(None, (release.named(table) for release in kept))
-        if moment_set_aside(stamp) < before and not any(holds(folder, one) for one in named):
+        versions = filter(None, (release.version_of(table) for release in retained))
+        if moment_set_aside(stamp) < before and not any(holds(folder, version) for version in versions):
             files.remove_tree(folder)
             gone += 1
     return gone

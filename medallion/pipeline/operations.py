@@ -126,13 +126,13 @@ def _load_bronze(driver: Driver, run: Run, log: EventLog, advance: Advance) -> N
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
 
         def loaded(name: str, write: Callable[[], None]) -> int:
-            with log.timed("apply", "bronze", name, cpu=driver.cpu) as one:
+            with log.timed("apply", "bronze", name, cpu=driver.cpu) as step:
                 write()
                 if state := lake.state(name):
-                    one.rows_in = one.rows_out = state.rows
-                    one.bytes_out = state.bytes
-            driver.report(f"bronze  {name}  {one.rows_out:,} rows  {one.seconds:.1f} s")
-            return one.rows_out or 0
+                    step.rows_in = step.rows_out = state.rows
+                    step.bytes_out = state.bytes
+            driver.report(f"bronze  {name}  {step.rows_out:,} rows  {step.seconds:.1f} s")
+            return step.rows_out or 0
 
         event.rows_out = sum(
             loaded(feed.name, partial(snapshot.load_feed, spark, lake, feed, snapshots[feed.name]))
@@ -174,17 +174,17 @@ def _require_whole(lake: Lake, release: releases.Release) -> dict[str, str]:
     Raises MedallionError when one was rebuilt since, or files of it are gone.
     """
     ids, gone = {}, []
-    for named in filter(None, map(release.named, release.versions)):
+    for version in filter(None, map(release.version_of, release.versions)):
         try:
-            delta = open_current(lake, named)
+            delta = open_current(lake, version)
         except TableRebuilt as reason:
             raise MedallionError(f"release {release.release_id} cannot come back: {reason}") from None
         except MedallionError:
             delta = None
         if delta is None or not is_complete(delta):
-            gone.append(named.table)
+            gone.append(version.table)
         else:
-            ids[named.table] = table_id(delta)
+            ids[version.table] = table_id(delta)
     if gone:
         raise MedallionError(f"release {release.release_id} cannot come back: files of {', '.join(gone)} are gone")
     return ids
@@ -271,11 +271,11 @@ def _report_difference(driver: Driver, before: Release, after: Release) -> None:
 
 def _is_small(lake: Lake, table: str, *ends: Release) -> bool:
     """Whether ``table`` is quickly compared between two releases; it is where both have the same version."""
-    named = [release.named(table) for release in ends]
-    if None in named or len({(one.version, one.table_id) for one in named if one}) == 1:
+    versions = [release.version_of(table) for release in ends]
+    if None in versions or len({(version.version, version.table_id) for version in versions if version}) == 1:
         return True
     try:
-        states = [state_of(open_named(lake, one)) for one in named if one]
+        states = [state_of(open_named(lake, version)) for version in versions if version]
     except MedallionError:  # it was rebuilt since, and what was there is gone
         return False
     return all(state.rows <= DIFF_MAX_ROWS and state.bytes <= DIFF_MAX_BYTES for state in states)

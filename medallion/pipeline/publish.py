@@ -72,12 +72,12 @@ def validate_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -
             )
             return driver.report_outcome(Outcome("skipped", note, run.hour))
         release = releases.find(lake, None)
-        found = validate(lake, driver.tables, release, run.hour)
-        event.details = {"release_id": release.release_id, "tables": found}
-        event.rows_in = sum(told["rows"] or 0 for told in found.values())
-        if wrong := problems(found):
+        entries = validate(lake, driver.tables, release, run.hour)
+        event.details = {"release_id": release.release_id, "tables": entries}
+        event.rows_in = sum(entry["rows"] or 0 for entry in entries.values())
+        if wrong := problems(entries):
             raise CheckFailed(f"release {release.release_id} of {hour_or_snapshot(release.hour)}: {'; '.join(wrong)}")
-    message = f"all {len(found)} tables are there, as of {hour_or_snapshot(run.hour)}"
+    message = f"all {len(entries)} tables are there, as of {hour_or_snapshot(run.hour)}"
     return driver.report_outcome(Outcome("succeeded", message, run.hour))
 
 

@@ -21,24 +21,28 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
         event.rows_in = event.rows_out = event.bytes_out = 0
 
         def work(table: Table) -> None:
-            with log.timed("refresh", layer, table.name) as one:
+            with log.timed("refresh", layer, table.name) as step:
                 written = REFRESH[run.strategy](spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
-                one.rows_in, one.rows_out, one.bytes_out = written.rows_in, written.rows_out, written.bytes_out
-                one.strategy = written.strategy
-                one.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.how}
+                step.rows_in, step.rows_out, step.bytes_out = (
+                    written.rows_in,
+                    written.rows_out,
+                    written.bytes_out,
+                )
+                step.strategy = written.strategy
+                step.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.how}
                 if written.changed is not None:
-                    one.details["changed"] = written.changed
+                    step.details["changed"] = written.changed
                 if written.note:
-                    one.details["note"] = written.note
+                    step.details["note"] = written.note
                 if written.how == "unchanged":
-                    one.status = "skipped"
+                    step.status = "skipped"
                 if written.warning:
-                    one.status, one.details["note"] = "warned", written.warning
+                    step.status, step.details["note"] = "warned", written.warning
                     driver.report(f"{table.name}: {written.warning}")
             event.rows_in = (event.rows_in or 0) + written.rows_in
             event.rows_out = (event.rows_out or 0) + written.rows_out
             event.bytes_out = (event.bytes_out or 0) + written.bytes_out
-            driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {one.seconds:.1f} s  {written.how}")
+            driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {written.how}")
 
         side_by_side(tables, work)
     return Outcome("succeeded", f"refreshed {len(tables)} {layer} tables", run.hour)

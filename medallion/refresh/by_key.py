@@ -9,7 +9,7 @@ from medallion.spark.collect import collect
 from medallion.spark.delta_reads import changed_values, having, read_table
 from medallion.spark.small_jobs import small_job_session
 from medallion.storage import delta_writes
-from medallion.storage.delta_writes import bytes_written, listed, named, properties, replace_rows
+from medallion.storage.delta_writes import bytes_written, key_condition, literal_list, properties, replace_rows
 from medallion.storage.lake import TableState
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: 
         rows.coalesce(1)
         .write.format("delta")
         .mode("overwrite")
-        .option("replaceWhere", named(column, values))
+        .option("replaceWhere", key_condition(column, values))
         .option("userMetadata", commit)
         .save(refresh.path)
     )
@@ -108,8 +108,8 @@ def _touched_values(refresh: Refresh, by: ByKey) -> list[Any]:
         if len(values) > most:
             raise TooLarge(f"more than {most:,} values of {column} changed")
         if name in by.via:
-            _, other, there = by.via[name]
-            values = _values_through(refresh, by, other, pa.table({there: values.drop_null()}))
+            _, other, other_column = by.via[name]
+            values = _values_through(refresh, by, other, pa.table({other_column: values.drop_null()}))
         if values.null_count:
             raise FullRecompute(f"{by.column} is null in a row that changed")
         touched.update(values.to_pylist())
@@ -132,8 +132,8 @@ def _values_through(refresh: Refresh, by: ByKey, name: str, sought: "pa.Table") 
 
     rows = read(name).join(F.broadcast(spark.createDataFrame(sought)), sought.column_names[0], "left_semi")
     while by.column not in rows.columns:
-        own, name, there = by.via[name]
-        rows = read(name).join(rows.select(F.col(own).alias(there)).distinct(), there, "left_semi")
+        own, name, other_column = by.via[name]
+        rows = read(name).join(rows.select(F.col(own).alias(other_column)).distinct(), other_column, "left_semi")
     column = rows.select(by.column).distinct().limit(MAX_KEYS + 1).toArrow()[by.column]
     return column.combine_chunks()
 
@@ -148,7 +148,7 @@ def _restricted(spark: "SparkSession", refresh: Refresh, name: str, column: str,
     if column not in schema.names:
         return read_table(spark, path, state)
     rows = read_table(spark, path, state, column, having(values))
-    if len(values) <= delta_writes.MOST_NAMED:
-        return rows.where(f"{column} IN ({listed(values)})")
+    if len(values) <= delta_writes.MAX_LISTED_KEYS:
+        return rows.where(f"{column} IN ({literal_list(values)})")
     few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(values, schema.field(column).type)})))
     return rows.join(few, column, "left_semi")

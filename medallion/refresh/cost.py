@@ -35,8 +35,8 @@ class Costs:
             return median(seconds)
         return max(min(seconds), line.intercept + line.slope * changed) if line.slope > 0 else median(seconds)
 
-    def in_full(self, changed: int, told: str) -> str | None:
-        """Why recomputing is cheaper for a change of that size, ``told`` in words; None where it is not, or not known
+    def in_full(self, changed: int, change: str) -> str | None:
+        """Why recomputing is cheaper for a change of that size, ``change`` in words; None where it is not, or not known
         to be."""
         if not self.full or len(self.incremental) < LEAST or self.newer >= RETRY:
             return None
@@ -44,7 +44,7 @@ class Costs:
         if expected <= MARGIN * least:
             return None
         return (
-            f"{told} would take about {expected:.1f} s, recomputing takes {least:.1f} s,"
+            f"{change} would take about {expected:.1f} s, recomputing takes {least:.1f} s,"
             f" going by the last {len(self.incremental[-5:])} and {len(self.full[-5:])} times"
         )
 
@@ -58,13 +58,13 @@ def known_costs(lake: Lake) -> dict[str, Costs]:
 
 def costs_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Costs]:
     """By table, from rows of the event log in order of time."""
-    found: dict[str, Costs] = {}
+    costs: dict[str, Costs] = {}
     for row in rows:
         if (name := row["table_name"]) is None:
             continue
-        known = found.get(name, Costs())
+        known = costs.get(name, Costs())
         if row["strategy"] == "full":
-            found[name] = Costs((*known.full, row["seconds"]), known.incremental, known.newer + 1)
+            costs[name] = Costs((*known.full, row["seconds"]), known.incremental, known.newer + 1)
         elif (changed := row["details"].get("changed")) is not None:
-            found[name] = Costs(known.full, (*known.incremental, (changed, row["seconds"]))[-5:], 0)
-    return found
+            costs[name] = Costs(known.full, (*known.incremental, (changed, row["seconds"]))[-5:], 0)
+    return costs

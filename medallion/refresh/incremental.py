@@ -49,9 +49,9 @@ def _plan(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) -> R
     """All that is known before a method is chosen. Raises FullRecompute when that is not enough."""
     inputs = input_states(lake, table)
     former, origin = former_state(lake, lake.path(table.name), table, inputs)
-    found = {name: changes(lake.path(name), origin["inputs"][name], state.version) for name, state in inputs.items()}
+    by_input = {name: changes(lake.path(name), origin["inputs"][name], state.version) for name, state in inputs.items()}
     costs = _costs(lake, run.run_id).get(table.name, Costs())
-    return Refresh(spark, lake, table, run, former, origin, inputs, found, costs)
+    return Refresh(spark, lake, table, run, former, origin, inputs, by_input, costs)
 
 
 def _refreshed(refresh: Refresh) -> Written:

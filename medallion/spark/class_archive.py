@@ -82,10 +82,12 @@ def _record(jars: str, archive: Path, folder: str) -> None:
         SELECT u.*, o.order_id, SUM(u.total) OVER (PARTITION BY u.user_id ORDER BY u.week) AS running
         FROM users AS u INNER JOIN {orders} AS o ON o.user_id = u.user_id
     """
-    made = spark.sql(query, orders=read)
-    made.toArrow()
-    made.write.format("delta").mode("overwrite").option("userMetadata", "{}").save(totals)
-    made.where("user_id = 1").write.format("delta").mode("overwrite").option("replaceWhere", "user_id = 1").save(totals)
+    spending = spark.sql(query, orders=read)
+    spending.toArrow()
+    spending.write.format("delta").mode("overwrite").option("userMetadata", "{}").save(totals)
+    spending.where("user_id = 1").write.format("delta").mode("overwrite").option("replaceWhere", "user_id = 1").save(
+        totals
+    )
     changes = spark.createDataFrame(read.limit(10).toArrow())
     spark.sql(
         f"MERGE INTO delta.`{orders}` AS t USING {{changes}} AS s ON t.order_id = s.order_id "

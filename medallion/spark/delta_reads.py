@@ -61,29 +61,29 @@ def having(values: Sequence[Any]) -> Callable[[Any, Any], bool]:
     return wanted
 
 
-def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", found: Changes) -> "DataFrame":
-    """The rows that ``found`` took away and brought, an updated one twice: the table's columns, and SIDE."""
+def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", changes: Changes) -> "DataFrame":
+    """The rows that ``changes`` deleted and inserted, an updated row twice: the table's columns, and SIDE."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
     columns = schema_of(delta)
-    told = StructType([*columns, StructField("_change_type", StringType())])
+    feed_columns = StructType([*columns, StructField("_change_type", StringType())])
     parts = []
-    for version, kind, files in found.by_kind():
+    for version, kind, files in changes.by_kind():
         # Not the version itself: a number that is another every hour would have code compiled anew.
-        place = F.lit(found.versions.index(version) + 1)
+        place = F.lit(changes.versions.index(version) + 1)
         if kind == "cdc":
             came = F.col("_change_type").isin("insert", "update_postimage")
-            feed = _parquet(spark, path, files, told)
+            feed = _parquet(spark, path, files, feed_columns)
             parts.append(feed.withColumn(SIDE, F.when(came, place).otherwise(-place)).drop("_change_type"))
         else:
             rows = _parquet(spark, path, files, columns)
             parts.append(rows.withColumn(SIDE, place if kind == "add" else -place))
-    return _gathered(reduce(lambda a, b: a.unionAll(b), parts), found.bytes)
+    return _gathered(reduce(lambda a, b: a.unionAll(b), parts), changes.bytes)
 
 
-def changed_values(path: str, column: str, found: Changes, max_values: int) -> "pa.Array":
-    """The values that ``column`` has in the rows that ``found`` took away and brought, each once. Without Spark.
+def changed_values(path: str, column: str, changes: Changes, max_values: int) -> "pa.Array":
+    """The values that ``column`` has in the rows that ``changes`` deleted and inserted, each once. Without Spark.
 
     Reading ends with the batch of rows that brings more than ``max_values``, so that memory does not grow with the
     change.
@@ -93,7 +93,7 @@ def changed_values(path: str, column: str, found: Changes, max_values: int) -> "
     import pyarrow.parquet as pq
 
     values = pa.nulls(0)
-    for *_, file in found.files:
+    for *_, file in changes.files:
         name, at = in_arrow(located(path, file))
         with pq.ParquetFile(name, filesystem=at) as rows:
             for batch in rows.iter_batches(columns=[column]):

@@ -36,10 +36,10 @@ def _listeners(port: int) -> set[int | None]:
     import psutil
 
     try:
-        found = [(entry.pid, entry) for entry in psutil.net_connections("tcp")]
+        connections = [(entry.pid, entry) for entry in psutil.net_connections("tcp")]
     except psutil.AccessDenied:  # macOS shows each user the processes of its own alone
-        found = [(process.pid, entry) for process in _own_processes() for entry in process.net_connections("tcp")]
-    return {pid for pid, entry in found if entry.status == psutil.CONN_LISTEN and entry.laddr.port == port}
+        connections = [(process.pid, entry) for process in _own_processes() for entry in process.net_connections("tcp")]
+    return {pid for pid, entry in connections if entry.status == psutil.CONN_LISTEN and entry.laddr.port == port}
 
 
 def _own_processes() -> "Iterator[psutil.Process]":

@@ -96,7 +96,7 @@ def cluster_conf(cores: int, memory: Iterable[str]) -> dict[str, str]:
         "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
         # The driver makes what is broadcast and every executor keeps it, several at a time, and ten times as large as
         # its files: 64 MB for 4 GB.
-        "spark.sql.autoBroadcastJoinThreshold": str(min(bytes_of(one) for one in memory) // 64),
+        "spark.sql.autoBroadcastJoinThreshold": str(min(bytes_of(heap) for heap in memory) // 64),
     }
 
 
@@ -209,7 +209,7 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
         for key, value in (conf or submit_conf(settings, settings.spark_master)).items():
             builder = builder.config(key, value)
     try:
-        made = builder.getOrCreate()
+        session = builder.getOrCreate()
     except socket.gaierror as error:
         raise MedallionError(
             f"this machine does not know the name localhost, which Spark needs ({error.strerror}): add the line"
@@ -217,8 +217,8 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
         ) from error
     except (PySparkRuntimeError, Py4JError) as error:
         raise MedallionError(f"Spark did not start on {settings.spark_master}: {_in_short(error)}") from error
-    _suit(made)
-    return made
+    _suit(session)
+    return session
 
 
 def _suit(spark: "SparkSession") -> None:
@@ -250,9 +250,9 @@ def _cores_of(context: "SparkContext") -> int:
     began = since = time.monotonic()
     executors = 0
     while executors == 0 or time.monotonic() < since + STEADY:
-        found = len(tracker.getExecutorInfos()) - 1  # the driver is among them
-        if found != executors:
-            executors, since = found, time.monotonic()
+        running = len(tracker.getExecutorInfos()) - 1  # the driver is among them
+        if running != executors:
+            executors, since = running, time.monotonic()
         if executors == 0 and time.monotonic() > began + EXECUTORS:
             memory = context.getConf().get("spark.executor.memory")
             raise MedallionError(
@@ -320,15 +320,15 @@ def spark_home() -> Path:
     return Path(sysconfig.get_path("purelib"), "pyspark")
 
 
-def another(spark: "SparkSession") -> "SparkSession":
+def new_session(spark: "SparkSession") -> "SparkSession":
     """A session of the same Spark with settings of its own."""
     if hasattr(spark, "newSession"):
         new = spark.newSession()
         _suit(new)
         return new
-    made: SparkSession = spark.cloneSession()  # type: ignore[attr-defined]
-    _close_in_time(made)
-    return made
+    session: SparkSession = spark.cloneSession()  # type: ignore[attr-defined]
+    _close_in_time(session)
+    return session
 
 
 @contextmanager
@@ -344,8 +344,8 @@ def explained(what: str) -> Iterator[None]:
 
 
 def _in_short(error: Exception) -> str:
-    told = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return " ".join(told[:3])[:600]
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:3])[:600]
 
 
 def session_began() -> float:

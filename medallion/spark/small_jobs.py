@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from medallion.spark.session import another
+from medallion.spark.session import new_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ def small_job_session(spark: "SparkSession", *, filewise: bool = False) -> "Spar
     filewise: one task per file, so that replacing rows leaves each file in its place and does not merge those it
     touches.
     """
-    session = another(spark)
+    session = new_session(spark)
     session.conf.set("spark.sql.adaptive.enabled", "false")
     # Keys stay out of the code that is generated for a query: each hour's would be compiled anew.
     session.conf.set("spark.sql.optimizer.inSetConversionThreshold", "0")

@@ -38,7 +38,7 @@ def changes(path: str, since: int, newest: int) -> Changes:
     if newest < since:
         return Changes(unknown=f"it is at version {newest}, before {since}")
     versions: list[int] = []
-    named: list[tuple[int, str, str]] = []
+    changed_files: list[tuple[int, str, str]] = []
     read = 0
     for version in range(since + 1, newest + 1):
         try:
@@ -54,9 +54,9 @@ def changes(path: str, since: int, newest: int) -> Changes:
             if not files.all_there(located(path, file["path"]) for _, file in feed):
                 return Changes(unknown=f"upkeep has removed what version {version} changed")
             versions.append(version)
-            named += [(version, kind, file["path"]) for kind, file in feed]
+            changed_files += [(version, kind, file["path"]) for kind, file in feed]
             read += sum(file.get("size") or 0 for _, file in feed)
-    return Changes(tuple(versions), tuple(named), read)
+    return Changes(tuple(versions), tuple(changed_files), read)
 
 
 def _keeps_columns(path: str, version: int, metadata: dict[str, Any]) -> bool:

@@ -31,11 +31,11 @@ def log_damage(path: str) -> str | None:
     """
     folder = files.at(path, "_delta_log")
     names = {place.name: place for place in folder.iterdir()}
-    commits = {int(found[1]): names[name] for name in names if (found := _COMMIT.fullmatch(name))}
+    commits = {int(match[1]): names[name] for name in names if (match := _COMMIT.fullmatch(name))}
     checkpoints: dict[int, list[Place]] = {}
     for name, place in names.items():
-        if found := _CHECKPOINT.fullmatch(name):
-            checkpoints.setdefault(int(found[1]), []).append(place)
+        if match := _CHECKPOINT.fullmatch(name):
+            checkpoints.setdefault(int(match[1]), []).append(place)
     hinted = _hinted_checkpoint(names.get("_last_checkpoint"))
     if hinted is not None and hinted not in checkpoints:
         return f"checkpoint {hinted} is missing"

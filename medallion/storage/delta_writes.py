@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 1 << 30  # of a table, for its rows to be replaced here: beyond it a cluster is worth its overhead
 # Values of a key, for them to be named in a condition, which leaves rows in the order of their files but costs a
 # millisecond for each; more are joined.
-MOST_NAMED = 2_000
+MAX_LISTED_KEYS = 2_000
 _COMES = "_comes"
 
 
@@ -86,7 +86,7 @@ def replace_keys(
     if len(going.column_names) == 1:
         (name,) = going.column_names
         named_type = pa.types.is_integer(going[name].type) or pa.types.is_string(going[name].type)
-        if named_type and len(going) + len(rows) <= MOST_NAMED:  # what comes must be among what may go
+        if named_type and len(going) + len(rows) <= MAX_LISTED_KEYS:  # what comes must be among what may go
             values = sorted({*going[name].to_pylist(), *rows[name].to_pylist()})
             replace_rows(delta, rows, name, values, commit, size)
             return
@@ -117,8 +117,8 @@ def replace_rows(
     data = _fitting(delta, rows)
     if not values:
         append_rows(delta, data, commit)
-    elif len(values) <= MOST_NAMED:
-        condition = named(column, values)
+    elif len(values) <= MAX_LISTED_KEYS:
+        condition = key_condition(column, values)
         write_deltalake(
             delta, data, mode="overwrite", predicate=condition, target_file_size=size, commit_properties=commit
         )
@@ -164,13 +164,13 @@ def _merged(delta: "DeltaTable", rows: "pa.Table", going: "pa.Table", commit: "C
     )
 
 
-def named(column: str, values: list[Any]) -> str:
+def key_condition(column: str, values: list[Any]) -> str:
     """A condition in SQL, true for rows whose ``column`` has one of ``values``; its bounds let files be passed over."""
     least, most = _literal(values[0]), _literal(values[-1])
-    return f"{column} >= {least} AND {column} <= {most} AND {column} IN ({listed(values)})"
+    return f"{column} >= {least} AND {column} <= {most} AND {column} IN ({literal_list(values)})"
 
 
-def listed(values: list[Any]) -> str:
+def literal_list(values: list[Any]) -> str:
     """Values in SQL, one after the other."""
     return ", ".join(_literal(value) for value in values)
 
@@ -196,14 +196,16 @@ def fitted(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
     return pa.table(columns, names=schema.names).cast(schema)
 
 
-def properties(told: str | None = None, transaction: tuple[str, int] | None = None) -> "CommitProperties":
+def properties(metadata_text: str | None = None, transaction: tuple[str, int] | None = None) -> "CommitProperties":
     """What a commit tells of itself, with the writer's fencing number, and its entry in the ledger of an application.
 
     Raises LeaseLost when this process is not the lake's writer any more.
     """
     from deltalake import CommitProperties, Transaction
 
-    metadata = {name: str(number) for name, number in fence.stamp().items()} | ({"userMetadata": told} if told else {})
+    metadata = {name: str(number) for name, number in fence.stamp().items()} | (
+        {"userMetadata": metadata_text} if metadata_text else {}
+    )
     return CommitProperties(
         custom_metadata=metadata or None,
         app_transactions=[Transaction(*transaction)] if transaction else None,

@@ -72,7 +72,7 @@ class Views:
         except duckdb.Error:
             return []
 
-    def add_changes(self, name: str, found: Changes) -> None:
+    def add_changes(self, name: str, changes: Changes) -> None:
         """Make views ``<name>__inserted`` and ``<name>__deleted``: what commits of a table inserted and deleted.
 
         A row that one commit inserted and a later one deleted is in both.
@@ -81,7 +81,7 @@ class Views:
         served = self.served if files.in_bucket(path) else None
         for side, kinds, types in _SIDES:
             parts = []
-            for number, (_, kind, names) in enumerate(found.by_kind()):
+            for number, (_, kind, names) in enumerate(changes.by_kind()):
                 if kind not in kinds:
                     continue
                 rows = _rows_of(f"{name}__{side}{number}", [located(path, file) for file in names], served)
@@ -186,8 +186,8 @@ def _create_view(
 
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a table name")
-    if found := _UNREADABLE_FEATURES.intersection(delta.protocol().reader_features or ()):
-        raise ValueError(f"its files alone do not tell its rows, it uses {', '.join(sorted(found))}")
+    if features := _UNREADABLE_FEATURES.intersection(delta.protocol().reader_features or ()):
+        raise ValueError(f"its files alone do not tell its rows, it uses {', '.join(sorted(features))}")
     if delta.metadata().partition_columns:
         raise ValueError("its files alone do not tell its rows, it is partitioned")
     places = [files.at(unquote(uri)) for uri in delta.file_uris()]  # they are percent-encoded
@@ -205,9 +205,9 @@ def _create_view(
 def _rows_of(name: str, places: "Sequence[Place]", served: "ReadOnlyFiles | None") -> str:
     """What DuckDB reads Parquet files by. name: under which ``served`` has them."""
     names = [glob.escape(str(place)) for place in places] if served is None else served.add(name, places)
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in names)
+    file_list = ", ".join("'" + file.replace("'", "''") + "'" for file in names)
     # Without hive_partitioning, a folder called x=1 on the way would become a column.
-    return f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
+    return f"read_parquet([{file_list}], hive_partitioning = false, union_by_name = true)"
 
 
 def _columns(delta: "DeltaTable") -> str:

@@ -90,10 +90,10 @@ def glob(folder: Place, pattern: str) -> list[Place]:
 
 def each(work: Callable[[Place], T], places: Iterable[Place]) -> list[T]:
     """What ``work`` gives for each place, in order; in a bucket several at a time, as each is a request."""
-    listed = list(places)
-    if listed and isinstance(listed[0], S3Path):
-        return side_by_side(work, listed)
-    return [work(place) for place in listed]
+    items = list(places)
+    if items and isinstance(items[0], S3Path):
+        return side_by_side(work, items)
+    return [work(place) for place in items]
 
 
 def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
@@ -158,8 +158,8 @@ def mirrored(folder: Place) -> Iterator[Path]:
 
 def _as_they_are(folder: Path) -> dict[str, tuple[int, int]]:
     """By name, when each file was written and its size."""
-    found = {file.relative_to(folder).as_posix(): file.stat() for file in folder.rglob("*") if file.is_file()}
-    return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in found.items()}
+    stats = {file.relative_to(folder).as_posix(): file.stat() for file in folder.rglob("*") if file.is_file()}
+    return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in stats.items()}
 
 
 def move(place: Place, target: Place) -> None:

@@ -47,9 +47,9 @@ def state_of(delta: "DeltaTable") -> TableState:
     """A table as it was opened, from the statistics in its log."""
     import pyarrow as pa
 
-    told = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
-    rows = sum(count or 0 for count in told.get("num_records", ()))
-    return TableState(delta.version(), rows, len(told["path"]), sum(told["size_bytes"]), delta, told)
+    actions = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
+    rows = sum(count or 0 for count in actions.get("num_records", ()))
+    return TableState(delta.version(), rows, len(actions["path"]), sum(actions["size_bytes"]), delta, actions)
 
 
 def origin_of(delta: "DeltaTable | None") -> dict[str, Any]:
@@ -66,8 +66,8 @@ def origin_of(delta: "DeltaTable | None") -> dict[str, Any]:
         except DeltaError:  # an older commit is damaged, which a checkpoint stands for
             return {}
         for commit in history:
-            if told := json.loads(commit.get("userMetadata") or "{}"):
-                return dict(told)
+            if metadata := json.loads(commit.get("userMetadata") or "{}"):
+                return dict(metadata)
     return {}
 
 

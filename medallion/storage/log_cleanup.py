@@ -21,7 +21,7 @@ def clean_log(path: str, needed: Collection[int], before: float) -> int:
     path: of the table. needed: at least its newest version. before: in seconds since the epoch. A version is read from
     the newest checkpoint up to it and the commits since, so without such a checkpoint everything stays.
     """
-    entries = [(int(found[1]), place) for place in _entries(path) if (found := _ENTRY.fullmatch(place.name))]
+    entries = [(int(match[1]), place) for place in _entries(path) if (match := _ENTRY.fullmatch(place.name))]
     oldest = min(needed)
     checkpoints = [version for version, place in entries if version <= oldest and _CHECKPOINT.fullmatch(place.name)]
     if not checkpoints:

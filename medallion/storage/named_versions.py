@@ -39,49 +39,49 @@ class NamedVersion:
         return created is None or created <= self.published_at.timestamp() * 1000
 
 
-def open_current(lake: Lake, named: NamedVersion) -> "DeltaTable":
+def open_current(lake: Lake, target: NamedVersion) -> "DeltaTable":
     """The table at that version, in its place.
 
     Raises TableRebuilt when another table is in that place by now, MedallionError when the version cannot be read.
     """
-    path = lake.path(named.table)
+    path = lake.path(target.table)
     try:
-        delta = lake.opened(path, named.version)
+        delta = lake.opened(path, target.version)
     except MedallionError:
         newest = lake.opened(path)  # a table that was rebuilt may not have as many versions yet
-        if named.is_in(newest):
+        if target.is_in(newest):
             raise
         delta = newest
-    if not named.is_in(delta):
+    if not target.is_in(delta):
         raise TableRebuilt(
-            f"{named.table} was rebuilt since the release that names version {named.version} of it:"
+            f"{target.table} was rebuilt since the release that names version {target.version} of it:"
             f" {path} is another table now"
         )
     return delta
 
 
-def open_named(lake: Lake, named: NamedVersion) -> "DeltaTable":
+def open_named(lake: Lake, target: NamedVersion) -> "DeltaTable":
     """The table at that version, in its place or where it was set aside since. Raises as for open_current."""
     try:
-        return open_current(lake, named)
+        return open_current(lake, target)
     except MedallionError as reason:
-        for folder in set_aside_folders(lake, named.table):
-            if (delta := _open_aside(folder, named)) is not None:
+        for folder in set_aside_folders(lake, target.table):
+            if (delta := _open_aside(folder, target)) is not None:
                 return delta
         raise reason
 
 
-def holds(folder: Place, named: NamedVersion) -> bool:
+def holds(folder: Place, target: NamedVersion) -> bool:
     """Whether that version is read from a folder that was set aside."""
-    return _open_aside(folder, named) is not None
+    return _open_aside(folder, target) is not None
 
 
-def _open_aside(folder: Place, named: NamedVersion) -> "DeltaTable | None":
+def _open_aside(folder: Place, target: NamedVersion) -> "DeltaTable | None":
     try:
-        delta = open_table(str(folder), named.version)
+        delta = open_table(str(folder), target.version)
     except MedallionError:
         return None
-    return delta if delta is not None and named.is_in(delta) else None
+    return delta if delta is not None and target.is_in(delta) else None
 
 
 def moment_set_aside(stamp: str) -> datetime:

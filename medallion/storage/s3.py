@@ -70,8 +70,8 @@ def explained(what: str, setting: str) -> Iterator[None]:
     except (NoCredentialsError, PartialCredentialsError):
         raise MedallionError(f"{what}: no credentials were found{_CREDENTIALS[setting]}") from None
     except BotoCoreError as error:
-        told = " ".join(str(error).split())[:300]
-        raise MedallionError(f"{what}: {told}; see MEDALLION_S3_ENDPOINT and the network, then run again") from None
+        reason = " ".join(str(error).split())[:300]
+        raise MedallionError(f"{what}: {reason}; see MEDALLION_S3_ENDPOINT and the network, then run again") from None
 
 
 def told_by(error: Exception) -> str:
@@ -181,8 +181,8 @@ class S3Path:
         if self._stat is not None:
             return self._stat
         with explained(f"{self} cannot be read", LAKE):
-            told = self._client.head_object(Bucket=self.bucket, Key=self.key)
-            return _stat(told["ContentLength"], told["LastModified"])
+            head = self._client.head_object(Bucket=self.bucket, Key=self.key)
+            return _stat(head["ContentLength"], head["LastModified"])
 
     def read_bytes(self) -> bytes:
         """All of it."""
@@ -245,10 +245,10 @@ class S3Path:
         every = [{"Key": place.key} for place in self.rglob("*")]
         with explained(f"{self} cannot be removed", LAKE):
             for start in range(0, len(every), 1000):
-                told = self._client.delete_objects(
+                answer = self._client.delete_objects(
                     Bucket=self.bucket, Delete={"Objects": every[start : start + 1000], "Quiet": True}
                 )
-                if errors := told.get("Errors"):
+                if errors := answer.get("Errors"):
                     raise MedallionError(f"{self} cannot be removed: {errors[0].get('Message') or errors[0]['Code']}")
 
     def copy_tree(self, target: "S3Path") -> None:

@@ -87,7 +87,7 @@ def report_file(lake: Lake, name: str) -> Place | None:
     folder = lake.reports
     if isinstance(folder, S3Path):
         plain = name and not {"", ".", ".."} & set(name.split("/"))
-        return found if plain and (found := folder / name).is_file() else None
+        return file if plain and (file := folder / name).is_file() else None
     folder = folder.resolve()
     path = (folder / name).resolve()
     return path if path.is_relative_to(folder) and path.is_file() else None

@@ -29,22 +29,22 @@ class Day:
 
 def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
     """The page of a lake beside its source; chosen: the table whose neighbours are lit in the lineage."""
-    title, found = "Lakehouse", standing.status
-    release = found["release"]
+    title, status = "Lakehouse", standing.status
+    release = status["release"]
     if release is None:
-        text = f"Nothing is published in {found['lake']}: run medallion load, then trigger the DAG."
+        text = f"Nothing is published in {status['lake']}: run medallion load, then trigger the DAG."
         return render_notice(title, text, "status")
-    writer = f"; being written by {found['writer']}" if found["writer"] else ""
+    writer = f"; being written by {status['writer']}" if status["writer"] else ""
     lead = (
         f"Release {release['release_id']} of {hour_or_snapshot(release['hour'])}, published"
         f" {release['published_at']:%Y-%m-%d %H:%M:%S} UTC{writer}"
     )
-    problems = found["problems"]
+    problems = status["problems"]
     more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
     classes = {
-        row["table"]: f"{row['check'].replace(' ', '-')}{' stale' if row['stale'] else ''}" for row in found["tables"]
+        row["table"]: f"{row['check'].replace(' ', '-')}{' stale' if row['stale'] else ''}" for row in status["tables"]
     }
-    rows = [_row(row, standing) for row in found["tables"]]
+    rows = [_row(row, standing) for row in status["tables"]]
     return render(
         "status.html",
         title=title,

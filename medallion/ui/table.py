@@ -117,11 +117,19 @@ def _megabytes(size: int | None) -> float | None:
 def _refreshes(history: Sequence[TableRefresh]) -> Grid:
     rows = [
         (
-            *(one.hour, Status(one.status), one.strategy, one.method, Long(one.reason), one.changed, one.rows),
-            *("" if one.bytes_written is None else f"{one.bytes_written / 1e6:.2f}", f"{one.seconds:.2f}"),
-            RunLink(one.run_id),
+            *(
+                row.hour,
+                Status(row.status),
+                row.strategy,
+                row.method,
+                Long(row.reason),
+                row.changed,
+                row.rows,
+            ),
+            *("" if row.bytes_written is None else f"{row.bytes_written / 1e6:.2f}", f"{row.seconds:.2f}"),
+            RunLink(row.run_id),
         )
-        for one in reversed(history[-SHOWN_REFRESHES:])
+        for row in reversed(history[-SHOWN_REFRESHES:])
     ]
     names = ("hour", "status", "strategy", "method", "reason", "rows written", "rows", "MB written", "seconds", "run")
     return Grid(f"The last {len(rows)} refreshes, newest first", names, rows, {5, 6, 7, 8})
@@ -137,13 +145,13 @@ def _checks(lake: Lake, name: str) -> Grid:
 
 
 def _releases(lake: Lake, name: str) -> Grid:
-    named = [release for release in releases.published(lake) if name in release.versions]
+    releases_with_table = [release for release in releases.published(lake) if name in release.versions]
     rows = [
         (
             *(release.release_id, release.hour or "snapshot", release.published_at, release.strategy),
             *(release.versions[name], release.row_counts.get(name)),
         )
-        for release in reversed(named[-SHOWN_RELEASES:])
+        for release in reversed(releases_with_table[-SHOWN_RELEASES:])
     ]
     names = ("release", "hour", "published (UTC)", "strategy", "version", "rows")
     return Grid(f"The last {len(rows)} releases that name it", names, rows, {0, 4, 5})

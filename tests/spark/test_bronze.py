@@ -109,7 +109,7 @@ def shop(loaded: Path, tmp_path: Path, spark: Any) -> Shop:
 def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few changes, many, and those of large tables are written in different ways."""
     if request.param == "joined":
-        monkeypatch.setattr(delta_writes, "MOST_NAMED", 0)
+        monkeypatch.setattr(delta_writes, "MAX_LISTED_KEYS", 0)
     if request.param == "by Spark":
         monkeypatch.setattr(delta_writes, "MOST_BYTES", -1)
 

@@ -268,7 +268,7 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
     hours = int(os.environ.get("MEDALLION_HISTORY", "8"))
     for hour in range(1, hours + 1):
         monkeypatch.setattr(delta_writes, "MOST_BYTES", -1 if hour % 3 == 0 else 1 << 30)  # by Spark, and without it
-        monkeypatch.setattr(delta_writes, "MOST_NAMED", 0 if hour % 3 == 1 else 2_000)
+        monkeypatch.setattr(delta_writes, "MAX_LISTED_KEYS", 0 if hour % 3 == 1 else 2_000)
         for _ in range(shop.chance.choice((1, 1, 2))):  # two commits before a refresh: an hour that was cut short
             shop.live()
             shop.write()

@@ -74,12 +74,12 @@ def rows_of(lake: Lake, name: str, columns: list[str]) -> list[str]:
     return sorted(map(str, rows.to_pylist()))
 
 
-@pytest.mark.parametrize("most_named", [delta_writes.MOST_NAMED, 0], ids=["by a condition", "by a merge"])
+@pytest.mark.parametrize("most_named", [delta_writes.MAX_LISTED_KEYS, 0], ids=["by a condition", "by a merge"])
 @pytest.mark.parametrize("case", SOME_KEYS)
 def test_bronze_is_what_a_plain_model_says_for_random_histories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, most_named: int
 ) -> None:
-    monkeypatch.setattr(delta_writes, "MOST_NAMED", most_named)
+    monkeypatch.setattr(delta_writes, "MAX_LISTED_KEYS", most_named)
     chance, lake, (schema, keys) = random.Random(case), Lake(str(tmp_path / "lake")), SOME_KEYS[case]
     feed, model = things(schema, keys), dict[tuple[Any, ...], dict[str, Any]]()
     DeltaTable.create(lake.path(feed.name), arrow_schema(feed.columns), configuration=TABLE_PROPERTIES)

@@ -15,7 +15,7 @@ from medallion.storage.delta_writes import properties, replace_rows
 def test_rows_are_replaced_when_all_some_or_none_of_their_keys_are_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: list[int], max_named: int
 ) -> None:
-    monkeypatch.setattr(delta_writes, "MOST_NAMED", max_named)
+    monkeypatch.setattr(delta_writes, "MAX_LISTED_KEYS", max_named)
     schema = pa.schema([("k", pa.int64()), ("n", pa.int64())])
     write_deltalake(str(tmp_path), pa.table({"k": [1, 2, 3], "n": [0, 0, 0]}, schema=schema))
     delta = DeltaTable(str(tmp_path))
