@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import click
 
 from medallion.cli import inspect, refresh
+from medallion.cli.catalog import catalog
 from medallion.cli.completion import completion
 from medallion.cli.quarantine import quarantine
 from medallion.cli.release import release
@@ -64,7 +65,7 @@ def cli() -> None:
     """
 
 
-for command in (*refresh.COMMANDS, *inspect.COMMANDS, release, quarantine, source, spark_server, completion):
+for command in (*refresh.COMMANDS, *inspect.COMMANDS, release, quarantine, source, spark_server, completion, catalog):
     cli.add_command(command)
 
 

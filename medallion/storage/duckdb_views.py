@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -149,6 +150,25 @@ def open_sealed_views(tables: "Mapping[str, DeltaTable]") -> Iterator["DuckDBPyC
             for setting in _SEALED:
                 connection.execute(f"SET GLOBAL {setting}")
             yield connection
+
+
+def write_views(file: Path, tables: "Mapping[str, DeltaTable]", about: Mapping[str, str]) -> None:
+    """Make a database of views that read the files of ``tables`` as they were opened, and of a table ``release``.
+
+    about: the columns of its one row. Raises MedallionError when a table cannot be read.
+    """
+    import duckdb
+
+    with duckdb.connect(str(file)) as connection:
+        columns = ", ".join(f"? AS {name}" for name in about)
+        connection.execute(f"CREATE TABLE release AS SELECT {columns}", [*about.values()])
+        for name, delta in tables.items():
+            try:
+                _create_view(connection, name, delta, None)
+            except Exception as error:
+                raise MedallionError(
+                    f"{name} at {delta.table_uri} cannot be read at version {delta.version()}: {one_line(error)}"
+                ) from error
 
 
 # Python's own variables are no tables either. The last one keeps all of them as they are.

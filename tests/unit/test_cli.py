@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from medallion.cli.main import cli, run
 from tests.unit.small_lake import H0, Shop
 
-GROUPS = ["bench", "quarantine", "release", "source"]
+GROUPS = ["bench", "catalog", "quarantine", "release", "source"]
 LISTINGS = {
     ("status",): [],
     ("tables",): [],
@@ -38,6 +38,7 @@ WORK = {  # these do something, and say in words how it went
         ("completion",),
         ("data-docs",),
     },
+    *{("catalog", "duckdb"), ("catalog", "spark")},
     *{("release", "rollback"), ("quarantine", "replay"), ("source", "generate"), ("feldera-program",)},
     *{("bench", name) for name in ("run", "dag", "scale", "aging", "streaming")},
 }

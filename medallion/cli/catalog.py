@@ -1,0 +1,52 @@
+"""Commands that put the tables of a release into a catalog, for readers with engines of their own."""
+
+from pathlib import Path
+
+import click
+
+from medallion.cli.common import current_lake
+from medallion.ops import releases
+
+RELEASE = click.option("--release", "number", type=int, help="Read this release.  [default: the newest]")
+
+
+@click.group()
+def catalog() -> None:
+    """Let readers find the tables of a release by name: in DuckDB, in Spark, in a Hive Metastore."""
+
+
+@catalog.command("duckdb")
+@click.argument("file", type=click.Path(path_type=Path))
+@RELEASE
+def catalog_duckdb(file: Path, number: int | None) -> None:
+    """Write FILE, a DuckDB database with a view per table, as of one release.
+
+    Run it again after each release; who has FILE open goes on reading the former release until opening it anew.
+
+    \b
+      medallion catalog duckdb shop.duckdb
+      duckdb -readonly shop.duckdb "SELECT * FROM gold_order_status_summary"
+    """
+    from medallion.inspect.catalog import write_duckdb_catalog
+
+    lake = current_lake()
+    release = releases.find(lake, number)
+    write_duckdb_catalog(lake, release, file)
+    click.echo(f"{file}: {len(release.versions)} tables of release {release.release_id}")
+
+
+@catalog.command("spark")
+@click.option("--database", help="Keep the views in this database of the metastore.  [default: of the session alone]")
+@RELEASE
+def catalog_spark(database: str | None, number: int | None) -> None:
+    """Print SQL that gives a Spark with Delta a view per table, as of one release.
+
+    \b
+      medallion catalog spark > views.sql && spark-sql -i views.sql
+      medallion catalog spark --database shop | spark-sql -f /dev/stdin    with a metastore: for all its users
+    """
+    from medallion.inspect.catalog import spark_statements
+
+    lake = current_lake()
+    for statement in spark_statements(lake, releases.find(lake, number), database):
+        click.echo(f"{statement};")

@@ -1,0 +1,60 @@
+"""Catalogs: the tables of a release by name, for readers with engines of their own."""
+
+import os
+from collections.abc import Iterator
+from datetime import UTC
+from pathlib import Path
+
+from medallion.errors import UsageError
+from medallion.hours import hour_or_snapshot
+from medallion.ops.releases import Release
+from medallion.storage.duckdb_views import write_views
+from medallion.storage.files import in_bucket
+from medallion.storage.lake import Lake
+from medallion.storage.named_versions import open_named
+
+
+def write_duckdb_catalog(lake: Lake, release: Release, file: Path) -> None:
+    """Write a DuckDB database with a view per table of ``release``, replacing ``file`` as a whole.
+
+    Raises:
+        UsageError: The lake is in a bucket, or ``file`` is something else than such a database.
+    """
+    if in_bucket(lake.root):
+        raise UsageError(
+            f"lake {lake.root} is in a bucket, which a DuckDB file of views cannot read without DuckDB's extension"
+            " httpfs: copy the lake, or use medallion query"
+        )
+    if file.is_dir() or (file.exists() and file.read_bytes()[8:12] != b"DUCK"):
+        raise UsageError(f"{file} exists and is no DuckDB database: name another file")
+    tables = {named.table: open_named(lake, named) for named in filter(None, map(release.named, release.versions))}
+    published = release.published_at.astimezone(UTC).isoformat()
+    about = {"release_id": str(release.release_id), "hour": hour_or_snapshot(release.hour), "published_at": published}
+    made = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        write_views(made, tables, about)
+        made.replace(file)  # who has the former one open goes on reading it
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def spark_statements(lake: Lake, release: Release, database: str | None = None) -> Iterator[str]:
+    """Yield the SQL that gives a Spark with Delta a view per table of ``release``, at its version.
+
+    Args:
+        lake: Where the tables are.
+        release: Whose versions the views read.
+        database: Where the metastore keeps the views; None for views of the session alone.
+    """
+    if database is not None:
+        yield f"CREATE DATABASE IF NOT EXISTS {_quoted(database)}"
+    for table, version in release.versions.items():
+        delta = f"delta.{_quoted(lake.path(table))} VERSION AS OF {version}"
+        if database is None:
+            yield f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(table)} AS SELECT * FROM {delta}"  # noqa: S608
+        else:
+            yield f"CREATE OR REPLACE VIEW {_quoted(database)}.{_quoted(table)} AS SELECT * FROM {delta}"  # noqa: S608
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
