@@ -27,7 +27,7 @@ def write_duckdb_catalog(lake: Lake, release: Release, file: Path) -> None:
         )
     if file.is_dir() or (file.exists() and file.read_bytes()[8:12] != b"DUCK"):
         raise UsageError(f"{file} exists and is no DuckDB database: name another file")
-    tables = {named.table: open_named(lake, named) for named in filter(None, map(release.named, release.versions))}
+    tables = {named.table: open_named(lake, named) for named in filter(None, map(release.version_of, release.versions))}
     published = release.published_at.astimezone(UTC).isoformat()
     about = {"release_id": str(release.release_id), "hour": hour_or_snapshot(release.hour), "published_at": published}
     made = file.with_name(f".{file.name}.{os.getpid()}")
