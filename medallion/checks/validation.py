@@ -125,9 +125,9 @@ class _Run:
         run = checkpoint.run(run_id=self.run_id)
         results = dict(zip(definitions, run.run_results.values(), strict=True))
         self._count_seconds(results, time())
-        store: Any = self.context.validation_results_store  # which carries no types
-        stored: Any = run.run_results
-        self.judged += [Judged(key.to_tuple(), store.serialize(result)) for key, result in stored.items()]
+        store: Any = self.context.validation_results_store  # which has made JSON of them, and carries no types
+        keys = [store.key_to_tuple(key) for key in run.run_results]
+        self.judged += [Judged(key, store.store_backend.get(key)) for key in keys]
         for table, result in results.items():
             verdicts |= {(table, number): verdict for number, verdict in _verdicts(result)}
         return verdicts
