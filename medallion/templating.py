@@ -23,6 +23,8 @@ NAVIGATION = (
     ("reports", "Validation reports"),
     ("expectations", "Expectations"),
     ("timings", "Timings"),
+    ("releases", "Releases"),
+    ("quarantine", "Quarantine"),
     ("benchmark", "Benchmark"),
 )
 
@@ -108,9 +110,12 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
-def render_notice(title: str, text: str, page: str = "") -> str:
-    """A page of one paragraph: what is wrong, or what is to be done so that something can be shown."""
-    return render("notice.html", title=title, text=text, page=page)
+def render_notice(title: str, text: str, page: str = "", up: str = "") -> str:
+    """A page of one paragraph: what is wrong, or what is to be done so that something can be shown.
+
+    up: the way from where it is shown to the folder of the pages.
+    """
+    return render("notice.html", title=title, text=text, page=page, up=up)
 
 
 @cache
@@ -144,5 +149,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["in_words"] = in_words
-    environment.globals["navigation"] = NAVIGATION
+    environment.globals |= {"navigation": NAVIGATION, "up": ""}
     return environment

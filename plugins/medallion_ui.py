@@ -30,6 +30,8 @@ class MedallionPages(AirflowPlugin):
         _view("Validation reports", "reports"),
         _view("Expectations", "expectations"),
         _view("Timings", "timings"),
+        _view("Releases", "releases"),
+        _view("Quarantine", "quarantine"),
         _view("Benchmark", "benchmark"),
         _view("Timeline", "run?run_id={RUN_ID}", "dag_run"),
         _view("Validation report", "report?run_id={RUN_ID}&task_id={TASK_ID}", "task_instance"),

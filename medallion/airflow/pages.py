@@ -12,6 +12,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
+from medallion.airflow import actions
+from medallion.airflow.headers import BENCHMARK, DATA_DOCS, FRAMING, OURS
 from medallion.errors import MedallionError, UsageError, one_line
 from medallion.hours import parse_hour
 from medallion.inspect.results import write_csv
@@ -22,8 +24,11 @@ from medallion.settings import Settings
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
-from medallion.templating import render_notice, script_source
+from medallion.templating import render_notice
+from medallion.ui.benchmark import benchmark_page, find_report
 from medallion.ui.expectations import expectations_page
+from medallion.ui.quarantine import quarantine_page
+from medallion.ui.releases import releases_page
 from medallion.ui.reports import report_file, report_of_task, reports_page
 from medallion.ui.results import results_page
 from medallion.ui.runs import PRICE, runs_page
@@ -31,14 +36,6 @@ from medallion.ui.standing import read_standing
 from medallion.ui.status import status_page
 from medallion.ui.table import table_page
 from medallion.ui.timings import run_page, timings_page
-
-# Nothing of a page comes from elsewhere, and it runs our one script. Data Docs run none, at an origin of their own.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'"
-OURS = {"Content-Security-Policy": f"{_POLICY}; script-src {script_source()}"}
-DATA_DOCS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-popups"}
-
-# The report of a benchmark has a script of its own, for the price that a reader types in.
-BENCHMARK = {"Content-Security-Policy": f"{_POLICY}; script-src 'unsafe-inline'; sandbox allow-scripts"}
 
 Price = Annotated[float, Query(ge=0, allow_inf_nan=False)]  # of a core-hour
 
@@ -50,35 +47,37 @@ def _lake() -> Lake:
 
 
 @app.exception_handler(MedallionError)
-async def explain_error(_request: Request, error: MedallionError) -> HTMLResponse:
+async def explain_error(request: Request, error: MedallionError) -> HTMLResponse:
     """Show what is wrong with the request or with the lake as a page."""
     status = 400 if isinstance(error, UsageError) else 500
-    return _error_page(status, str(error))
+    return _error_page(request, status, str(error))
 
 
 @app.exception_handler(HTTPException)
 @app.exception_handler(StarletteHTTPException)
-async def explain_refusal(_request: Request, error: StarletteHTTPException) -> HTMLResponse:
+async def explain_refusal(request: Request, error: StarletteHTTPException) -> HTMLResponse:
     """Show why a request is refused as a page."""
-    return _error_page(error.status_code, str(error.detail), dict(error.headers or {}))
+    return _error_page(request, error.status_code, str(error.detail), dict(error.headers or {}))
 
 
 @app.exception_handler(RequestValidationError)
-async def explain_parameters(_request: Request, error: RequestValidationError) -> HTMLResponse:
+async def explain_parameters(request: Request, error: RequestValidationError) -> HTMLResponse:
     """Show which parameter of a request is wrong as a page."""
     texts = (f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
-    return _error_page(422, "; ".join(texts))
+    return _error_page(request, 422, "; ".join(texts))
 
 
 @app.exception_handler(Exception)
-async def explain_failure(_request: Request, error: Exception) -> HTMLResponse:
+async def explain_failure(request: Request, error: Exception) -> HTMLResponse:
     """Show that a page cannot be made, with what went wrong; the log of the API server has the rest."""
-    return _error_page(500, f"This page cannot be made: {type(error).__name__}: {one_line(error)}")
+    return _error_page(request, 500, f"This page cannot be made: {type(error).__name__}: {one_line(error)}")
 
 
-def _error_page(status: int, text: str, headers: Mapping[str, str] | None = None) -> HTMLResponse:
+def _error_page(request: Request, status: int, text: str, headers: Mapping[str, str] | None = None) -> HTMLResponse:
     title = f"{status} {HTTPStatus(status).phrase}"
-    return HTMLResponse(render_notice(title, text), status, {**(headers or {}), **OURS})
+    inside = request.url.path.removeprefix(request.scope.get("root_path", "")).strip("/")
+    page = render_notice(title, text, up="../" * inside.count("/"))
+    return HTMLResponse(page, status, {**(headers or {}), **OURS})
 
 
 @app.get("/reports", response_class=HTMLResponse)
@@ -143,14 +142,31 @@ def run(run_id: str) -> HTMLResponse:
     return HTMLResponse(run_page(_lake(), run_id), headers=OURS)
 
 
-@app.get("/benchmark", response_model=None)
-def benchmark() -> Response:
-    """The report of the last benchmark that was put there."""
-    page = _lake().benchmark
-    if page.is_file():
-        return _sent(page, BENCHMARK)
-    text = f"No benchmark has been put here yet: medallion bench run --out {page.parent}"
-    return HTMLResponse(render_notice("Benchmark", text, "benchmark"), headers=OURS)
+@app.get("/benchmark", response_class=HTMLResponse)
+def benchmark() -> HTMLResponse:
+    """The report of the last benchmark that was put there, or the one that ships with the project."""
+    return HTMLResponse(benchmark_page(_lake()), headers=FRAMING)
+
+
+@app.get("/benchmark/report")
+def benchmark_report() -> Response:
+    """The report itself, kept apart from the pages."""
+    report = find_report(_lake())
+    if report is None:
+        raise HTTPException(404, "no benchmark has been put here")
+    return _sent(report.file, BENCHMARK)
+
+
+@app.get("/releases", response_class=HTMLResponse)
+def releases(old: int | None = None, new: int | None = None, table: str = "") -> HTMLResponse:
+    """The releases that are kept, two of them compared."""
+    return HTMLResponse(releases_page(_lake(), tables_of(_lake()), old, new, table), headers=OURS)
+
+
+@app.get("/quarantine", response_class=HTMLResponse)
+def quarantine(feed: str = "", hour: str = "") -> HTMLResponse:
+    """What is kept aside, and why."""
+    return HTMLResponse(quarantine_page(_lake(), tables_of(_lake()), feed, hour), headers=OURS)
 
 
 @app.get("/expectations", response_class=HTMLResponse)
@@ -185,3 +201,6 @@ def status(table: str = "") -> HTMLResponse:
     """Freshness, checks and lineage; table: the one whose neighbours are lit."""
     standing = read_standing(Settings.from_environment())
     return HTMLResponse(status_page(standing, tables_of(_lake()), table), headers=OURS)
+
+
+app.include_router(actions.router)

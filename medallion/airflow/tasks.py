@@ -109,6 +109,26 @@ def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
         maintain(run, Driver(settings), Retention(params["keep_hours"], params["keep_days"]))
 
 
+@task(task_id="replay")
+def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
+    """Replay the lines of a feed and hour that are in quarantine, in a Spark session of this process."""
+    from medallion.ingest.quarantine import parse_mended
+    from medallion.pipeline import operations
+    from medallion.pipeline.driver import Driver
+    from medallion.pipeline.run import Run
+
+    with as_airflow_errors():
+        lines = parse_mended(params["lines"], "the parameter lines") if params["lines"] else None
+        settings = Settings.from_environment().replace(spark_master=spark_master(RunOnSpark.connection))
+        driver = Driver(settings)
+        try:
+            operations.replay(
+                Run(settings, params["hour"], dag_run.run_id, ti.try_number), driver, params["feed"], lines
+            )
+        finally:
+            driver.stop()
+
+
 @task(task_id="self_check")
 def self_check(*, params: Any = None) -> None:
     """Fail with all that is wrong with the lakehouse: a line for each table that is stale, red or fails."""

@@ -154,13 +154,20 @@ def read_mended(path: Path) -> dict[int, str]:
     try:
         if path.stat().st_size > _MAX_MENDED_BYTES:
             raise UsageError(f"{path} is larger than {_MAX_MENDED_BYTES / 1e6:,.0f} MB: mend fewer lines at a time")
-        rows = json.loads(path.read_text(encoding="utf-8"))
-        return {int(row["line_number"]): str(row["raw"]) for row in rows}
+        return parse_mended(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8") from None
+
+
+def parse_mended(text: str, name: str) -> dict[int, str]:
+    """The lines in ``text``, by number; name: what a message calls it. Raises UsageError if they are no such lines."""
+    try:
+        return {int(row["line_number"]): str(row["raw"]) for row in json.loads(text)}
     except (ValueError, KeyError, TypeError):
         raise UsageError(
-            f"{path} is not what medallion quarantine show --format json prints: a list of line_number and raw"
+            f"{name} is not what medallion quarantine show --format json prints: a list of line_number and raw"
         ) from None
 
 

@@ -52,7 +52,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     words = ("delivered", "shipped", "pending", "cancelled", "returned", "confirmed")
     rows = {"order_status": words, "order_count": range(6), "total_revenue": [1.5] * 6}
     write_deltalake(lake.path(STATUS), pa.table(rows))
-    releases.publish(lake, after=None, hour="2025-11-30T02", run_id="r", strategy="full", versions={STATUS: 0})
+    contents = releases.Contents({STATUS: 0})
+    releases.publish(lake, after=None, hour="2025-11-30T02", run_id="r", strategy="full", contents=contents)
     statuses = ("succeeded", "warned", "succeeded", "failed")
     append(lake.ops("event_log"), [event for n, status in enumerate(statuses) for event in hour_of(n, status)])
     with pytest.MonkeyPatch.context() as patch:

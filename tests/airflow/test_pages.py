@@ -104,12 +104,16 @@ def test_the_report_of_a_check_task_is_shown_where_its_links_lead_on(client: Tes
     assert (answer.text, answer.url.path) == ("all hold", "/reports/file/2025-11-30T00/silver.html")
 
 
-def test_the_report_of_a_benchmark_is_shown_and_kept_to_itself(client: TestClient, tmp_path: Path) -> None:
+def test_the_report_of_a_benchmark_is_ones_own_or_the_one_that_ships(client: TestClient, tmp_path: Path) -> None:
     folder = tmp_path / "lake" / "reports" / "benchmark"
-    assert f"medallion bench run --out {folder}" in client.get("/benchmark").text
+    page = client.get("/benchmark").text
+    assert "The report that ships with the project, measured on" in page
+    assert f"medallion bench run --out {folder}" in page
+    assert "Batch against incremental" in client.get("/benchmark/report").text
     folder.mkdir(parents=True)
     (folder / "report.html").write_text("the answer")
-    answer = client.get("/benchmark")
+    assert "The report made for this lake" in client.get("/benchmark").text
+    answer = client.get("/benchmark/report")
     assert answer.text == "the answer"
     assert "sandbox allow-scripts" in answer.headers["content-security-policy"]
 
@@ -132,7 +136,7 @@ def test_the_pages_of_a_lake_in_a_bucket_are_those_of_one_on_a_disk(
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     docs = client.get("/reports/file/gx/site/style.css").headers
     assert docs["content-type"].startswith("text/css") and "sandbox" in docs["content-security-policy"]
-    assert client.get("/benchmark").text == "the answer"
+    assert client.get("/benchmark/report").text == "the answer"
     assert client.get("/reports/file/..%2f..%2fops/event_log/_delta_log/00000000000000000000.json").status_code == 404
 
 
@@ -175,7 +179,8 @@ def test_the_plugin_costs_a_task_nothing_and_serves_the_pages(plugin: Any, clien
 def test_the_pages_are_where_people_look_for_them(plugin: Any) -> None:
     views = plugin.MedallionPages.external_views
     assert [view["name"] for view in views if view["destination"] == "nav"] == [
-        *("Results", "Lakehouse", "Runs", "Validation reports", "Expectations", "Timings", "Benchmark")
+        *("Results", "Lakehouse", "Runs", "Validation reports", "Expectations", "Timings"),
+        *("Releases", "Quarantine", "Benchmark"),
     ]
     assert {view["destination"] for view in views} == {"nav", "dag_run", "task_instance"}
     assert len({view["url_route"] for view in views}) == len(views)

@@ -1,0 +1,85 @@
+"""What a page may change: behind the permission to edit the DAG, confirmed, and entered in Airflow's audit log."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import uuid4
+
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse
+
+from medallion.airflow.headers import OURS
+from medallion.errors import UsageError
+from medallion.hours import parse_hour
+from medallion.ingest.quarantine import feed_of, parse_mended
+from medallion.ops.lake_tables import tables_of
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
+from medallion.templating import render_notice
+
+DAG_ID = "hourly_refresh"
+REPLAY_DAG_ID = "replay_quarantine"
+NOT_CONFIRMED = "nothing was changed: tick the confirmation"
+Number = Annotated[int, Form()]
+Text = Annotated[str, Form()]
+
+may_edit = requires_access_dag("PUT", param_dag_id=DAG_ID)
+
+
+def require_same_origin(request: Request) -> None:
+    """Refuse a form that another site has sent with the cookie of somebody who is logged in."""
+    if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        raise HTTPException(403, "this form was sent by another site: nothing was changed")
+
+
+router = APIRouter(dependencies=[Depends(require_same_origin), Depends(may_edit)])
+
+
+@router.post("/rollback", response_class=HTMLResponse)
+def roll_back(user: GetUserDep, number: Number, confirmed: Text = "") -> HTMLResponse:
+    """Publish an earlier release once more, under the same lock as the command."""
+    from medallion.pipeline import operations
+    from medallion.pipeline.driver import Driver
+    from medallion.pipeline.run import Run
+
+    if confirmed != "yes":
+        raise UsageError(NOT_CONFIRMED)
+    settings = Settings.from_environment()
+    run_id = _run_id("rollback")
+    _record(user, "medallion_rollback", {"release": number, "run_id": run_id})
+    outcome = operations.rollback(Run(settings, None, run_id), Driver(settings), number)
+    return HTMLResponse(render_notice("Rolled back", outcome.message, "releases"), headers=OURS)
+
+
+@router.post("/replay", response_class=HTMLResponse)
+def replay(user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Text = "") -> HTMLResponse:
+    """Start a run of replay_quarantine, which replays the lines of a feed and hour as the command does."""
+    from airflow.api.common.trigger_dag import trigger_dag
+    from airflow.utils.types import DagRunTriggeredByType
+
+    if confirmed != "yes":
+        raise UsageError(NOT_CONFIRMED)
+    parse_hour(hour)
+    feed_of(tables_of(Lake(Settings.from_environment().lake)).feeds, feed)
+    parse_mended(lines, "the text")
+    run_id = _run_id("replay")
+    _record(user, "medallion_replay", {"feed": feed, "hour": hour, "run_id": run_id})
+    conf = {"feed": feed, "hour": hour, "lines": lines}
+    trigger_dag(REPLAY_DAG_ID, run_id=run_id, conf=conf, triggered_by=DagRunTriggeredByType.UI)
+    text = f"Run {run_id} of {REPLAY_DAG_ID} replays the lines of {feed} in {hour}, once that DAG is unpaused."
+    return HTMLResponse(render_notice("Replay started", text, "quarantine"), headers=OURS)
+
+
+def _run_id(action: str) -> str:
+    return f"{action}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}_{uuid4().hex[:6]}"
+
+
+def _record(user: GetUserDep, event: str, details: dict[str, str | int]) -> None:
+    """Enter an action in Airflow's audit log before it is done: one that fails was tried."""
+    from airflow.models.log import Log
+    from airflow.utils.session import create_session
+
+    name = user.get_name()
+    with create_session() as session:
+        session.add(Log(event, owner=name, owner_display_name=name, extra=json.dumps(details), dag_id=DAG_ID))

@@ -1,0 +1,45 @@
+"""The report of a benchmark: one's own where there is one, else the one that ships with the project."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medallion.settings import PROJECT
+from medallion.storage.files import Place, read_json
+from medallion.storage.lake import Lake
+from medallion.templating import render
+
+SHIPPED = PROJECT / "docs" / "benchmark" / "report.html"
+
+
+@dataclass(frozen=True)
+class BenchmarkReport:
+    """A report that exists; is_own: whether it was made for this lake."""
+
+    file: Place
+    is_own: bool
+
+
+def find_report(lake: Lake, shipped: Path = SHIPPED) -> BenchmarkReport | None:
+    """The report to show; None where this installation came without one."""
+    if lake.benchmark.is_file():
+        return BenchmarkReport(lake.benchmark, is_own=True)
+    return BenchmarkReport(shipped, is_own=False) if shipped.is_file() else None
+
+
+def benchmark_page(lake: Lake, shipped: Path = SHIPPED) -> str:
+    """The page around the report: on which machine it was made, and the command for one of your own."""
+    report = find_report(lake, shipped)
+    measures: Mapping[str, Any] = read_json(report.file.parent / "measures.json") or {} if report else {}
+    machine = measures.get("machine", {})
+    rounds = measures.get("rounds") or [{}]
+    return render(
+        "benchmark.html",
+        title="Benchmark",
+        page="benchmark",
+        report=report,
+        machine=", ".join(str(machine[name]) for name in ("processor", "memory") if name in machine),
+        commit=rounds[-1].get("commit"),
+        command=f"medallion bench run --out {lake.benchmark.parent}",
+    )

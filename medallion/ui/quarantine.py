@@ -1,0 +1,41 @@
+"""What is kept aside: lines that could not be applied, with hour and reason, and how they are replayed."""
+
+import json
+from urllib.parse import quote
+
+from medallion.ingest.quarantine import feed_of, rejected
+from medallion.inspect.quarantined import count_dropped_rows, count_rejected_lines
+from medallion.model.registry import Registry
+from medallion.storage.lake import Lake
+from medallion.templating import Grid, Link, Long, render
+
+SHOWN = 200  # lines
+SUMMARY = ("name", "what", "hour", "reason", "count")
+LINES = ("hour", "file", "line", "reason", "as it came")
+
+
+def quarantine_page(lake: Lake, tables: Registry, feed: str = "", hour: str = "") -> str:
+    """How much is kept aside and why; feed, hour: those whose lines are shown. Raises UsageError for no feed."""
+    kept = [*count_rejected_lines(lake, tables), *count_dropped_rows(lake)]
+    rows = [
+        (
+            Link(one.name, f"quarantine?feed={quote(one.name)}&hour={one.hour}#lines")
+            if one.kind == "rejected lines"
+            else Link(one.name, f"table?name={quote(one.name)}"),
+            *(one.kind, one.hour, Long(one.reason), one.count),
+        )
+        for one in kept
+    ]
+    lines = rejected(lake, feed_of(tables.feeds, feed), hour or None) if feed else []
+    shown = [(one.hour, one.file, one.line_number, Long(one.reason), Long(one.raw)) for one in lines[:SHOWN]]
+    correction = [{"line_number": line.line_number, "raw": line.raw} for line in lines]
+    return render(
+        "quarantine.html",
+        title="Quarantine",
+        page="quarantine",
+        summary=Grid("Kept aside, by name, hour and reason", SUMMARY, rows, {4}, searchable=True),
+        feed=feed,
+        hour=hour,
+        lines=Grid(f"{len(shown)} of {len(lines)} lines of {feed}", LINES, shown, {2}) if lines else None,
+        correction=json.dumps(correction, indent=1, ensure_ascii=False) if lines and hour else None,
+    )

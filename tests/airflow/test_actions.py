@@ -1,0 +1,116 @@
+"""What a page may change: who may, what must be confirmed, what is recorded, and what it does."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from fastapi import HTTPException
+from fastapi.testclient import TestClient
+
+from medallion.airflow.actions import may_edit
+from medallion.airflow.pages import app
+from medallion.ops import releases
+from medallion.storage.lake import Lake
+
+STATUS = "gold_order_status_summary"
+
+
+class Somebody:
+    """Who is logged in."""
+
+    def get_name(self) -> str:
+        return "ada"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A lake with two releases of one table."""
+    lake = Lake(str(tmp_path / "lake"))
+    before = None
+    for version, count in enumerate((1, 2)):
+        rows = pa.table({"order_status": ["shipped"], "order_count": [count]})
+        write_deltalake(lake.path(STATUS), rows, mode="overwrite")
+        hour, contents = f"2025-11-30T0{version}", releases.Contents({STATUS: version})
+        before = releases.publish(lake, after=before, hour=hour, run_id="r", strategy="full", contents=contents)
+    return lake
+
+
+@pytest.fixture
+def client(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """Somebody who may edit the DAG, and Airflow's table of the audit log."""
+    from airflow.api_fastapi.core_api.security import get_user
+    from airflow.models.log import Log
+    from airflow.settings import engine
+
+    Log.__table__.create(engine, checkfirst=True)
+    monkeypatch.setenv("MEDALLION_LAKE", lake.root)
+    app.dependency_overrides |= {get_user: Somebody, may_edit: lambda: None}
+    yield TestClient(app)
+    app.dependency_overrides.clear()
+
+
+def audit() -> list[Any]:
+    from airflow.models.log import Log
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        return [(log.event, log.owner, log.dag_id, json.loads(log.extra)) for log in session.query(Log).all()]
+
+
+def test_a_roll_back_gives_readers_the_earlier_release_and_is_in_the_audit_log(client: TestClient, lake: Lake) -> None:
+    answer = client.post("/rollback", data={"number": 1, "confirmed": "yes"})
+    assert answer.status_code == 200 and "release 3 is release 1 again" in answer.text
+    assert releases.find(lake, None).versions == {STATUS: 0}
+    event, owner, dag, details = audit()[-1]
+    assert (event, owner, dag, details["release"]) == ("medallion_rollback", "ada", "hourly_refresh", 1)
+
+
+def test_nothing_changes_without_confirmation(client: TestClient, lake: Lake) -> None:
+    answer = client.post("/rollback", data={"number": 1})
+    assert answer.status_code == 400 and "tick the confirmation" in answer.text
+    assert client.post("/replay", data={"feed": "orders", "hour": "2025-11-30T00", "lines": "[]"}).status_code == 400
+    assert releases.find(lake, None).release_id == 2
+
+
+def test_a_form_of_another_site_is_refused(client: TestClient, lake: Lake) -> None:
+    form = {"number": 1, "confirmed": "yes"}
+    assert client.post("/rollback", data=form, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert releases.find(lake, None).release_id == 2
+
+
+def test_nobody_changes_anything_without_the_permission_to_edit_the_dag(client: TestClient, lake: Lake) -> None:
+    def refused() -> None:
+        raise HTTPException(403, "Forbidden")
+
+    app.dependency_overrides[may_edit] = refused
+    for path in ("/rollback", "/replay"):
+        answer = client.post(path, data={"number": 1, "confirmed": "yes", "feed": "orders", "hour": "x", "lines": "[]"})
+        assert answer.status_code == 403 and "<h1>403 " in answer.text
+    assert releases.find(lake, None).release_id == 2
+
+
+def test_every_way_to_change_something_takes_the_permission() -> None:
+    changing = [
+        route for route in app.routes if {"POST", "PUT", "PATCH", "DELETE"} & (getattr(route, "methods", None) or set())
+    ]
+    assert {route.path for route in changing} == {"/rollback", "/replay"}
+    for route in changing:
+        assert may_edit in {dependency.call for dependency in route.dependant.dependencies}, route.path
+
+
+def test_a_replay_of_what_are_no_lines_is_refused(client: TestClient) -> None:
+    form = {"feed": "orders", "hour": "2025-11-30T00", "lines": "{", "confirmed": "yes"}
+    assert "a list of line_number and raw" in client.post("/replay", data=form).text
+    assert "no feed is called" in client.post("/replay", data=form | {"feed": "nothing"}).text
+    assert "is not an hour" in client.post("/replay", data=form | {"hour": "noon"}).text
+
+
+def test_releases_are_compared_row_by_row(client: TestClient) -> None:
+    page = client.get(f"/releases?old=1&new=2&table={STATUS}").text
+    assert f'href="releases?old=1&amp;new=2&amp;table={STATUS}#rows"' in page
+    assert "- as in release 1, + as in release 2; 2 rows at most" in page
+    assert client.get("/releases?old=1&new=9").status_code == 400
