@@ -14,7 +14,7 @@ from medallion.airflow.alerts import Webhook, deadline
 from medallion.airflow.landing import LandChanges
 from medallion.airflow.tasks import EVERY_DAG, HOUR, LAND, SPARK, RunOnSpark, assets, lineage, policy, run_here
 from medallion.airflow.timetable import Hourly
-from medallion.hours import PATTERN
+from medallion.hours import CALENDAR_PATTERN
 from medallion.model.table import LAYERS, STRATEGIES
 from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.settings import Settings
@@ -30,13 +30,14 @@ with DAG(
         "hour": Param(
             None,
             type=["null", "string"],
-            pattern=f"^{PATTERN}$",
+            pattern=f"^{CALENDAR_PATTERN}$",
             maxLength=13,
             title="Hour",
             description=(
-                "In UTC, as YYYY-MM-DDTHH, such as 2025-11-30T00. Empty: the next hour not yet applied."
-                " Leave Logical Date as it is: it is not the hour."
+                "In UTC, as YYYY-MM-DDTHH, such as 2025-11-30T00. Empty: the next hour not yet applied, which is nearly"
+                " always what you want. Leave Logical Date as it is: it is not the hour."
                 " In a backfill each run has an hour of its own, whatever stands here."
+                " To apply an hour again with corrected files: medallion refresh --restate HOUR."
             ),
         ),
         "strategy": Param(
@@ -44,9 +45,9 @@ with DAG(
             enum=list(STRATEGIES),
             title="Strategy",
             description=(
-                "full recomputes Silver and Gold from Bronze: its cost follows the size of the history."
-                " incremental touches what the hour changed: its cost follows the change, and small lakes gain nothing."
-                " Both give the same rows, and may take turns."
+                "full recomputes all of Silver and Gold from Bronze: each hour costs as much as the whole history."
+                " incremental updates the rows that the hour changed: each hour costs as much as its changes, and on a"
+                " history of a few days as much as full. Both give the same rows, and may take turns."
             ),
         ),
         "spark": Param(
