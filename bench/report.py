@@ -1,16 +1,17 @@
 """The answer as a page: what an hour costs by strategy, by history and by change. Self-contained, plots as SVG."""
 
-import io
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from itertools import pairwise
 from math import log
 from pathlib import Path
 from typing import Any
 
+from bench.parts import Cells, Drawing, Heading, Paragraph, Part, Price, draw
 from bench.plan import PHASES, VIEWS
 from medallion.storage.files import read_json, write_text
+from medallion.templating import render as render_template
+from medallion.ui.plots import add_legend, make_figure
 
 COLOURS = {
     "naive": "#9aa0a6",
@@ -37,26 +38,6 @@ PUBLISHED = (
     ("Databricks Lakeflow with Enzyme", "86 s end to end, of which 58 s running", "14 of 15 views incremental"),
 )
 
-_STYLE = """
-body { margin: 0 auto; max-width: 64rem; padding: 2rem 1.25rem 4rem; color: #1c2024;
-  font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.15rem; margin: 2.25rem 0 .5rem; }
-.soft { color: #60646c; } .answer { font-size: 1.1rem; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; } svg { height: auto; max-width: 100%; }
-th { color: #60646c; font-weight: 500; text-align: left; }
-th, td { border-bottom: 1px solid #e0e1e6; padding: .3rem .9rem .3rem 0; }
-td.n, th.n { text-align: right; } input { font: inherit; width: 6rem; }
-"""
-
-_SCRIPT = """
-const price = document.getElementById('price');
-function bill() {
-  for (const cell of document.querySelectorAll('[data-core-hours]'))
-    cell.textContent = (cell.dataset.coreHours * price.value).toFixed(2);
-}
-price.addEventListener('input', bill); bill();
-"""
-
 
 def write(out: Path) -> None:
     """Make OUT/report.html from what has been measured there: OUT/measures.json, OUT/dag.json, or both."""
@@ -66,43 +47,40 @@ def write(out: Path) -> None:
 
 def render(result: Mapping[str, Any] | None, dag: Mapping[str, Any] | None = None) -> str:
     """The page of one benchmark, from what strategies side by side, and runs of the DAG, have given."""
-    sections = [*(_strategies(result) if result else ()), *(_dag_runs(dag) if dag else ()), *_others()]
-    body = "\n".join(section for section in sections if section)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Batch against incremental</title>'
-        f"<style>{_STYLE}</style></head><body><h1>Batch against incremental</h1>\n{body}\n<script>{_SCRIPT}</script>"
-        "</body></html>\n"
-    )
+    parts = [*(_strategies(result) if result else ()), *(_dag_runs(dag) if dag else ()), *_others()]
+    return render_template("benchmark_report.html", title="Batch against incremental", parts=parts)
 
 
-def _strategies(result: Mapping[str, Any]) -> list[str]:
+def _strategies(result: Mapping[str, Any]) -> list[Part]:
     plan = result["plan"]
     totals = _totals(result)
     return [
-        f'<p class="answer">{_answer(plan, totals)}</p>',
-        "<h2>Seconds of an hour, by phase</h2>",
-        f'<p class="soft">Medians of the hours after {plan["warm_up"]} that warm each driver up.</p>',
+        Paragraph(_answer(plan, totals), "answer"),
+        Heading("Seconds of an hour, by phase"),
+        Paragraph(f"Medians of the hours after {plan['warm_up']} that warm each driver up.", "soft"),
         _stacked(result, totals),
-        "<h2>Every hour</h2>",
+        Heading("Every hour"),
         _lines(result),
         *_by_sizes(totals),
-        "<h2>What an hour takes</h2>",
+        Heading("What an hour takes"),
         _hours(totals),
         _phases(result, totals),
-        "<h2>What a month costs</h2>",
-        '<p><label>Price of a core-hour: <input id="price" type="number" value="0.05" step="0.01" min="0"></label>'
-        " (any currency), for 730 hours a month, by CPU seconds used: what waits is not paid for.</p>",
+        Heading("What a month costs"),
+        Price(),
         _bill(totals),
-        "<h2>The first hours</h2>",
-        '<p class="soft">A cold driver, and for incremental the sums that it keeps, made once. Start: of the session;'
-        " of Feldera, its program compiled and the snapshot pushed.</p>",
+        Heading("The first hours"),
+        Paragraph(
+            "A cold driver, and for incremental the state that it keeps, built once. Start: of the session; of Feldera,"
+            " its program compiled and the snapshot pushed.",
+            "soft",
+        ),
         _cold(result),
-        "<h2>Conditions</h2>",
+        Heading("Conditions"),
         _conditions(result),
     ]
 
 
-def _dag_runs(dag: Mapping[str, Any]) -> list[str]:
+def _dag_runs(dag: Mapping[str, Any]) -> list[Part]:
     """An hour as a run of the DAG: where its seconds go, and how much of it is not refreshing."""
     runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for run in dag["runs"]:
@@ -115,21 +93,24 @@ def _dag_runs(dag: Mapping[str, Any]) -> list[str]:
         bars.append((f"{strategy}, {spark}", middle))
         rows.append((strategy, spark, len(its), *(f"{n:.1f}" for n in (whole, steps, whole / steps))))
     return [
-        "<h2>As a run of the DAG</h2>",
-        f'<p class="soft">From trigger to release with {dag["days"]} days of history, at {dag["commit"]}, on'
-        f" {escape(dag['machine']['processor'])} and {escape(dag['machine']['memory'])}; medians of"
-        f" the runs after {dag['warm_up']} that warm up. Queue: between tasks, by the scheduler's clock. Start: of a"
-        " task's process, and all that no step counts as its own.</p>",
+        Heading("As a run of the DAG"),
+        Paragraph(
+            f"From trigger to release with {dag['days']} days of history, at {dag['commit']}, on"
+            f" {dag['machine']['processor']} and {dag['machine']['memory']}; medians of the runs after"
+            f" {dag['warm_up']} that warm up. Queue: between tasks, by the scheduler's clock. Start: of a task's"
+            " process, and all that no step counts as its own.",
+            "soft",
+        ),
         _stacks(bars, DAG_COLOURS),
-        _table(("strategy", "Spark", "runs", "whole, median s", "its steps", "whole / steps"), rows),
+        Cells("Runs of the DAG", ("strategy", "Spark", "runs", "whole, median s", "its steps", "whole / steps"), rows),
     ]
 
 
-def _others() -> list[str]:
+def _others() -> list[Part]:
     return [
-        "<h2>Published by others</h2>",
-        '<p class="soft">As published, on other machines and with other phases: not like for like.</p>',
-        _table(("engine", "one hour of changes", "note"), PUBLISHED),
+        Heading("Published by others"),
+        Paragraph("As published, on other machines and with other phases: not like for like.", "soft"),
+        Cells("Published by others", ("engine", "one hour of changes", "note"), PUBLISHED),
     ]
 
 
@@ -161,7 +142,7 @@ def _answer(plan: Mapping[str, Any], totals: Mapping[Key, Sequence[Mapping[str, 
         return f"{days} days of history."
     mine = statistics.median(m["refresh"] for m in own["incremental"])
     others = ", ".join(
-        f"<b>{statistics.median(m['refresh'] for m in rows) / mine:.1f} times</b> as long with {name}"
+        f"{statistics.median(m['refresh'] for m in rows) / mine:.1f} times as long with {name}"
         for name, rows in own.items()
         if name != "incremental"
     )
@@ -186,14 +167,14 @@ def _size(days: int, change: float) -> str:
     return f"{days} d" + (f", x{change:g}" if change != 1 else "")
 
 
-def _stacked(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> str:
+def _stacked(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> Drawing:
     found = _medians(result)
     return _stacks([(_label(*key), found[key]) for key in totals], PHASE_COLOURS)
 
 
-def _stacks(bars: Sequence[tuple[str, Mapping[str, float]]], colours: Mapping[str, str]) -> str:
+def _stacks(bars: Sequence[tuple[str, Mapping[str, float]]], colours: Mapping[str, str]) -> Drawing:
     """A bar each, of seconds by phase."""
-    figure, axes = _figure(0.9 + 0.42 * len(bars))
+    figure, axes = make_figure(0.9 + 0.42 * len(bars))
     left = [0.0] * len(bars)
     for phase, colour in colours.items():
         widths = [values.get(phase, 0.0) for _, values in bars]
@@ -204,12 +185,14 @@ def _stacks(bars: Sequence[tuple[str, Mapping[str, float]]], colours: Mapping[st
     axes.set_yticks(range(len(bars)), [label for label, _ in bars])
     axes.invert_yaxis()
     axes.set_xlabel("seconds")
-    _legend(axes, len(colours))
-    return _svg(figure)
+    add_legend(axes, len(colours))
+    return draw(figure, f"Seconds by phase, {len(bars)} bars")
 
 
-def _lines(result: Mapping[str, Any]) -> str:
-    figure, axes = _figure(4.0)
+def _lines(result: Mapping[str, Any]) -> Drawing:
+    from matplotlib.ticker import MaxNLocator
+
+    figure, axes = make_figure(4.0)
     usual = {key: rows for key, rows in _series(result).items() if key[1] == 1}
     sizes = sorted({days for days, *_ in usual})
     for (days, change, name), rows in usual.items():
@@ -224,11 +207,11 @@ def _lines(result: Mapping[str, Any]) -> str:
         )
     axes.axvline(result["plan"]["warm_up"] + 0.5, color="#c9cdd3", linestyle=":")
     axes.set_xlabel("hour since the driver started")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("seconds")
     axes.set_yscale("log")
-    _legend(axes, len(sizes) * 2)
-    return _svg(figure)
+    add_legend(axes, len(sizes) * 2)
+    return draw(figure, "Seconds of every hour, by strategy and history")
 
 
 def _series(result: Mapping[str, Any]) -> dict[Key, list[Mapping[str, Any]]]:
@@ -239,21 +222,21 @@ def _series(result: Mapping[str, Any]) -> dict[Key, list[Mapping[str, Any]]]:
     return found
 
 
-def _by_sizes(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
+def _by_sizes(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Iterator[Part]:
     """How the seconds of refreshing grow: with the history, for the usual change; with the change, for each history
     that has had others."""
-    yield _by_size({(days, name): rows for (days, change, name), rows in totals.items() if change == 1}, DAYS)
+    yield from _by_size({(days, name): rows for (days, change, name), rows in totals.items() if change == 1}, DAYS)
     for history in sorted({days for days, change, _ in totals if change != 1}):
         found = {(change, name): rows for (days, change, name), rows in totals.items() if days == history}
-        yield _by_size(found, CHANGES, f", with {history} days of history")
+        yield from _by_size(found, CHANGES, f", with {history} days of history")
 
 
-def _by_size(found: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], words: str, where: str = "") -> str:
+def _by_size(found: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], words: str, where: str = "") -> list[Part]:
     """By size and strategy, and where one overtakes another; nothing where one size was tried."""
     sizes = sorted({size for size, _ in found})
     if len(sizes) < 2:
-        return ""
-    figure, axes = _figure(3.2)
+        return []
+    figure, axes = make_figure(3.2)
     curves: dict[str, list[float]] = {}
     for size, name in sorted(found, key=lambda key: key[0]):
         curves.setdefault(name, []).append(statistics.median(m["refresh"] for m in found[size, name]))
@@ -264,19 +247,22 @@ def _by_size(found: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], wor
     if words == CHANGES:
         axes.set_xscale("log")
     axes.set_yscale("log")
-    _legend(axes, len(curves))
+    add_legend(axes, len(curves))
     rows = [
         (name, *(f"{one:.1f}" for one in seconds), f"{seconds[-1] / seconds[0]:.2f}")
         for name, seconds in curves.items()
     ]
-    told = _table(("seconds", *(f"{size:g}" for size in sizes), "last / first"), rows)
-    return f"<h2>Against {words}{where}</h2>{_svg(figure)}{told}{_crossover(sizes, curves, words)}"
+    cells = Cells("Median seconds", ("seconds", *(f"{size:g}" for size in sizes), "last / first"), rows)
+    turns = crossover(sizes, curves, words)
+    drawing = draw(figure, f"Seconds for Silver and Gold against {words}")
+    return [Heading(f"Against {words}{where}"), drawing, cells, *([Paragraph(turns)] if turns else [])]
 
 
 _SAME = log(1.05)  # rounds of one size differ by as much
 
 
-def _crossover(sizes: Sequence[float], curves: Mapping[str, Sequence[float]], words: str) -> str:
+def crossover(sizes: Sequence[float], curves: Mapping[str, Sequence[float]], words: str) -> str:
+    """Where full overtakes incremental, in words; nothing where either was not measured."""
     if not {"full", "incremental"} <= set(curves):
         return ""
     gains = [log(a / b) for a, b in zip(curves["full"], curves["incremental"], strict=True)]
@@ -295,10 +281,10 @@ def _crossover(sizes: Sequence[float], curves: Mapping[str, Sequence[float]], wo
         told.append(f"Full and incremental are as fast as each other, within 5 %, at {', '.join(same)} {words}.")
     if not told:
         told.append(f"Incremental is faster than full at every size measured ({sizes[0]:g} to {sizes[-1]:g} {words}).")
-    return f"<p>{' '.join(told)}</p>"
+    return " ".join(told)
 
 
-def _hours(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
+def _hours(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Cells:
     names = ("history", "change", "strategy", "hours", "refresh, median s", "whole, median s", "p95", "largest")
     more = ("CPU s", "MB written", "files", "commits")
     rows = []
@@ -320,10 +306,10 @@ def _hours(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
                 f"{middle['commits']:.0f}",
             )
         )
-    return _table((*names, *more), rows)
+    return Cells("What an hour takes", (*names, *more), rows)
 
 
-def _phases(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> str:
+def _phases(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> Cells:
     """The same by phase, folded away."""
     found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for m in result["measures"]:
@@ -336,7 +322,7 @@ def _phases(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> str:
             if any(m["seconds"] for m in its):
                 rows.append((f"{days} d", f"x{change:g}", name, phase, *(_middle(its, *field) for field in _FIELDS)))
     names = ("history", "change", "strategy", "phase", "median s", "CPU s", "MB written", "files", "commits", "jobs")
-    return f"<details><summary>By phase</summary>{_table(names, rows)}</details>"
+    return Cells("By phase", names, rows, folded=True)
 
 
 _FIELDS = (("seconds", 2), ("cpu_seconds", 2), ("bytes_out", 2, 1e6), ("files", 0), ("commits", 0), ("jobs", 0))
@@ -348,31 +334,28 @@ def _middle(measures: Sequence[Mapping[str, Any]], field: str, digits: int, unit
     return f"{statistics.median(known):.{digits}f}" if known else ""
 
 
-def _bill(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
-    rows = []
+def _bill(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Cells:
+    rows, prices = [], []
     for (days, change, name), hours in totals.items():
         if hours[0]["cpu_seconds"] is None:
             continue  # another's machine
         core_hours = 730 * statistics.median(m["cpu_seconds"] for m in hours) / 3600
-        rows.append(
-            f"<tr><td>{days} d</td><td>x{change:g}</td><td>{name}</td><td class=n>{core_hours:.1f}</td>"
-            f'<td class=n data-core-hours="{core_hours:.4f}"></td></tr>'
-        )
-    head = "<tr><th>history<th>change<th>strategy<th class=n>core-hours<th class=n>price</tr>"
-    return f"<table>{head}{''.join(rows)}</table>"
+        rows.append((f"{days} d", f"x{change:g}", name, f"{core_hours:.1f}"))
+        prices.append(f"{core_hours:.4f}")
+    return Cells("What a month costs", ("history", "change", "strategy", "core-hours", "price"), rows, prices)
 
 
-def _cold(result: Mapping[str, Any]) -> str:
+def _cold(result: Mapping[str, Any]) -> Cells:
     rows = []
     for (days, change, name), hours in _series(result).items():
         start = result["session_seconds"][f"{days} {change:g} {name}"]
         first = [f"{m['seconds']:.1f}" for m in hours if not m["warm"]]
         rows.append((f"{days} d", f"x{change:g}", name, f"{start:.1f}", *first))
     numbers = (f"hour {n}" for n in range(1, result["plan"]["warm_up"] + 1))
-    return _table(("history", "change", "strategy", "start", *numbers), rows)
+    return Cells("The first hours", ("history", "change", "strategy", "start", *numbers), rows)
 
 
-def _conditions(result: Mapping[str, Any]) -> str:
+def _conditions(result: Mapping[str, Any]) -> Cells:
     plan = result["plan"]
     kept = ", ".join(f"{size / 1e6:.1f} MB at {days} days" for days, size in result["kept_bytes"].items() if size)
     facts = {
@@ -389,7 +372,7 @@ def _conditions(result: Mapping[str, Any]) -> str:
         "queue": "none: no scheduler stands between the hours here",
         **_services(result),
     }
-    return _table(("", ""), [(name, str(value)) for name, value in facts.items()])
+    return Cells("Conditions", ("what", "value"), [(name, str(value)) for name, value in facts.items()])
 
 
 def _services(result: Mapping[str, Any]) -> dict[str, str]:
@@ -411,37 +394,3 @@ def _megabytes(size: float | None) -> str:
 
 def _colour(name: str) -> str:
     return COLOURS.get(name, "#6b4fbb")
-
-
-def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    def cell(value: Any) -> str:
-        number = str(value).replace(".", "", 1).isdigit()
-        return f"<td{' class=n' if number else ''}>{escape(str(value))}</td>"
-
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
-
-
-def _figure(height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, height), layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
-
-
-def _legend(axes: Any, columns: int) -> None:
-    """Above the plot, where it covers nothing."""
-    axes.legend(ncols=columns, fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
-
-
-def _svg(figure: Any) -> str:
-    from matplotlib import rc_context
-
-    text = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "medallion"}):
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    svg = text.getvalue()
-    return svg[svg.index("<svg") :]

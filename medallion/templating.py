@@ -149,5 +149,6 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["in_words"] = in_words
+    environment.tests["digits"] = str.isdigit
     environment.globals |= {"navigation": NAVIGATION, "up": ""}
     return environment

@@ -20,7 +20,7 @@ from bench.drivers import Taken
 from bench.duck import translated
 from bench.plan import FIRST_HOUR, PHASES, Measure, Plan
 from bench.proof import differing
-from bench.report import _crossover, render
+from bench.report import crossover, render
 from bench.sources import _with_changes
 from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import registry
@@ -303,10 +303,10 @@ def test_the_page_tells_the_changes_of_each_history_apart() -> None:
     assert "with 90 days" in at_90 and "Full is faster than incremental at 10 times" in at_90
 
 
-def test_what_lies_within_the_spread_of_rounds_is_no_crossover() -> None:
+def test_what_lies_within_the_spread_of_rounds_is_nocrossover() -> None:
     curves = {"full": [9.0, 10.0, 14.5], "incremental": [5.0, 6.0, 14.8]}
-    told = _crossover([1, 10, 100], curves, "times the usual change")
-    assert told == "<p>Full and incremental are as fast as each other, within 5 %, at 100 times the usual change.</p>"
+    told = crossover([1, 10, 100], curves, "times the usual change")
+    assert told == "Full and incremental are as fast as each other, within 5 %, at 100 times the usual change."
 
 
 def test_the_page_tells_what_each_phase_takes() -> None:
