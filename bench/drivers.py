@@ -111,7 +111,7 @@ def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
     orders.send(time.perf_counter() - start)
     while hour := orders.recv():
         run = Run(settings, hour, f"bench-{hour}", strategy=strategy)
-        error, taken, after, begun = None, None, None, _jobs_begun(spark)
+        error, taken, after, begun = None, None, None, jobs_begun(spark)
         start, used = time.perf_counter(), _cpu(driver)
         try:
             if strategy == "declarative":
@@ -120,7 +120,7 @@ def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
                 operations.refresh_hour(run, driver)
             taken = Taken(time.perf_counter() - start, _cpu(driver) - used)
             if strategy != "declarative":  # whose Spark is another process
-                taken = taken._replace(jobs=_submitted(spark, begun))
+                taken = taken._replace(jobs=jobs_submitted(spark, begun))
             if after is not None:
                 after()
         except Exception as failure:  # told to the one who asked, whatever it is
@@ -135,14 +135,14 @@ def _cpu(driver: Driver) -> float:
     return driver.cpu() + ended.ru_utime + ended.ru_stime
 
 
-def _jobs_begun(spark: Any) -> int:
+def jobs_begun(spark: Any) -> int:
     """How many jobs this Spark has been given so far, which number them from 0."""
     return int(spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
-def _submitted(spark: Any, since: int) -> list[float]:
+def jobs_submitted(spark: Any, since: int) -> list[float]:
     """When its jobs from number ``since`` on were submitted, in seconds since the epoch."""
     context = spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty()  # which is how the store hears of jobs
-    jobs = map(context.statusStore().job, range(since, _jobs_begun(spark)))
+    jobs = map(context.statusStore().job, range(since, jobs_begun(spark)))
     return [job.submissionTime().get().getTime() / 1000 for job in jobs]

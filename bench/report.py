@@ -370,12 +370,12 @@ def _conditions(result: Mapping[str, Any]) -> Cells:
         "rows": "equal in all strategies after every hour, or there would be no report",
         "state of incremental": kept or "none",
         "queue": "none: no scheduler stands between the hours here",
-        **_services(result),
+        **service_rows(result),
     }
     return Cells("Conditions", ("what", "value"), [(name, str(value)) for name, value in facts.items()])
 
 
-def _services(result: Mapping[str, Any]) -> dict[str, str]:
+def service_rows(result: Mapping[str, Any]) -> dict[str, str]:
     """What another engine had, what its cold start took, and what it held after the last hour."""
     return {
         f"{start.split()[-1]}, {_size(int(start.split()[0]), float(start.split()[1]))}": (

@@ -62,7 +62,7 @@ def run(
             for name, driver in drivers.items():
                 start = f"{days} {change:g} {name}"
                 result["session_seconds"].setdefault(start, _short(driver.session_seconds))  # the first round's
-            for measure in _hours(plan, drivers, days, change, repeat):
+            for measure in run_hours(plan, drivers, days, change, repeat):
                 measures.append({name: _short(value) for name, value in asdict(measure).items()})
                 if measure.phase == "total":
                     taken = len(measures) // (len(PHASES) + 1)
@@ -110,7 +110,7 @@ def _former(out: Path, now: Mapping[str, Any]) -> dict[str, Any]:
     return former | {"plan": plan}
 
 
-def _hours(
+def run_hours(
     plan: Plan, drivers: Mapping[str, Remote | FelderaDriver], days: int, change: float, repeat: int
 ) -> Iterator[Measure]:
     first = hour_number(FIRST_HOUR)
@@ -119,14 +119,14 @@ def _hours(
         names = list(drivers)
         for strategy in names[number % len(names) :] + names[: number % len(names)]:  # nobody is always first
             lake = Lake(drivers[strategy].lake)
-            before = _footprint(lake)
+            before = footprint(lake)
             taken = Taken(*drivers[strategy].refresh(hour))
-            grown = _footprint(lake)
+            grown = footprint(lake)
             grown.subtract(before)
             if isinstance(drivers[strategy], FelderaDriver):  # what it wrote is in the service, the copies are ours
                 grown.clear()
             where = (days, change, repeat, strategy, hour, number, number > plan.warm_up)
-            yield from _measures(where, taken, event_log.steps_by_phase(lake, f"bench-{hour}"), grown)
+            yield from phase_measures(where, taken, event_log.steps_by_phase(lake, f"bench-{hour}"), grown)
         _require_equal(drivers, hour)
 
 
@@ -134,8 +134,8 @@ _Steps = Mapping[str, Sequence[Mapping[str, Any]]]
 _Where = tuple[int, float, int, str, str, int, bool]  # the first fields of Measure
 
 
-def _measures(where: _Where, taken: Taken, steps_of: _Steps, grown: Counter[Any]) -> Iterator[Measure]:
-    """An hour by phase, and its total. steps_of: the event log's rows of whole steps; grown: as of _footprint."""
+def phase_measures(where: _Where, taken: Taken, steps_of: _Steps, grown: Counter[Any]) -> Iterator[Measure]:
+    """An hour by phase, and its total. steps_of: the event log's rows of whole steps; grown: as of footprint."""
     jobs = Counter(_phase_at(moment, steps_of) for moment in taken.jobs or ())
 
     def measure(phase: str, seconds: float, cpu: float | None, rows: int | None, of: Sequence[str]) -> Measure:
@@ -166,7 +166,7 @@ def _phase_at(moment: float, steps_of: _Steps) -> str:
 _WRITES = {"bronze": "apply", "silver": "silver", "gold": "gold"}  # the folders of a lake, and who writes there
 
 
-def _footprint(lake: Lake) -> Counter[tuple[str, str]]:
+def footprint(lake: Lake) -> Counter[tuple[str, str]]:
     """By phase, how many data files and commits there are, and the bytes of the files."""
     counts: Counter[tuple[str, str]] = Counter()
     for top in Path(lake.root).iterdir():

@@ -32,12 +32,12 @@ def prepare(plan: Plan, settings: Settings, work: Path, days: int, change: float
     if read_json(origin_file) != origin:
         origin_file.unlink(missing_ok=True)
         shutil.rmtree(loaded.lake, ignore_errors=True)
-        _load(loaded)
+        load_lake(loaded)
         write_json(origin_file, origin)
-    return loaded.replace(source=str(_with_changes(source, change, plan.all_hours, plan.catalogue)))
+    return loaded.replace(source=str(source_with_changes(source, change, plan.all_hours, plan.catalogue)))
 
 
-def _with_changes(source: Path, change: float, hours: int, catalogue: bool = True) -> Path:
+def source_with_changes(source: Path, change: float, hours: int, catalogue: bool = True) -> Path:
     """A source whose hours have ``change`` times the usual lines: several hours in one, or the first part of one.
 
     catalogue: with the changes of customers, products and suppliers.
@@ -78,7 +78,7 @@ def require_room(plan: Plan, lake: int, work: Path) -> None:
         )
 
 
-def _load(settings: Settings) -> None:
+def load_lake(settings: Settings) -> None:
     process = get_context("spawn").Process(target=_load_here, args=(settings,))
     process.start()
     process.join()

@@ -72,7 +72,7 @@ def catch_up(spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: st
     if since < hour:
         evolve(spark, lake, log, delta)
     missed = sorted(landed for landed in landed_hours(lake) if since < landed < hour)
-    gone = [late for late in missed if not _is_as_landed(lake, log, late)]
+    gone = [late for late in missed if not is_as_landed(lake, log, late)]
     for late in missed:
         if gone and late >= gone[0]:
             break
@@ -134,7 +134,7 @@ def _reaches_before(lake: Lake, log: Log, delta: "DeltaTable", hour: str) -> boo
     return (hour_in(began) or "") < hour
 
 
-def _is_as_landed(lake: Lake, log: Log, hour: str) -> bool:
+def is_as_landed(lake: Lake, log: Log, hour: str) -> bool:
     """Whether the file of a log's feed for ``hour`` is as it landed, or there was none; raises what reading raises."""
     topic = log.fed_by.topic
     file = known_manifest(lake, hour).files.get(topic)
@@ -168,7 +168,7 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
     numbers = range(len(now) + 1, len(now) + len(deleted) + 1)
     deleted = deleted.append_column(LINE, pa.array(numbers, pa.int64()))
     deleted = deleted.append_column(DELETED, pa.repeat(True, len(deleted)))
-    deletions = _log_rows(log, delta_writes.fitted(deleted, change_schema(log.fed_by)), hour, source_file)
+    deletions = log_rows(log, delta_writes.fitted(deleted, change_schema(log.fed_by)), hour, source_file)
     schema = pa.schema(delta.schema().to_arrow())
     batches = chain(*lines, _table_rows(lake, log, table, hour, source_file), deletions.to_batches())
     rows = (part for batch in batches for part in delta_writes.fitted(pa.table(batch), schema).to_batches())
@@ -194,7 +194,7 @@ def _table_rows(
         for batch in rows.to_batches():
             lines, none = pa.array(range(line, line + len(batch))), pa.repeat(False, len(batch))
             changes = pa.table(batch.append_column(LINE, lines).append_column(DELETED, none))
-            yield from _log_rows(log, changes, hour, source_file).to_batches()
+            yield from log_rows(log, changes, hour, source_file).to_batches()
             line += len(batch)
 
     return batches() if places else iter(())
@@ -241,10 +241,10 @@ def _hour_rows(lake: Lake, log: Log, hour: str) -> "Iterator[pa.RecordBatch]":
     source_file = f"{known_manifest(lake, hour).source}/cdc/{log.fed_by.topic}/{hour}.json"
     with pq.ParquetFile(name, filesystem=at) as file:
         for changes in file.iter_batches(_BATCH_ROWS):
-            yield from _log_rows(log, pa.Table.from_batches([changes]), hour, source_file).to_batches()
+            yield from log_rows(log, pa.Table.from_batches([changes]), hour, source_file).to_batches()
 
 
-def _log_rows(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":
+def log_rows(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":
     """Changes with where and when they came from, which the log records of each."""
     import pyarrow as pa
 

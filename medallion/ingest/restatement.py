@@ -54,12 +54,12 @@ class Restatement:
 def write_restatement(lake: Lake, restatement: Restatement) -> None:
     """Record what is under way, whole or not at all: whoever comes next after a crash continues it."""
     fence.require()
-    write_json(_place(lake), asdict(restatement))
+    write_json(restatement_file(lake), asdict(restatement))
 
 
 def read_restatement(lake: Lake) -> Restatement | None:
     """The restatement that is under way; None when there is none."""
-    content = files.read_json(_place(lake))
+    content = files.read_json(restatement_file(lake))
     if content is None:
         return None
     known = {field.name: content[field.name] for field in fields(Restatement) if field.name in content}
@@ -74,7 +74,7 @@ def read_restatement(lake: Lake) -> Restatement | None:
 def end_restatement(lake: Lake) -> None:
     """Forget it: all its hours are applied and published."""
     fence.require()
-    _place(lake).unlink(missing_ok=True)
+    restatement_file(lake).unlink(missing_ok=True)
 
 
 def plan_restatement(
@@ -149,5 +149,5 @@ def missing_files(lake: Lake, hour: str, topics: Collection[str]) -> list[str]:
     ]
 
 
-def _place(lake: Lake) -> Place:
+def restatement_file(lake: Lake) -> Place:
     return files.at(lake.ops("restatement.json"))

@@ -21,8 +21,8 @@ from medallion.storage.files import Place
 _CHANGE_FILE = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json")
 _UNFINISHED = re.compile(r".*(\.tmp|\.part|\.filepart|\.crc|\.swp|~)|_[^.]*", re.DOTALL)  # by those who write files
 _CHUNK = 1 << 20
-_TRIES = 5  # of a request, and of a file that does not arrive whole
-_BACK_OFF = 0.5  # seconds before the second try of a file, doubled for each later one
+MAX_TRIES = 5  # of a request, and of a file that does not arrive whole
+BACK_OFF_SECONDS = 0.5  # seconds before the second try of a file, doubled for each later one
 
 
 Advance = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
@@ -144,7 +144,7 @@ def open_source(settings: Settings) -> Source:
                 f" or make a demo source there with medallion source generate {settings.source}"
             )
         return FolderSource(settings.source)
-    return S3Source(settings.source, s3.client(settings, anonymous=settings.s3_anonymous, tries=_TRIES))
+    return S3Source(settings.source, s3.client(settings, anonymous=settings.s3_anonymous, tries=MAX_TRIES))
 
 
 def change_files(source: Source, topics: tuple[str, ...], now: datetime | None = None) -> Listing:
@@ -193,13 +193,13 @@ def copy_file(source: Source, name: str, target: Place) -> Landed:
     Raises MedallionError when fewer or more bytes arrive than the source said there are.
     """
     with files.whole(target) as partial:
-        for tried in range(1, _TRIES + 1):
+        for tried in range(1, MAX_TRIES + 1):
             try:
                 return _copy_once(source, name, partial)
             except _Cut as cut:
-                if tried == _TRIES:
+                if tried == MAX_TRIES:
                     raise MedallionError(f"{source.root}/{name}: {cut}; run again") from None
-                sleep(_BACK_OFF * 2 ** (tried - 1))
+                sleep(BACK_OFF_SECONDS * 2 ** (tried - 1))
     raise AssertionError("the last try returns or raises")
 
 

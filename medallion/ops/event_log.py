@@ -242,7 +242,7 @@ def _in_table(
     if since is not None:
         conditions.append(pc.field("event_timestamp") >= since)
         least["event_timestamp"] = since - timedelta(milliseconds=1)  # statistics are cut to milliseconds
-    places = [files.in_arrow(located(path, name)) for name in _holding(held, least, known)]
+    places = [files.in_arrow(located(path, name)) for name in files_holding(held, least, known)]
     if not places:
         return []
     # Not the dataset that delta-rs makes: each step adds a small file, and that takes longer to tell of them all.
@@ -271,7 +271,7 @@ def _newest(held: "pa.Table", span: timedelta) -> tuple[datetime | None, "pa.Tab
     return newest - span, held
 
 
-def _holding(actions: "pa.Table", least: Mapping[str, Any], most: Mapping[str, Any]) -> list[str]:
+def files_holding(actions: "pa.Table", least: Mapping[str, Any], most: Mapping[str, Any]) -> list[str]:
     """The files that may have rows with such values or larger ones, and with such values or smaller ones, by column."""
     import pyarrow as pa
     import pyarrow.compute as pc

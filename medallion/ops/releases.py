@@ -60,7 +60,7 @@ class Contents:
 
 def published(lake: Lake) -> list[Release]:
     """Every release that is kept, oldest first."""
-    return _read(lake)[1]
+    return read_releases(lake)[1]
 
 
 def latest(lake: Lake) -> Release | None:
@@ -109,7 +109,7 @@ def publish(
     """
     from deltalake.exceptions import DeltaError
 
-    delta, retained = _read(lake)
+    delta, retained = read_releases(lake)
     newest = retained[-1] if retained else None
     table_ids = current_ids(lake, contents.versions) if contents.table_ids is None else contents.table_ids
     release = Release(
@@ -154,7 +154,7 @@ def _append(lake: Lake, delta: "DeltaTable | None", release: Release) -> None:
     from deltalake import CommitProperties, write_deltalake
 
     path = lake.ops("releases")
-    rows = _arrow([vars(release) | {name: list(getattr(release, name).items()) for name in _MAPS}])
+    rows = releases_as_arrow([vars(release) | {name: list(getattr(release, name).items()) for name in _MAPS}])
     if delta is None:
         write_deltalake(path, rows, mode="error", name="releases", storage_options=files.storage_options(path))
     else:
@@ -168,7 +168,7 @@ def current_ids(lake: Lake, tables: Iterable[str]) -> dict[str, str]:
     return {table: table_id(delta) for table, delta in opened if delta is not None}
 
 
-def _read(lake: Lake) -> "tuple[DeltaTable | None, list[Release]]":
+def read_releases(lake: Lake) -> "tuple[DeltaTable | None, list[Release]]":
     delta = lake.open(lake.ops("releases"))
     if delta is None:
         return None, []
@@ -179,7 +179,7 @@ def _read(lake: Lake) -> "tuple[DeltaTable | None, list[Release]]":
 _MAPS = ("versions", "table_ids", "row_counts")
 
 
-def _arrow(rows: list[dict[str, Any]]) -> "pa.Table":
+def releases_as_arrow(rows: list[dict[str, Any]]) -> "pa.Table":
     import pyarrow as pa
 
     schema = pa.schema(

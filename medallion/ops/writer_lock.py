@@ -89,7 +89,7 @@ def writer_lock(
     same work is ended: on this machine at once, on another one when its lease ends. Raises MedallionError, naming the
     holder, when it still works after that time.
     """
-    path = _file(lake)
+    path = lock_file(lake)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -114,7 +114,7 @@ def writer_lock(
 
 def current_writer(lake: Lake) -> Holder | None:
     """Who writes to the lake right now, on this machine or another; None when nobody does."""
-    path, here = _file(lake), ""
+    path, here = lock_file(lake), ""
     descriptor = None
     with suppress(FileNotFoundError, PermissionError):  # of another account: the lease says who writes
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -130,7 +130,7 @@ def current_writer(lake: Lake) -> Holder | None:
     return None if content is None or content["lock"] == here else Holder.parse(content)
 
 
-def _file(lake: Lake) -> Path:
+def lock_file(lake: Lake) -> Path:
     """The lock's file: in the lake; for one in a bucket, where this user's state is kept on this machine."""
     if not in_bucket(lake.root):
         return Path(lake.root) / "ops" / "writer.lock"
@@ -142,10 +142,10 @@ def _file(lake: Lake) -> Path:
 def _identity(descriptor: int) -> str:
     """The lock file that is open at ``descriptor``, told apart from every other one on any machine."""
     status = os.fstat(descriptor)
-    return f"{_machine()}:{status.st_dev}:{status.st_ino}"
+    return f"{machine_id()}:{status.st_dev}:{status.st_ino}"
 
 
-def _machine() -> str:
+def machine_id() -> str:
     """This machine since its last start; containers on it share its kernel, and so its locks."""
     try:
         return _BOOT_ID.read_text().strip()

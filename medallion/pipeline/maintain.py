@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _FILE_BYTES = 8 << 20  # about a Bronze file as it is loaded: those are left alone
-_SPARE_FILES = 8  # so many more than needed are not worth a rewrite
+SPARE_FILES = 8  # so many more than needed are not worth a rewrite
 CLUSTER_MEMORY_BYTES = 1 << 30  # for sorting a table by its key: what does not fit goes to disk
 MAX_CLUSTER_BYTES = 4 << 30  # of a table that is sorted as a whole: a larger one has its small files merged alone
 _LOG_DAYS = 30  # Delta's own default: entries of its log that are younger are never removed
@@ -59,13 +59,13 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
                 with _noting(failed, name), log.timed("maintain", None, name) as event:
                     event.engine = "delta-rs"
                     needed = _named_versions(lake, name, retained) | _restated_version(driver, name)
-                    done = _keep_table(lake, path, needed, keep, _key_of(driver, name))
+                    done = maintain_table(lake, path, needed, keep, _key_of(driver, name))
                     event.details = done
                     merged, removed = merged + done["merged"], removed + done["removed"]
             if "event_log" not in failed:
                 with _noting(failed, "event_log"):
                     _forget_events(lake, keep)
-            stale = _forget_files(lake, keep) + _forget_set_aside(lake, retained, keep)
+            stale = remove_expired_files(lake, keep) + _forget_set_aside(lake, retained, keep)
             whole.details = {
                 "releases": [release.release_id for release in retained],
                 "reports_and_landed_files": stale,
@@ -136,7 +136,7 @@ def _key_of(driver: Driver, name: str) -> str | None:
     return table.incremental.column if isinstance(table, Table) and isinstance(table.incremental, ByKey) else None
 
 
-def _keep_table(
+def maintain_table(
     lake: Lake, path: str, needed: Collection[int], keep: Retention, column: str | None = None
 ) -> dict[str, Any]:
     """Merge small files, checkpoint the log, remove what no kept version needs; how many files each, and a note.
@@ -151,10 +151,10 @@ def _keep_table(
     _turn_off_log_cleanup(delta, metadata)
     merged, note, state = 0, "", state_of(delta)
     if column is None:
-        if state.files > _SPARE_FILES + state.bytes // _FILE_BYTES:
+        if state.files > SPARE_FILES + state.bytes // _FILE_BYTES:
             done = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties(metadata))
             merged = done["numFilesRemoved"]
-    elif state.files > _SPARE_FILES + (wanted := files_by_key(state.rows)):
+    elif state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):
         size = max(1, state.bytes // wanted)
         merged, note = _cluster(delta, column, size, state.bytes, metadata)
     removed = _vacuum(delta, path, needed, keep, metadata)
@@ -236,7 +236,7 @@ def _forget_events(lake: Lake, keep: Retention) -> None:
         delta.delete(f"event_timestamp < {moment}", commit_properties=properties())
 
 
-def _forget_files(lake: Lake, keep: Retention) -> int:
+def remove_expired_files(lake: Lake, keep: Retention) -> int:
     """Remove old reports and landed files, and what a crash left of unfinished ones; how many were too old.
 
     Of a landed hour its manifest stays: it knows whether a file that comes again is another one.

@@ -34,7 +34,7 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
             return landed
         run = replace(run, hour=landed.hour)
         run_step("apply", run, driver=driver)
-        return _onward(run, driver)
+        return refresh_onward(run, driver)
 
 
 def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent) -> None:
@@ -60,7 +60,7 @@ def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent
         raise missing[0]
 
 
-def _onward(run: Run, driver: Driver) -> Outcome:
+def refresh_onward(run: Run, driver: Driver) -> Outcome:
     """From Bronze that is at ``run.hour`` to its release."""
     warned = False
     for layer in driver.tables.layers:
@@ -86,7 +86,7 @@ def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
         driver.record_tables()
         with driver.recording(run, "load") as log:
             _load_bronze(driver, run, log, advance)
-        return _onward(run, driver)
+        return refresh_onward(run, driver)
 
 
 def change_tables(run: Run, driver: Driver, *, add: str | None = None, drop: str | None = None) -> str:
@@ -234,7 +234,7 @@ def restate(run: Run, driver: Driver) -> Outcome:
             run_step("apply", replace(run, hour=landed.hour), driver=driver)
             if not replace(plan, rewound=True).remaining(ledger.applied_hour(lake, driver.tables)):
                 break
-        outcome = _onward(replace(run, hour=landed.hour), driver)
+        outcome = refresh_onward(replace(run, hour=landed.hour), driver)
     after = releases.latest(lake)
     if before is not None and after is not None:
         _report_difference(driver, before, after)

@@ -25,9 +25,9 @@ def run_step(name: str, run: Run, layer: Layer | None = None, driver: Driver | N
     Raises UsageError for an unknown step or layer, HourNotAvailable when the source does not have the hour,
     CheckFailed when a critical expectation does not hold, MedallionError for the rest.
     """
-    work, lowest = _STEPS.get(name, (None, None))
+    work, lowest = STEPS.get(name, (None, None))
     if work is None:
-        raise UsageError(f"step {name[:40]!r} is unknown: choose {', '.join(_STEPS)}")
+        raise UsageError(f"step {name[:40]!r} is unknown: choose {', '.join(STEPS)}")
     driver = driver or Driver(run.settings)
     if lowest is not None and layer not in (layers := LAYERS[lowest:]):
         raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
@@ -39,7 +39,7 @@ def run_step(name: str, run: Run, layer: Layer | None = None, driver: Driver | N
 
 
 _Work = Callable[[Driver, Run, EventLog, Layer | None], Outcome]
-_STEPS: dict[str, tuple[_Work, int | None]] = {  # and the lowest layer that it is for, of a step of one layer
+STEPS: dict[str, tuple[_Work, int | None]] = {  # and the lowest layer that it is for, of a step of one layer
     "land": (land_hour, None),
     "apply": (apply_hour, None),
     "refresh": (refresh_layer, 1),

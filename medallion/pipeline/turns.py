@@ -107,7 +107,7 @@ def read_line(settings: Settings, until: str | None = None) -> Line:
 
     lake = Lake(settings.lake)
     applied = ledger.applied_hour(lake, tables_of(lake, settings.extras))
-    return Line(applied, pending_at_source(settings, until), _unsettled(lake, applied))
+    return Line(applied, pending_at_source(settings, until), unsettled_hour(lake, applied))
 
 
 def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
@@ -208,7 +208,7 @@ def _hours_between(first: str, last: str) -> float:
     return (parse_hour(last) - parse_hour(first)) / ONE_HOUR
 
 
-def _unsettled(lake: Lake, applied: str | None) -> Unsettled | None:
+def unsettled_hour(lake: Lake, applied: str | None) -> Unsettled | None:
     """The hour that Bronze has, unless some release has it too and its validation did not fail."""
     from medallion.ingest.restatement import read_restatement
 

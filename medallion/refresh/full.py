@@ -70,7 +70,7 @@ def recompute(
     large: because too much had changed for an incremental refresh.
     """
     inputs = input_states(lake, table)
-    warning = _make_way(spark, lake, table)
+    warning = set_damaged_aside(spark, lake, table)
     by = table.incremental if isinstance(table.incremental, ByKey) else None
     with explained(f"{table.name} could not be computed"):
         rows = spark.sql(table.query, **read_inputs(spark, lake, inputs))
@@ -171,7 +171,7 @@ def pruned_by(table: Table) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*table.keys, *column, *table.pruned_by)))
 
 
-def _make_way(spark: "SparkSession", lake: Lake, table: Table) -> str | None:
+def set_damaged_aside(spark: "SparkSession", lake: Lake, table: Table) -> str | None:
     """Set the table aside if its log is proven to be damaged, as everything in it can be recomputed; a note, if so.
 
     Raises MedallionError when it cannot be opened for any other reason: that may pass, and the table is sound.

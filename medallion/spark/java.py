@@ -9,7 +9,7 @@ from pathlib import Path
 from medallion.errors import MedallionError
 
 OLDEST = 17
-_INSTALLED = Path("/usr/lib/jvm")
+INSTALLED = Path("/usr/lib/jvm")
 
 
 def java_home(environment: Mapping[str, str] = os.environ) -> Path:
@@ -39,4 +39,4 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[Path]:
         yield Path(home)
     if java := shutil.which("java", path=environment.get("PATH")):
         yield Path(java).resolve().parents[1]
-    yield from sorted(_INSTALLED.glob("*"), key=lambda home: (version(home) or 0, home.name))
+    yield from sorted(INSTALLED.glob("*"), key=lambda home: (version(home) or 0, home.name))

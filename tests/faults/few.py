@@ -33,5 +33,5 @@ def as_another_machine(folder: Path) -> None:
 
     lease.TTL, lease.SAFETY = SHORT_LEASE
     folder.mkdir(parents=True, exist_ok=True)
-    writer_lock._machine = lambda: folder.name  # type: ignore[assignment]
-    writer_lock._file = lambda _: folder / "writer.lock"  # type: ignore[assignment]
+    writer_lock.machine_id = lambda: folder.name  # type: ignore[assignment]
+    writer_lock.lock_file = lambda _: folder / "writer.lock"  # type: ignore[assignment]

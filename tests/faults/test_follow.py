@@ -8,7 +8,7 @@ from medallion.errors import CheckFailed
 from medallion.ops import event_log
 from medallion.pipeline import follow
 from medallion.pipeline.follow import HOPS, Followed, Pace
-from medallion.pipeline.steps import _STEPS, run_step
+from medallion.pipeline.steps import STEPS, run_step
 from tests.faults.world import HOURS, World, differing
 
 H0, H1, H2 = HOURS
@@ -63,7 +63,7 @@ def test_a_red_check_ends_it_and_the_hour_stays_in_line(world: World, monkeypatc
         raise CheckFailed("red")
 
     with monkeypatch.context() as broken:
-        broken.setitem(_STEPS, "check", (red, _STEPS["check"][1]))
+        broken.setitem(STEPS, "check", (red, STEPS["check"][1]))
         with pytest.raises(CheckFailed):
             followed(world, H1)
     assert world.published()[0] is None

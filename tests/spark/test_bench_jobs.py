@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from bench.drivers import _jobs_begun, _submitted
+from bench.drivers import jobs_begun, jobs_submitted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 def test_each_job_since_then_is_told_with_its_moment(spark: "SparkSession") -> None:
     spark.range(1).collect()
-    begun, start = _jobs_begun(spark), time.time()
+    begun, start = jobs_begun(spark), time.time()
     for rows in (10, 20):
         spark.range(rows, numPartitions=2).toDF("n").groupBy("n").count().collect()
-    moments = _submitted(spark, begun)
+    moments = jobs_submitted(spark, begun)
     assert len(moments) >= 2
     assert all(start - 0.01 <= moment <= time.time() for moment in moments)
-    assert _submitted(spark, _jobs_begun(spark)) == []
+    assert jobs_submitted(spark, jobs_begun(spark)) == []

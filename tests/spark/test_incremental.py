@@ -205,7 +205,7 @@ class Shop:
             lines.append({key: number, DELETED: True, LINE: len(lines) + 1})
             if row is not None:
                 lines.append(row | {DELETED: False, LINE: len(lines) + 1})
-        told = change_log._log_rows(
+        told = change_log.log_rows(
             log, pa.Table.from_pylist(lines, change_schema(log.fed_by)), f"{self.hour:%Y-%m-%dT%H}", "a file"
         )
         replace_rows(self.lake.opened(self.lake.path(log.name)), told, key, [], properties(), 1 << 20)

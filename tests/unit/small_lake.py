@@ -149,7 +149,7 @@ def load(root: Path, tables: Registry = TABLES) -> Shop:
     (root / "source" / "cdc").mkdir(parents=True)
     for feed in tables.feeds:
         write_deltalake(shop.lake.path(feed.name), ARROW.empty_table(), configuration=CHANGE_FEED)
-    operations._onward(Run(shop.settings, None, "load"), shop.driver())
+    operations.refresh_onward(Run(shop.settings, None, "load"), shop.driver())
     return shop
 
 

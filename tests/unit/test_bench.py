@@ -21,7 +21,6 @@ from bench.duck import translated
 from bench.plan import FIRST_HOUR, PHASES, Measure, Plan
 from bench.proof import differing
 from bench.report import crossover, render
-from bench.sources import _with_changes
 from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import registry
 from medallion.model.table import Table
@@ -84,7 +83,7 @@ def test_views_of_another_engine_are_apart_from_its_total() -> None:
     }
     where = (30, 1.0, 1, "feldera", FIRST_HOUR, 1, True)
     taken = Taken(3.5, 1.2, views_seconds=9.0)
-    found = {m.phase: m.seconds for m in runner._measures(where, taken, steps, Counter())}
+    found = {m.phase: m.seconds for m in runner.phase_measures(where, taken, steps, Counter())}
     assert (found["push"], found["compute"], found["other"]) == (1.0, 2.0, 0.5)
     assert (found["total"], found["views"]) == (3.5, 9.0)
 
@@ -134,8 +133,8 @@ def test_a_loaded_lake_is_used_again_only_by_the_code_that_loaded_it_from_the_sa
 ) -> None:
     loads: list[str] = []
     monkeypatch.setattr(sources, "generate", lambda *_, **__: None)
-    monkeypatch.setattr(sources, "_with_changes", lambda source, *_: source)
-    monkeypatch.setattr(sources, "_load", lambda settings: loads.append(settings.lake))
+    monkeypatch.setattr(sources, "source_with_changes", lambda source, *_: source)
+    monkeypatch.setattr(sources, "load_lake", lambda settings: loads.append(settings.lake))
     code = "abc"
     monkeypatch.setattr(sources, "commit", lambda: code)
     plan = Plan(("full", "incremental"), (7,))
@@ -159,7 +158,7 @@ def test_a_larger_change_is_several_hours_in_one_and_a_smaller_one_its_first_par
     (source / "cdc" / "orders").mkdir(parents=True)
     for hour in range(5):
         (source / "cdc" / "orders" / f"2025-11-30T0{hour}.json").write_text(f"{2 * hour}\n{2 * hour + 1}\n")
-    target = _with_changes(source, change, 2)
+    target = source_with_changes(source, change, 2)
     assert [file.read_bytes() for file in sorted((target / "cdc" / "orders").iterdir())] == lines
     assert (target / "snapshot").is_dir()
 
@@ -170,7 +169,7 @@ def test_the_changes_of_the_catalogue_can_be_left_out(tmp_path: Path) -> None:
     for feed in registry().feeds:
         (source / "cdc" / feed.topic).mkdir(parents=True)
         (source / "cdc" / feed.topic / f"{FIRST_HOUR}.json").write_text("a line\n")
-    left = _with_changes(source, 1, 1, catalogue=False)
+    left = source_with_changes(source, 1, 1, catalogue=False)
     assert sorted(folder.name for folder in (left / "cdc").iterdir()) == [
         *("clickstream_events", "inventory_events", "order_items", "orders")
     ]
@@ -189,11 +188,11 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_rounds_it_lacks(
         if (days, repeat) == fails:
             raise MedallionError("stopped")
 
-    for name in ("generate", "_load", "_with_changes"):
+    for name in ("generate", "load_lake", "source_with_changes"):
         monkeypatch.setattr(sources, name, lambda *_, **__: tmp_path)
     (tmp_path / "work").mkdir()
     monkeypatch.setattr(runner, "Drivers", lambda *_: nullcontext({}))
-    monkeypatch.setattr(runner, "_hours", hours)
+    monkeypatch.setattr(runner, "run_hours", hours)
     plan = Plan(("full", "incremental"), (7, 30), repeats=2)
 
     def run(plan: Plan, *, resume: bool) -> dict[str, Any]:
@@ -222,8 +221,8 @@ def test_jobs_files_and_seconds_are_those_of_the_phase_in_which_they_were(tmp_pa
     Path(tmp_path, "ops/b.parquet").write_bytes(b"more of it")
     jobs = [at.timestamp() + after for after in (0.0, 1.9, 2.1)]
     where = (30, 1.0, 1, "full", FIRST_HOUR, 1, False)
-    grown = runner._footprint(Lake(str(tmp_path)))
-    found = {m.phase: m for m in runner._measures(where, Taken(5.0, 6.0, jobs), steps, grown)}
+    grown = runner.footprint(Lake(str(tmp_path)))
+    found = {m.phase: m for m in runner.phase_measures(where, Taken(5.0, 6.0, jobs), steps, grown)}
     assert set(found) == {*PHASES, "total"}
 
     def told(phase: str) -> tuple[Any, ...]:
@@ -234,7 +233,7 @@ def test_jobs_files_and_seconds_are_those_of_the_phase_in_which_they_were(tmp_pa
     assert told("gold") == (0, None, None, 0, 0, 0, 0)
     assert told("other") == (3.0, None, None, 1, 0, 10, 1)
     assert told("total") == (5.0, 6.0, None, 2, 1, 14, 3)
-    unknown = {m.phase: m.jobs for m in runner._measures(where, Taken(5.0, None), steps, grown)}
+    unknown = {m.phase: m.jobs for m in runner.phase_measures(where, Taken(5.0, None), steps, grown)}
     assert set(unknown.values()) == {None}
 
 

@@ -118,13 +118,13 @@ def test_only_files_that_may_have_the_wanted_rows_are_opened(lake: Lake) -> None
     delta = lake.opened(lake.ops("event_log"))
     since = event_log.read(lake)[2]["event_timestamp"]
     held = pa.table(delta.get_add_actions(flatten=True))
-    assert len(event_log._holding(held, {}, {})) == 4
-    assert len(event_log._holding(held, {"hour": hours[1]}, {"hour": hours[1]})) == 1
-    assert 2 <= len(event_log._holding(held, {"event_timestamp": since - timedelta(milliseconds=1)}, {})) <= 3
+    assert len(event_log.files_holding(held, {}, {})) == 4
+    assert len(event_log.files_holding(held, {"hour": hours[1]}, {"hour": hours[1]})) == 1
+    assert 2 <= len(event_log.files_holding(held, {"event_timestamp": since - timedelta(milliseconds=1)}, {})) <= 3
     assert [row["hour"] for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
     assert [row["hour"] for row in event_log.read(lake, since)] == hours[2:]
     assert event_log.read(lake, hour="2026-01-01T00") == []
-    for name in event_log._holding(held, {"hour": hours[3]}, {}):
+    for name in event_log.files_holding(held, {"hour": hours[3]}, {}):
         Path(lake.ops("event_log"), name).unlink()
     assert [row["hour"] for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
 

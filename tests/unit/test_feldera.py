@@ -15,7 +15,7 @@ from bench.feldera.driver import FelderaDriver, Refreshed
 from bench.feldera.program import program
 from bench.feldera.service import PIPELINE, Service, chunks
 from bench.machine import cores
-from bench.report import _services
+from bench.report import service_rows
 from medallion.demo.generate import generate
 from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import registry
@@ -301,7 +301,7 @@ def test_an_hour_is_pushed_computed_and_its_views_are_a_release(
     assert (told["workers"], told["memory_bytes"], told["storage_bytes"]) == (3, 300 << 20, 40 << 20)
     cold = [told[f"{what}_seconds"] for what in ("compile", "deploy", "snapshot")]
     assert sum(cold) == pytest.approx(driver.session_seconds, abs=0.01)
-    (words,) = _services({"services": {"30 1 feldera": driver.facts}}).values()
+    (words,) = service_rows({"services": {"30 1 feldera": driver.facts}}).values()
     assert words.startswith("3 workers; compiled in ") and "315 MB of memory, 42 MB of storage" in words
     orders = DeltaTable(lake.path("silver_orders_enriched")).to_pyarrow_table().to_pylist()
     assert orders and {order["order_status"] for order in orders} <= {

@@ -87,7 +87,7 @@ def test_a_change_is_followed_from_where_idle_hours_left_off(lake: Lake) -> None
 def test_upkeep_repeats_what_is_known_of_the_rows(
     lake: Lake, read: list[str], monkeypatch: pytest.MonkeyPatch, days: int
 ) -> None:
-    monkeypatch.setattr(maintain, "_SPARE_FILES", -10)  # each upkeep has something to merge
+    monkeypatch.setattr(maintain, "SPARE_FILES", -10)  # each upkeep has something to merge
     path = lake.path("silver_x")
     known = origin_of(lake.open(path))
     for _ in range(days):
@@ -98,7 +98,7 @@ def test_upkeep_repeats_what_is_known_of_the_rows(
             mode="append",
             commit_properties=properties(json.dumps(known)),
         )
-        maintain._keep_table(lake, path, (), Retention(hours=0))
+        maintain.maintain_table(lake, path, (), Retention(hours=0))
     delta = lake.opened(path)
     assert delta.version() > 2 * days
     read.clear()

@@ -13,7 +13,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder that stands for /usr/lib/jvm."""
     folder = tmp_path / "jvm"
     folder.mkdir()
-    monkeypatch.setattr(java, "_INSTALLED", folder)
+    monkeypatch.setattr(java, "INSTALLED", folder)
     return folder
 
 

@@ -35,8 +35,8 @@ from medallion.storage.lake import Lake
 
 lake, host, folder = Lake(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 lease.TTL, lease.SAFETY = 4.0, 1.5
-writer_lock._machine = lambda: host
-writer_lock._file = lambda lake: folder / f"{host}.lock"
+writer_lock.machine_id = lambda: host
+writer_lock.lock_file = lambda lake: folder / f"{host}.lock"
 writer_lock.socket.gethostname = lambda: host
 attempts = {
     "commit": lambda: properties("{}"),

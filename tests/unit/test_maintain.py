@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from medallion.pipeline import maintain
-from medallion.pipeline.maintain import Retention, _forget_files, _keep_table
+from medallion.pipeline.maintain import Retention, maintain_table, remove_expired_files
 from medallion.storage.lake import Lake
 
 
@@ -33,12 +33,12 @@ def ranges(path: str) -> list[tuple[int, int]]:
 def test_a_table_that_is_refreshed_by_key_is_laid_out_by_it_again(tmp_path: Path) -> None:
     lake, path = Lake(str(tmp_path)), str(tmp_path / "gold/x")
     keys = scattered(path, commits=15, rows=4000)
-    assert _keep_table(lake, path, (), Retention(), "k")["merged"] == 15
+    assert maintain_table(lake, path, (), Retention(), "k")["merged"] == 15
     found = ranges(path)
     assert 3 <= len(found) < 10, "some 20,000 rows in a file"
     assert all(low > high for (_, high), (low, _) in pairwise(found)), "a key is in one file"
     assert sorted(DeltaTable(path).to_pyarrow_table()["k"].to_pylist()) == keys
-    assert _keep_table(lake, path, (), Retention(), "k")["merged"] == 0, "what is in order is left alone"
+    assert maintain_table(lake, path, (), Retention(), "k")["merged"] == 0, "what is in order is left alone"
 
 
 def test_a_table_above_the_bound_has_its_small_files_merged_and_says_that_it_is_not_clustered(
@@ -47,7 +47,7 @@ def test_a_table_above_the_bound_has_its_small_files_merged_and_says_that_it_is_
     lake, path = Lake(str(tmp_path)), str(tmp_path / "gold/x")
     keys = scattered(path, commits=15, rows=400)
     monkeypatch.setattr(maintain, "MAX_CLUSTER_BYTES", 1000)
-    done = _keep_table(lake, path, (), Retention(), "k")
+    done = maintain_table(lake, path, (), Retention(), "k")
     assert done["merged"] == 15
     assert done["note"] == "not clustered by k, only small files merged: larger than 0.0 GB"
     assert sorted(DeltaTable(path).to_pyarrow_table()["k"].to_pylist()) == keys
@@ -67,7 +67,7 @@ for number in range(15):
     write_deltalake(path, pa.table({"k": k, "text": pa.repeat("the same text again " * 12, rows)}), mode="append")
 maintain.files_by_key = lambda rows: 4
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-done = maintain._keep_table(Lake(sys.argv[1]), path, (), maintain.Retention(), "k")
+done = maintain.maintain_table(Lake(sys.argv[1]), path, (), maintain.Retention(), "k")
 print(done["merged"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
@@ -86,7 +86,7 @@ def test_clustering_a_table_needs_no_more_memory_when_the_table_grows(tmp_path: 
 def test_another_table_has_its_small_files_merged(tmp_path: Path) -> None:
     lake, path = Lake(str(tmp_path)), str(tmp_path / "gold/x")
     keys = scattered(path, commits=12, rows=10)
-    assert _keep_table(lake, path, (), Retention())["merged"] == 12
+    assert maintain_table(lake, path, (), Retention())["merged"] == 12
     assert len(ranges(path)) == 1
     assert sorted(DeltaTable(path).to_pyarrow_table()["k"].to_pylist()) == keys
 
@@ -98,5 +98,5 @@ def test_what_a_crash_left_of_a_landed_file_goes_and_of_a_snapshot_stays(tmp_pat
     for file in (hour, snapshot):
         file.parent.mkdir(parents=True)
         file.touch()
-    assert _forget_files(lake, Retention()) == 0
+    assert remove_expired_files(lake, Retention()) == 0
     assert (hour.exists(), snapshot.exists()) == (False, True)

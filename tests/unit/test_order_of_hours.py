@@ -161,7 +161,7 @@ def test_a_second_restatement_passes_the_hours_of_the_first_too(shop: Shop) -> N
 
 def test_a_restatement_that_an_earlier_version_began_is_continued(shop: Shop) -> None:
     up_to(shop, H0, H1, H2)
-    place = restatement._place(shop.lake)
+    place = restatement.restatement_file(shop.lake)
     place.write_text(json.dumps({"hour": H1, "until": H2, "rewound": False, "note": "of another version"}))
     found = read_restatement(shop.lake)
     assert found is not None

@@ -125,7 +125,7 @@ def old(tmp_path: Path) -> Lake:
     """A lake whose one release is from before ids were recorded."""
     made = Lake(str(tmp_path / "old"))
     write(made, [1])
-    schema = releases._arrow([]).schema
+    schema = releases.releases_as_arrow([]).schema
     release = replace(publish(Lake(str(tmp_path / "other")), H0, 0, None), table_ids={})
     row = {**vars(release), "versions": [(NAME, 0)]}
     former = pa.schema([field for field in schema if field.name not in {"table_ids", "fence"}])

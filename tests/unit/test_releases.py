@@ -51,7 +51,7 @@ def test_a_writer_that_is_overtaken_between_its_last_look_and_its_commit_cannot_
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = publish(lake, None)
-    real, quick = releases._read, []
+    real, quick = releases.read_releases, []
 
     def read_and_be_slow(lake: Lake) -> object:
         found = real(lake)
@@ -60,7 +60,7 @@ def test_a_writer_that_is_overtaken_between_its_last_look_and_its_commit_cannot_
             quick.append(publish(lake, first, "2025-11-30T01"))
         return found
 
-    monkeypatch.setattr(releases, "_read", read_and_be_slow)
+    monkeypatch.setattr(releases, "read_releases", read_and_be_slow)
     with pytest.raises(MedallionError, match="another run published"):
         publish(lake, first, "2025-11-30T00")
     assert [r.hour for r in releases.published(lake)] == [None, "2025-11-30T01"]

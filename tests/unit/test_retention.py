@@ -129,7 +129,7 @@ def test_upkeep_stops_at_once_when_another_writer_has_taken_over(shop: Shop) -> 
         called.append(details)
         raise LeaseLost("another machine writes")
 
-    with patch.object(maintain_module, "_keep_table", lost), pytest.raises(LeaseLost):
+    with patch.object(maintain_module, "maintain_table", lost), pytest.raises(LeaseLost):
         upkeep(shop)
     assert len(called) == 1
 

@@ -58,7 +58,7 @@ def test_an_hour_that_some_release_has_is_settled_also_after_a_roll_back(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published(monkeypatch, None, HOUR, None)
-    assert turns._unsettled(lake, HOUR) is None
+    assert turns.unsettled_hour(lake, HOUR) is None
 
 
 def test_an_hour_whose_last_check_failed_is_red_until_a_check_of_it_passed(
@@ -68,11 +68,11 @@ def test_an_hour_whose_last_check_failed_is_red_until_a_check_of_it_passed(
     events = log(lake)
     events.add("check", "bronze", None, status="failed", details={"error": "1 of 12 failed; see a.html"})
     events.flush()
-    assert turns._unsettled(lake, HOUR) == Unsettled(HOUR, "a_run", "1 of 12 failed; see a.html")
+    assert turns.unsettled_hour(lake, HOUR) == Unsettled(HOUR, "a_run", "1 of 12 failed; see a.html")
     again = log(lake, "again")
     again.add("check", "bronze", None)
     again.flush()
-    assert turns._unsettled(lake, HOUR) == Unsettled(HOUR, "again", None)
+    assert turns.unsettled_hour(lake, HOUR) == Unsettled(HOUR, "again", None)
 
 
 def test_an_hour_that_validation_found_wanting_is_red_though_it_is_published(
@@ -82,7 +82,7 @@ def test_an_hour_that_validation_found_wanting_is_red_though_it_is_published(
     events = log(lake)
     events.add("validate", None, None, status="failed", details={"error": "gold_inventory_risk is empty"})
     events.flush()
-    assert turns._unsettled(lake, HOUR) == Unsettled(HOUR, "a_run", "gold_inventory_risk is empty")
+    assert turns.unsettled_hour(lake, HOUR) == Unsettled(HOUR, "a_run", "gold_inventory_risk is empty")
 
 
 def test_an_hour_belongs_to_the_run_that_works_on_it_not_to_one_that_looked_at_it(
@@ -95,4 +95,4 @@ def test_an_hour_belongs_to_the_run_that_works_on_it_not_to_one_that_looked_at_i
     other = log(lake, "other")
     other.add("land", "bronze", None, status="skipped")
     other.flush()
-    assert turns._unsettled(lake, HOUR) == Unsettled(HOUR, "a_run", None)
+    assert turns.unsettled_hour(lake, HOUR) == Unsettled(HOUR, "a_run", None)

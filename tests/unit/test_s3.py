@@ -96,7 +96,7 @@ def server() -> Iterator[tuple[str, int]]:
 def bucket(server: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a secret")
-    monkeypatch.setattr(source_module, "_BACK_OFF", 0.01)
+    monkeypatch.setattr(source_module, "BACK_OFF_SECONDS", 0.01)
     handler = type("ThisProxy", (Proxy,), {"upstream": server, "asked": []})
     proxy = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
@@ -215,7 +215,7 @@ def test_without_credentials_it_says_so_and_anonymous_needs_none(
 
 
 def test_a_server_that_does_not_answer_is_named(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "_TRIES", 1)
+    monkeypatch.setattr(source_module, "MAX_TRIES", 1)
     with pytest.raises(MedallionError, match=r"127\.0\.0\.1:1.*see MEDALLION_S3_ENDPOINT and the network"):
         open_source(bucket.settings.replace(s3_endpoint="http://127.0.0.1:1")).sizes("cdc/")
 

@@ -86,7 +86,7 @@ class Cut:
 
 
 def test_a_copy_that_was_cut_off_leaves_what_was_there_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "_BACK_OFF", 0)
+    monkeypatch.setattr(source_module, "BACK_OFF_SECONDS", 0)
     put(tmp_path, "a.json", "before")
     with pytest.raises(MedallionError, match="4 of 8 bytes arrived"):
         copy_file(Cut(), "a.json", tmp_path / "a.json")  # type: ignore[arg-type]

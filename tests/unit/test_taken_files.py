@@ -9,7 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 from medallion.errors import HourNotAvailable, MedallionError
 from medallion.ingest import arrivals
 from medallion.ingest.apply import advance
-from medallion.ingest.change_log import _is_as_landed
+from medallion.ingest.change_log import is_as_landed
 from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
 from medallion.model.registry import registry
 from medallion.ops import releases
@@ -65,7 +65,7 @@ def test_error_in_reading_a_landed_file_is_raised_and_is_no_gap(shop: Shop, monk
         "medallion.ingest.change_log.known_manifest", lambda *_: type("M", (), {"files": {log.fed_by.topic: 0}})
     )
     with pytest.raises(MedallionError, match="503"):
-        _is_as_landed(shop.lake, log, H0)
+        is_as_landed(shop.lake, log, H0)
 
 
 def test_next_hour_of_two_restatements_is_the_first_of_both(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
