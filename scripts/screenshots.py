@@ -77,7 +77,9 @@ def pictures(green: str, red: tuple[str, str] | None, benchmark: bool) -> Iterat
     if red:
         yield "red-report", f"{DAG}/runs/{red[0]}/tasks/{red[1]}/plugin/medallion-report", 900, ()
     yield "trigger", DAG, 900, ("Trigger Dag",)
-    yield "lakehouse", "plugin/medallion-status", 1250, ()
+    yield "results", "plugin/medallion-results", 1500, ()
+    yield "lakehouse", "plugin/medallion-status", 1650, ()
+    yield "run-figures", "plugin/medallion-runs", 1000, ()
     yield "reports", "plugin/medallion-reports", 560, ()
     yield "expectations", "plugin/medallion-expectations", 700, ()
     yield "timings", "plugin/medallion-timings", 1900, ()

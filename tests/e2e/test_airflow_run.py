@@ -129,6 +129,8 @@ def test_a_browser_finds_state_reports_and_timings(airflow: LocalAirflow) -> Non
     with browser(airflow) as page:
         for path, told in (
             ("plugin/medallion-status", f"{H0}, published"),
+            ("plugin/medallion-results", "Weekly revenue trend"),
+            ("plugin/medallion-runs", "seconds by phase"),
             ("plugin/medallion-reports", "first"),
             ("plugin/medallion-timings", "Seconds of an hour, by step"),
             (f"{run}/plugin/medallion-run", "refresh silver_orders_enriched"),
