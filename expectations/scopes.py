@@ -47,15 +47,15 @@ class Sums:
 
     def whole(self) -> str:
         """The query that finds a row when the sums over whole tables differ."""
-        here = ", ".join(f"{_sum(mine)} AS {name}" for name, mine, _ in self.measures)
-        there = ", ".join(f"{_sum(theirs)} AS {name}" for name, _, theirs in self.measures)
+        own_sums = ", ".join(f"{_sum(mine)} AS {name}" for name, mine, _ in self.measures)
+        other_sums = ", ".join(f"{_sum(theirs)} AS {name}" for name, _, theirs in self.measures)
         return self._differing(
-            f"(SELECT {here} FROM {{batch}})", f"(SELECT {there} FROM {{{self.of}}} WHERE {self.where})"
+            f"(SELECT {own_sums} FROM {{batch}})", f"(SELECT {other_sums} FROM {{{self.of}}} WHERE {self.where})"
         )
 
     def by_change(self) -> str:
         """The query that finds a row when what was inserted and deleted changes the sums differently."""
-        here, there = (
+        own_sums, other_sums = (
             "(SELECT "
             + ", ".join(f"came.{name} - went.{name} AS {name}" for name, *_ in self.measures)
             + " FROM "
@@ -67,12 +67,12 @@ class Sums:
             + ")"
             for side, table, where in ((1, "batch", "TRUE"), (2, self.of, self.where))
         )
-        return self._differing(here, there)
+        return self._differing(own_sums, other_sums)
 
-    def _differing(self, here: str, there: str) -> str:
+    def _differing(self, own_sums: str, other_sums: str) -> str:
         columns = ", ".join(f"found.{name}, expected.{name} AS expected_{name}" for name, *_ in self.measures)
         differ = " OR ".join(f"found.{name} <> expected.{name}" for name, *_ in self.measures)
-        return f"SELECT {columns} FROM {here} AS found CROSS JOIN {there} AS expected WHERE {differ}"
+        return f"SELECT {columns} FROM {own_sums} AS found CROSS JOIN {other_sums} AS expected WHERE {differ}"
 
 
 @dataclass(frozen=True)

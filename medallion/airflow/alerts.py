@@ -54,8 +54,8 @@ class Webhook(BaseNotifier):
 async def late(**kwargs: Any) -> None:
     """Post an alert: a run has not ended in the time it had, so that its tables are going stale."""
     minutes = int(LATE.total_seconds() // 60)
-    told = alert("late", kwargs.get("context") or {}, f"the run has not ended {minutes} minutes after it was queued")
-    await asyncio.to_thread(post, told)
+    payload = alert("late", kwargs.get("context") or {}, f"the run has not ended {minutes} minutes after it was queued")
+    await asyncio.to_thread(post, payload)
 
 
 def deadline() -> DeadlineAlert:
@@ -79,14 +79,14 @@ def alert(kind: str, context: Mapping[str, Any], message: str, **more: Any) -> d
     }
 
 
-def post(alert: Mapping[str, Any]) -> None:
+def post(payload: Mapping[str, Any]) -> None:
     """Send one alert, if there is an address. Raises OSError when nobody takes it, ValueError for a wrong address."""
     url = os.environ.get("MEDALLION_ALERT_URL")
     if not url:
         return
     if not url.startswith(("http://", "https://")):
         raise ValueError("MEDALLION_ALERT_URL is no http address")
-    body = json.dumps(alert).encode()
+    body = json.dumps(payload).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"}, method="POST")  # noqa: S310
     with urllib.request.urlopen(request, timeout=10):  # noqa: S310 (the scheme is checked)
         pass

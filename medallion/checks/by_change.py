@@ -63,7 +63,7 @@ class ChangedRows:
         self._with_views: set[str] = set()
         self._frames: dict[tuple[Any, ...], str] = {}
 
-    def look(self, table: str, expectation: Expectation, named: Iterable[str]) -> Look:
+    def look(self, table: str, expectation: Expectation, other_tables: Iterable[str]) -> Look:
         """How ``expectation`` on ``table``, whose query names these other tables, is judged.
 
         Its query is bound to views; that of a look at the whole table is left to the caller.
@@ -71,14 +71,14 @@ class ChangedRows:
         former = self._basis.proofs.get(table, {}).get(fingerprint(expectation))
         if former is None or self._at - datetime.fromisoformat(former.whole_at) >= self._basis.max_age:
             return self.whole(table, expectation)
-        found = {name: self._since(name) for name in (table, *named)}
-        if any(part is None for part in found.values()):
+        changes_by_table = {name: self._since(name) for name in (table, *other_tables)}
+        if any(part is None for part in changes_by_table.values()):
             return self.whole(table, expectation)
-        if not any(found.values()):
+        if not any(changes_by_table.values()):
             return Look(UNCHANGED, table, None, former)
         if expectation.by_change is None:
             return self.whole(table, expectation)
-        for name in found:
+        for name in changes_by_table:
             self._make_views(name)
         view = f"{table}{INSERTED}"
         proof = self._recount(table, expectation.by_change, former)
@@ -105,11 +105,11 @@ class ChangedRows:
         if former is None or name not in views.versions or former.table_id != views.table_ids[name]:
             return None
         try:
-            found = changes(views.tables[name].path, former.version, views.versions[name])
-            size = state_of(views.opened[name]).bytes if found else 0
+            difference = changes(views.tables[name].path, former.version, views.versions[name])
+            size = state_of(views.opened[name]).bytes if difference else 0
         except (OSError, ValueError):
             return None
-        return None if found.unknown or found.bytes > MAX_CHANGED_SHARE * size else found
+        return None if difference.unknown or difference.bytes > MAX_CHANGED_SHARE * size else difference
 
     def _make_views(self, name: str) -> None:
         if name not in self._with_views:
@@ -170,10 +170,10 @@ class ChangedRows:
 
     def _values(self, table: str, columns: Sequence[str]) -> str:
         """A table of the values that ``columns`` have in the inserted and deleted rows."""
-        listed = ", ".join(f'"{name}"' for name in columns)
+        column_list = ", ".join(f'"{name}"' for name in columns)
         return self._frame(
             ("values", table, *columns),
-            f"CREATE TABLE {{name}} AS SELECT {listed} FROM {table}__inserted UNION SELECT {listed}"
+            f"CREATE TABLE {{name}} AS SELECT {column_list} FROM {table}__inserted UNION SELECT {column_list}"
             f" FROM {table}__deleted",
         )
 

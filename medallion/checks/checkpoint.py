@@ -97,8 +97,8 @@ def run_checkpoint(
             rows=views.rows,
             tables=tuple(results),
             proofs={
-                table: {fingerprint(promise.declared): promise.look.proof for promise in listed if promise.holds}
-                for table, listed in promises.items()
+                table: {fingerprint(promise.declared): promise.look.proof for promise in promised if promise.holds}
+                for table, promised in promises.items()
             },
         )
     publish(result, reports)
@@ -141,8 +141,8 @@ class _Judge:
         promises = {table: [self._promise(expectation, table) for expectation in suites[table]] for table in suites}
         self._ask(promises, self._run_name)
         again: dict[str, list[_Promise]] = {}
-        for table, listed in promises.items():
-            for promise in listed:
+        for table, suite in promises.items():
+            for promise in suite:
                 if not promise.holds and not promise.look.is_final:
                     promise.look = self._on_whole_table(promise, table)
                     again.setdefault(table, []).append(promise)
@@ -150,9 +150,9 @@ class _Judge:
         return promises
 
     def _promise(self, expectation: Expectation, table: str) -> _Promise:
-        named = _named(expectation)
+        other_tables = _named(expectation)
         promise = _Promise(expectation, Look(WHOLE, table, None, Proof(self._at.isoformat()), is_final=True))
-        for name in (table, *sorted(named)):
+        for name in (table, *sorted(other_tables)):
             if name not in self._views.versions:
                 why = self._views.errors.get(name, f"{name} is not among the tables of this check")
                 return replace(promise, verdict=Verdict(False, error=why))
@@ -162,7 +162,7 @@ class _Judge:
             return replace(promise, verdict=Verdict(False, error=f"its query cannot be read: {one_line(error)}"))
         promise = replace(promise, query=query)
         try:
-            look = self._changed.look(table, expectation, named)
+            look = self._changed.look(table, expectation, other_tables)
         except Exception:  # whatever it was, the whole table tells
             return replace(promise, look=self._on_whole_table(promise, table))
         if look.way == UNCHANGED:
@@ -180,19 +180,19 @@ class _Judge:
     def _ask(self, promises: Mapping[str, Sequence[_Promise]], run_name: str) -> None:
         """Have Great Expectations judge what is to be judged, and note the verdicts."""
         asked: dict[str, list[_Promise]] = {}
-        for promise in (promise for listed in promises.values() for promise in listed):
+        for promise in (promise for suite in promises.values() for promise in suite):
             if promise.look.expectation is not None:
                 asked.setdefault(promise.look.view, []).append(promise)
         if not asked:
             return
-        suites = {view: [p.look.expectation for p in listed if p.look.expectation] for view, listed in asked.items()}
+        suites = {view: [p.look.expectation for p in suite if p.look.expectation] for view, suite in asked.items()}
         startup_seconds, validation = _validate(self._views.database, suites, run_name, self._at)
         self.startup_seconds += startup_seconds
         self.judged += validation.judged
-        for view, listed in asked.items():
+        for view, suite in asked.items():
             table = view.removesuffix(INSERTED)
             self.seconds[table] = self.seconds.get(table, 0.0) + validation.seconds[view]
-            for promise, verdict in zip(listed, validation.verdicts[view], strict=True):
+            for promise, verdict in zip(suite, validation.verdicts[view], strict=True):
                 promise.verdict = verdict
 
 

@@ -14,7 +14,7 @@ MAX_WAITING = 20  # checks: of more, the oldest get no pages
 
 
 def keep_for_docs(judged: Sequence[Judged], reports: Place, name: str) -> None:
-    """Leave the results of one check to whoever builds the Data Docs. name: of the check, as part of a file name."""
+    """Queue the results of one check for the next build of Data Docs. name: of the check, as part of a file name."""
     if judged:
         content = json.dumps([[list(result.key), result.content] for result in judged])
         files.write_text(_queue(reports) / f"{name}.json", content)

@@ -97,7 +97,7 @@ class TableResult:
         return worst(expectation.status for expectation in self.expectations)
 
     def counts(self) -> dict[str, dict[str, int | str | None]]:
-        """By promise: how it fared, and how many rows keep it and break it, None where that is not known."""
+        """Return status, severity, passed and failed records of each expectation; None where a count is unknown."""
         counts: dict[str, dict[str, int | str | None]] = {}
         for result in self.expectations:
             failed = None if result.error else result.unexpected_count or 0
@@ -145,7 +145,7 @@ class CheckResult:
 
     @property
     def broken(self) -> list[tuple[str, ExpectationResult]]:
-        """Each promise that does not hold and its table, the worst first."""
+        """Return each expectation that failed with its table, the worst first."""
         return [
             (table.table, expectation)
             for status in ("failed", "warned")
@@ -159,13 +159,13 @@ class CheckResult:
         broken = self.broken
         if not broken:
             promises = sum(len(table.expectations) for table in self.tables)
-            return f"{self.layer} check: all {promises} expectations on {len(self.tables)} tables hold"
+            return f"{self.layer} check: all {promises} expectations on {len(self.tables)} tables passed"
         table, first = broken[0]
         more = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {first.error or first.observed}{more}"
 
     def details(self) -> list[str]:
-        """For a log: a line for each promise that does not hold, and one for each of a few rows that break it."""
+        """Return log lines: one for each expectation that failed, and one for each of a few failed records."""
         lines = []
         for table, result in self.broken:
             lines.append(f"{result.status}  {table}: {result.meaning}: {result.error or result.observed}")

@@ -186,7 +186,7 @@ def _table_rows(
     import pyarrow.dataset as ds
 
     # Listed now: delta-rs, which asks for the batches, cannot be asked for anything meanwhile.
-    places = [files.in_arrow(located(lake.path(log.of), name)) for name in state_of(table).told["path"]]
+    places = [files.in_arrow(located(lake.path(log.of), name)) for name in state_of(table).actions["path"]]
 
     def batches() -> "Iterator[pa.RecordBatch]":
         line = 1

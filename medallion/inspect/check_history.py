@@ -1,4 +1,4 @@
-"""How each expectation has fared, check by check: rows that kept it and rows that broke it, from the event log."""
+"""The history of each expectation, check by check: passed and failed records, from the event log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

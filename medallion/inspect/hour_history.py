@@ -1,4 +1,4 @@
-"""What became of each hour: published, red, missing, skipped, restated or still to come."""
+"""The state of each hour: published, red, missing, skipped, restated or pending."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -40,15 +40,15 @@ def is_enabled(environment: Mapping[str, str] = os.environ) -> bool:
 
 def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Event]) -> None:
     """Send what ``events`` of one step did, if there is a receiver; the first that fails ends it."""
-    told = [event for event in events if event.status != "skipped" and event.table_name in tables.tables]
-    if not told or not is_enabled():
+    reportable = [event for event in events if event.status != "skipped" and event.table_name in tables.tables]
+    if not reportable or not is_enabled():
         return
     try:
         from openlineage.client import OpenLineageClient
 
         client = OpenLineageClient()
         lineage = Lineage(lake, tables, source)
-        for event in told:
+        for event in reportable:
             _emit(client, lineage.run_events(event))
         client.close()
     except Exception as error:
@@ -178,7 +178,7 @@ class Lineage:
 
         columns: dict[str, dict[str, Any]] = {}
         for column, sources in column_lineage(self.tables).sources.items():
-            fields = [InputField(*_located(self.lake.path(one.table)), one.column) for one in sorted(sources)]
+            fields = [InputField(*_located(self.lake.path(source.table)), source.column) for source in sorted(sources)]
             columns.setdefault(column.table, {})[column.column] = Fields(inputFields=fields)
         return columns
 

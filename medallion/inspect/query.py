@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableDiff:
-    """One table of two releases: how many keys came, went, and hold another row than before."""
+    """The difference of a table between two releases: how many keys were inserted, deleted and updated."""
 
     table: str
     added: int

@@ -90,7 +90,7 @@ def _is_published(release: releases.Release, table: str, state: TableState) -> b
 
 
 def _failures(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """By table, how many of its steps have failed since one went well."""
+    """Count, by table, the steps that failed since the last success."""
     failures: dict[str, int] = {}
     for row in rows:
         if name := row["table_name"]:

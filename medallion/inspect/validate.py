@@ -14,15 +14,17 @@ _NOT_EMPTY = "ExpectTableRowCountToBeBetween"  # what a table that must not be e
 
 
 def validate(lake: Lake, tables: Registry, release: Release, hour: str | None) -> dict[str, dict[str, Any]]:
-    """Each table as ``release`` has it: version, rows, hour, and in ``problem`` what is wrong with it, None if nothing.
+    """Compare each table of ``release`` with what readers expect of it at ``hour``.
 
-    A table is as fresh as the schedule asks when it is as of ``hour``: Bronze by its own ledger, the others by the
-    release, which names none that was computed from anything else.
+    A table is fresh when it is as of ``hour``: Bronze by its own ledger, the others by the hour of the release.
+
+    Returns:
+        Table name -> its version, rows and hour, and ``problem``: what is wrong with it, None if nothing.
     """
-    return {table.name: _told(lake, table, release, hour) for table in tables}
+    return {table.name: _entry(lake, table, release, hour) for table in tables}
 
 
-def _told(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[str, Any]:
+def _entry(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[str, Any]:
     version, published = release.versions.get(table.name), release.version_of(table.name)
     entry: dict[str, Any] = {"version": version, "rows": None, "hour": release.hour, "problem": None}
     if published is None:
@@ -43,5 +45,5 @@ def _told(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[s
 
 
 def problems(entries: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each table that is not as it should be."""
+    """Return a line for each table with a problem."""
     return [f"{name}: {entry['problem']}" for name, entry in entries.items() if entry["problem"]]

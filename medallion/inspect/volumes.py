@@ -64,8 +64,8 @@ def volume_of(table: str, by_hour: Mapping[str, int]) -> Volume:
     return Volume(table, [*by_hour], rows, expected, _jumps(growth, SAME_SHARE * rows[-2]))
 
 
-def _dropped(table: str, dropped: Mapping[str, int], kept: Mapping[str, int]) -> Dropped:
-    shares = [count / max(1, count + kept[hour]) for hour, count in dropped.items() if hour in kept]
+def _dropped(table: str, dropped: Mapping[str, int], row_counts: Mapping[str, int]) -> Dropped:
+    shares = [count / max(1, count + row_counts[hour]) for hour, count in dropped.items() if hour in row_counts]
     newest = [*dropped.values()][-1]
     share = shares[-1] if shares else 0.0
     is_jump = len(shares) > MIN_HISTORY and _jumps(shares, SAME_SHARE * fmean(shares[:-1]))

@@ -1,8 +1,8 @@
 """Slowly changing dimensions of type 0, 1, 2 and 3, declared as a value: their queries over a log of changes.
 
-Every change of a key counts at its moment: a row that came at its ``sequence_by``, wherever in the files it stands, so
+Every change of a key counts at its moment: an inserted row at its ``sequence_by``, wherever in the files it stands, so
 a late one takes its place in the past; a deletion, whose line has no time of its own, at the end of its hour. A row
-taken away and brought back in the same file is an update. Of changes of a key at the same moment the last to come
+deleted and inserted again in the same file is an update. Of changes of a key at the same moment the last in the files
 counts.
 """
 
@@ -28,7 +28,7 @@ def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
     expect: tuple[Expectation, ...] = (),
     extra: bool = False,
 ) -> Table:
-    """A table of what a log tells of each ``key``, a column or several: its ``columns``, in one of four ways.
+    """Declare a dimension over a change log: the ``columns`` of each ``key``, in one of four SCD types.
 
     scd_type 0: as they first were. 1: as they are. 2: a row for each time that ``track`` (all columns, if not given)
     stayed the same, valid from __START_AT up to, not including, __END_AT, null where it still is; of other columns the
@@ -50,7 +50,7 @@ def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
 
 
 def _states(log: str, key: str, sequence_by: str, columns: tuple[str, ...]) -> str:
-    """What held from which moment on, one row per key and moment; at some, the row was gone. is_gone: it is, by now."""
+    """Return the query of states: one row per key and moment, deleted or not. is_gone: deleted in the newest state."""
     column_list = ", ".join(columns)
     return f"""
         WITH lines AS (

@@ -1,4 +1,4 @@
-"""The graph of tables, found by looking: one module in the folder of a layer is one table.
+"""The graph of tables, discovered: one module in the folder of a layer is one table.
 
 Imports neither pyspark nor great_expectations, so the DAG file can read the graph in milliseconds.
 """
@@ -43,12 +43,12 @@ class Registry:
 
     @property
     def feeds(self) -> tuple[Feed, ...]:
-        """The Bronze tables that hold what is, kept current by a change feed."""
+        """The Bronze tables with the present rows of a source, kept current by a change feed."""
         return tuple(table for table in self if isinstance(table, Feed))
 
     @property
     def logs(self) -> tuple[Log, ...]:
-        """The Bronze tables that hold what came."""
+        """The Bronze tables with every change of a feed."""
         return tuple(table for table in self if isinstance(table, Log))
 
     def queries(self, layer: Layer) -> tuple[Table, ...]:
@@ -58,7 +58,7 @@ class Registry:
 
 @cache
 def registry(*, extras: bool = False) -> Registry:
-    """The tables that this project declares. Which of them a lake has: medallion.ops.lake_tables. Errors as for build.
+    """Build the registry of the tables that this project declares; medallion.ops.lake_tables says which a lake has.
 
     extras: with those that are declared extra.
     """
@@ -66,7 +66,7 @@ def registry(*, extras: bool = False) -> Registry:
 
 
 def build(tables: Iterable[Node]) -> Registry:
-    """A registry of ``tables`` in dependency order.
+    """Build a registry of ``tables`` in dependency order.
 
     Raises MedallionError, naming the module, for a missing docstring, a column that cannot be read, an unknown
     input, an input from a layer it may not read, a chart of unknown columns, and a cycle.

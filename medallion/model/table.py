@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True)
 class ByKey:
-    """Incremental: the rows with those values of ``column`` that a change touches are computed anew and replaced.
+    """Incremental upsert: the rows with those values of ``column`` that a change touches are recomputed and replaced.
 
     Right for a table whose rows with one value of ``column`` follow from the input rows with that value. via: how a
     row of an input without such a column leads to one: ``{"silver_customers": ("customer_id", "bronze_orders",
@@ -46,7 +46,7 @@ class ByKey:
 
 @dataclass(frozen=True)
 class Additive:
-    """Incremental: sums and counts are kept up to date by adding what came and taking away what went.
+    """Incremental aggregate: inserted rows are added to sums and counts, deleted rows are subtracted.
 
     parts: common table expressions of the query, each over one input or over an earlier part, of keys, SUM and COUNT
     alone; the rest of the query is computed from them in full. COUNT(DISTINCT x) adds up where the input is refreshed
@@ -122,9 +122,9 @@ class Table:
         return (*_grain(self.keys, self.nullable_keys), *self.expect)
 
     def apart(self) -> "tuple[Table, ...]":
-        """The table, and beside it the one of the rows that it drops, where it declares any such expectation.
+        """Split off the table of dropped rows, where the table declares any such expectation.
 
-        That one is ``quarantine_<name>``: the same columns, and in ``_broken`` what a row breaks. It is refreshed like
+        It is called ``quarantine_<name>``: the same columns, and in ``_broken`` what a row breaks. It is refreshed like
         any table; its check counts the rows, as a warning.
         """
         drops = [expectation for expectation in self.expect if expectation.severity == "drop"]
@@ -133,16 +133,16 @@ class Table:
         if isinstance(self.incremental, Additive):
             raise MedallionError(f"{self.name} keeps sums, so it cannot drop rows: drop them in a table that reads it")
         breaks = [f"NOT COALESCE({drop.holds}, TRUE)" for drop in drops]  # as everywhere, null keeps a promise
-        told = ", ".join(
+        reasons = ", ".join(
             f"CASE WHEN {b} THEN {spark_text(drop.meaning)} END" for b, drop in zip(breaks, drops, strict=True)
         )
-        found, either = f"FROM ({self.query}) AS found", " OR ".join(breaks)
+        source, either = f"FROM ({self.query}) AS found", " OR ".join(breaks)
         counted = tuple(rows_with("_broken", drop.meaning, f"{drop.meaning}: rows are dropped") for drop in drops)
-        kept = replace(self, query=f"SELECT * {found} WHERE NOT ({either})")
-        kept = replace(kept, expect=tuple(one for one in self.expect if one not in drops))
-        return kept, replace(
+        passing = replace(self, query=f"SELECT * {source} WHERE NOT ({either})")
+        passing = replace(passing, expect=tuple(promise for promise in self.expect if promise not in drops))
+        return passing, replace(
             self,
-            query=f"SELECT *, CONCAT_WS('; ', {told}) AS _broken {found} WHERE {either}",
+            query=f"SELECT *, CONCAT_WS('; ', {reasons}) AS _broken {source} WHERE {either}",
             expect=counted,
             may_be_empty=True,
             max_row_change=inf,
@@ -207,7 +207,7 @@ ORIGIN = (
 
 @dataclass(frozen=True)
 class Log:
-    """A Bronze table of every change that another one took in, as it came: what a table of the present forgets.
+    """A Bronze table of every change of a feed, as it arrived: the history that the feed's own table forgets.
 
     of: that table. It begins with the rows that are there, loaded once; from then on the lines of each hour's file are
     appended. source_system: where they come from, in each row. One row per _source_file and _line, with the columns of

@@ -22,7 +22,7 @@ def refresh_recent(refresh: Refresh, recent: Recent) -> Written:
 def _newest_files(refresh: Refresh, recent: Recent) -> "DataFrame":
     """The files with the newest rows, going by their statistics; all of them where a file has none."""
     state, path = refresh.inputs[recent.input], refresh.lake.path(recent.input)
-    known = [value for value in state.told.get(f"max.{recent.column}", ()) if value is not None]
+    known = [value for value in state.actions.get(f"max.{recent.column}", ()) if value is not None]
     if len(known) < max(1, state.files):
         return read_table(refresh.spark, path, state)
     newest = max(known) - recent.span - timedelta(seconds=1)  # a second more, as statistics are cut to milliseconds

@@ -24,7 +24,7 @@ def class_path(jars: str) -> list[Path]:
 
 
 def archive_path(jars: str, java: Path | None = None) -> Path:
-    """Where the archive lies that fits this Java, this pyspark, and the JARs in folder ``jars``."""
+    """Return the path of the archive that fits this Java, this pyspark, and the JARs in folder ``jars``."""
     release = (java or java_home()) / "release"
     pyspark = sorted(path.name for path in Path(sysconfig.get_path("purelib")).glob("pyspark-*.dist-info"))
     fits = (release.read_text() if release.exists() else "", pyspark, [str(jar.absolute()) for jar in class_path(jars)])
@@ -32,7 +32,7 @@ def archive_path(jars: str, java: Path | None = None) -> Path:
 
 
 def archive_options(jars: str) -> str:
-    """The JVM options that use the archive; empty where there is none."""
+    """Return the JVM options that use the archive; empty where none exists."""
     path = archive_path(jars)
     return f"-XX:SharedArchiveFile={path} -Xshare:auto {_SIGNED_JARS}" if path.exists() else ""
 

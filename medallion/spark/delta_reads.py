@@ -41,10 +41,10 @@ def read_table(
     if state.delta.protocol().min_reader_version > 1 or state.files > MOST_FILES:
         return spark.read.format("delta").option("versionAsOf", state.version).load(path)
     unknown = [None] * state.files
-    low, high = (state.told.get(f"{end}.{column}", unknown) for end in ("min", "max"))
+    low, high = (state.actions.get(f"{end}.{column}", unknown) for end in ("min", "max"))
     files = [
         (file, size)
-        for file, size, least, most in zip(state.told["path"], state.told["size_bytes"], low, high, strict=True)
+        for file, size, least, most in zip(state.actions["path"], state.actions["size_bytes"], low, high, strict=True)
         if wanted is None or least is None or most is None or wanted(least, most)
     ]
     rows = _parquet(spark, path, [file for file, _ in files], schema_of(state.delta))
@@ -112,7 +112,7 @@ def schema_of(delta: "DeltaTable") -> Any:
 
 
 def _gathered(rows: "DataFrame", size: int) -> "DataFrame":
-    """Rows of so many bytes, read in one task where they are few."""
+    """Read rows of ``size`` bytes in one task where they are small."""
     return rows.coalesce(1) if size <= ONE_TASK else rows
 
 

@@ -69,7 +69,7 @@ TUNING = {
 JAVA_TUNING = "-XX:+UseParallelGC"
 
 EXECUTORS = 60.0  # seconds to wait for the first executor of a cluster
-STEADY = 1.0  # seconds without another one, until those that are there count as the cluster
+STEADY = 1.0  # seconds without a further executor, after which the present ones count as the cluster
 
 
 def submit_conf(settings: Settings, master: str) -> dict[str, str]:
@@ -84,7 +84,7 @@ def submit_conf(settings: Settings, master: str) -> dict[str, str]:
 
 
 def cluster_conf(cores: int, memory: Iterable[str]) -> dict[str, str]:
-    """What a session on a cluster is given in the place of what suits a laptop.
+    """Return the settings of a session on a cluster, which replace those for a laptop.
 
     cores: tasks that run at a time. memory: the heap of the driver, and of an executor.
     """
@@ -111,7 +111,7 @@ def _on_loopback(master: str) -> bool:
 
 
 def needed_conf(settings: Settings, master: str) -> dict[str, str]:
-    """What any session on this lake has to be given, and nothing that is there for speed.
+    """Return the settings that any session on this lake needs to work at all.
 
     Raises MedallionError when Delta's JARs have not been fetched.
     """
@@ -222,7 +222,7 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
 
 
 def _suit(spark: "SparkSession") -> None:
-    """Give a session on a cluster the settings that follow from its size.
+    """Apply the settings that follow from a cluster's size.
 
     Raises MedallionError when the cluster has no room for an executor.
     """
@@ -235,7 +235,7 @@ def _suit(spark: "SparkSession") -> None:
 
 
 def cluster_cores(spark: "SparkSession") -> int:
-    """How many tasks the cluster behind a session runs at a time."""
+    """Count the tasks that the cluster behind a session runs at a time."""
     if hasattr(spark, "_jvm"):
         return _cores_of(spark.sparkContext)
     from pyspark.sql import functions as F
@@ -245,7 +245,7 @@ def cluster_cores(spark: "SparkSession") -> int:
 
 @cache
 def _cores_of(context: "SparkContext") -> int:
-    """The same for a driver of our own, once its executors are there."""
+    """Count the same for a driver in this process, once its executors have registered."""
     tracker: Any = context._jsc.sc().statusTracker()
     began = since = time.monotonic()
     executors = 0
@@ -256,8 +256,8 @@ def _cores_of(context: "SparkContext") -> int:
         if executors == 0 and time.monotonic() > began + EXECUTORS:
             memory = context.getConf().get("spark.executor.memory")
             raise MedallionError(
-                f"{context.master} has given no executor within {EXECUTORS:.0f} s: are its workers there, with {memory}"
-                " of memory (MEDALLION_EXECUTOR_MEMORY) and a core to spare?"
+                f"{context.master} has given no executor within {EXECUTORS:.0f} s: check that its workers run and have"
+                f" {memory} of memory (MEDALLION_EXECUTOR_MEMORY) and a core free"
             )
         time.sleep(0.05)
     return context.defaultParallelism
@@ -316,12 +316,12 @@ def _require_listening(places: str, what: str, hint: str) -> None:
 
 
 def spark_home() -> Path:
-    """Where Spark is installed: told to its scripts, whose own search splits a path at spaces."""
+    """Return where Spark is installed; its scripts' own search splits a path at spaces."""
     return Path(sysconfig.get_path("purelib"), "pyspark")
 
 
 def new_session(spark: "SparkSession") -> "SparkSession":
-    """A session of the same Spark with settings of its own."""
+    """Start a session of the same Spark with its own settings."""
     if hasattr(spark, "newSession"):
         new = spark.newSession()
         _suit(new)

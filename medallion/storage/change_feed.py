@@ -15,8 +15,8 @@ class Changes:
     """Commits of a table after one version and up to another.
 
     versions: those that changed rows. files: where those rows are, as version, kind (cdc: the change feed, add, remove)
-    and name; a version's feed stands for all of it. bytes: of these files. unknown: why that cannot be told; None if it
-    can.
+    and name; a version's feed stands for all of it. bytes: of these files. unknown: why the changes cannot be
+    determined; None where they can.
     """
 
     versions: tuple[int, ...] = ()
@@ -28,13 +28,13 @@ class Changes:
         return bool(self.versions or self.unknown)
 
     def by_kind(self) -> Iterator[tuple[int, str, list[str]]]:
-        """Version, kind and names of the files that are of the same version and kind."""
+        """Yield the names of the files of each version and kind."""
         for version, kind in dict.fromkeys((version, kind) for version, kind, _ in self.files):
-            yield version, kind, [name for *its, name in self.files if its == [version, kind]]
+            yield version, kind, [name for *commit, name in self.files if commit == [version, kind]]
 
 
 def changes(path: str, since: int, newest: int) -> Changes:
-    """The commits after ``since`` up to ``newest``; those that only moved rows or removed old files do not count."""
+    """List the commits after ``since`` up to ``newest`` that changed rows, not those that only moved them."""
     if newest < since:
         return Changes(unknown=f"it is at version {newest}, before {since}")
     versions: list[int] = []
@@ -44,7 +44,7 @@ def changes(path: str, since: int, newest: int) -> Changes:
         try:
             actions = actions_of(path, version)
         except FileNotFoundError:
-            return Changes(unknown=f"its log no longer tells of version {version}")
+            return Changes(unknown=f"its log no longer has version {version}")
         metadata = [content for kind, content in actions if kind == "metaData"]
         if metadata and not _keeps_columns(path, version, metadata[-1]):
             return Changes(unknown=f"its columns changed with version {version}")
@@ -60,7 +60,7 @@ def changes(path: str, since: int, newest: int) -> Changes:
 
 
 def _keeps_columns(path: str, version: int, metadata: dict[str, Any]) -> bool:
-    """Whether a commit that changed a table's metadata left its columns as they were."""
+    """Check whether a commit that changed a table's metadata kept its columns."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
@@ -73,11 +73,15 @@ def _keeps_columns(path: str, version: int, metadata: dict[str, Any]) -> bool:
 
 
 def actions_of(path: str, version: int) -> list[tuple[str, dict[str, Any]]]:
-    """What one commit of the table at ``path`` did, as pairs of kind and content. Raises FileNotFoundError."""
+    """Read the actions of one commit of the table at ``path``, as pairs of kind and content.
+
+    Raises:
+        FileNotFoundError: The log has no such commit.
+    """
     lines = files.at(path, "_delta_log", f"{version:020}.json").read_text(encoding="utf-8").splitlines()
     return [next(iter(json.loads(line).items())) for line in lines if line]
 
 
 def located(path: str, file: str) -> Place:
-    """Where a file is that the log of the table at ``path`` names."""
+    """Return the place of a file that the log of the table at ``path`` names."""
     return files.at(path, unquote(file))

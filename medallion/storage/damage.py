@@ -17,7 +17,7 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.(parquet|json)")
 
 
 def proven_damage(path: str) -> str | None:
-    """What is damaged in the log of the table at ``path``; None where nothing is, or that cannot be told now."""
+    """Describe the damage in the log of the table at ``path``; None without damage, or where it cannot be read now."""
     try:
         return log_damage(path)
     except (OSError, MedallionError):
@@ -25,9 +25,11 @@ def proven_damage(path: str) -> str | None:
 
 
 def log_damage(path: str) -> str | None:
-    """What is damaged in the log of the table at ``path``, of the part that is needed to open it; None if nothing is.
+    """Describe the damage in the part of a table's log that is needed to open it; None without damage.
 
-    Raises OSError or MedallionError where something cannot be read at all: nothing is proven then.
+    Raises:
+        OSError: A file cannot be read, which proves nothing.
+        MedallionError: The same, for a bucket.
     """
     folder = files.at(path, "_delta_log")
     names = {place.name: place for place in folder.iterdir()}

@@ -165,13 +165,13 @@ def _merged(delta: "DeltaTable", rows: "pa.Table", going: "pa.Table", commit: "C
 
 
 def key_condition(column: str, values: list[Any]) -> str:
-    """A condition in SQL, true for rows whose ``column`` has one of ``values``; its bounds let files be passed over."""
+    """Return the SQL condition for rows whose ``column`` has one of ``values``; its bounds allow skipping files."""
     least, most = _literal(values[0]), _literal(values[-1])
     return f"{column} >= {least} AND {column} <= {most} AND {column} IN ({literal_list(values)})"
 
 
 def literal_list(values: list[Any]) -> str:
-    """Values in SQL, one after the other."""
+    """Return ``values`` as a list of SQL literals."""
     return ", ".join(_literal(value) for value in values)
 
 
@@ -197,7 +197,7 @@ def fitted(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
 
 
 def properties(metadata_text: str | None = None, transaction: tuple[str, int] | None = None) -> "CommitProperties":
-    """What a commit tells of itself, with the writer's fencing number, and its entry in the ledger of an application.
+    """Return the properties of a commit: its metadata, the writer's fencing number, and a ledger entry.
 
     Raises LeaseLost when this process is not the lake's writer any more.
     """
@@ -213,5 +213,5 @@ def properties(metadata_text: str | None = None, transaction: tuple[str, int] | 
 
 
 def bytes_written(path: str, version: int) -> int:
-    """The size of the files that a version brought: its rows, and its change feed."""
+    """Return the size in bytes of the files that a version added: its rows, and its change feed."""
     return sum(file.get("size") or 0 for kind, file in actions_of(path, version) if kind in {"add", "cdc"})

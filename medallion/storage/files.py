@@ -84,12 +84,12 @@ def read_json(place: Place) -> dict[str, Any] | None:
 
 
 def glob(folder: Place, pattern: str) -> list[Place]:
-    """What lies in ``folder`` under names like ``pattern``, in the order of their names."""
+    """List the entries of ``folder`` whose names match ``pattern``, sorted by name."""
     return sorted(folder.glob(pattern), key=str)
 
 
 def each(work: Callable[[Place], T], places: Iterable[Place]) -> list[T]:
-    """What ``work`` gives for each place, in order; in a bucket several at a time, as each is a request."""
+    """Apply ``work`` to each place and return the results in order; in a bucket several run at a time."""
     items = list(places)
     if items and isinstance(items[0], S3Path):
         return side_by_side(work, items)
@@ -97,13 +97,13 @@ def each(work: Callable[[Place], T], places: Iterable[Place]) -> list[T]:
 
 
 def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
-    """What ``work``, which waits for requests, gives for each, in order."""
+    """Apply ``work``, which waits for requests, to each item in threads; return the results in order."""
     with ThreadPoolExecutor(s3.AT_ONCE) as pool:
         return list(pool.map(work, items))
 
 
 def unreadable_part(path: str) -> str | None:
-    """The first folder or file of a table's log on this disk that this account may not read; None where it may all."""
+    """Return the first folder or file of a table's log on this disk that this account cannot read, or None."""
     if in_bucket(path):
         return None
     log = Path(path, "_delta_log")
@@ -114,12 +114,12 @@ def unreadable_part(path: str) -> str | None:
 
 
 def all_there(places: Iterable[Place]) -> bool:
-    """Whether every one of these files exists."""
+    """Check whether every one of these files exists."""
     return all(each(lambda place: place.exists(), places))
 
 
 def remove_tree(place: Place) -> None:
-    """Remove a folder with all that is in it, if it is there."""
+    """Remove a folder with all its contents, if it exists."""
     if isinstance(place, S3Path):
         place.remove_tree()
     else:
@@ -127,15 +127,17 @@ def remove_tree(place: Place) -> None:
 
 
 def remove_if_empty(folder: Place) -> None:
-    """Remove a folder in which nothing lies any more; a bucket has none."""
+    """Remove a folder if it is empty; a bucket has no folders."""
     if isinstance(folder, Path) and folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
 
 
 @contextmanager
 def mirrored(folder: Place) -> Iterator[Path]:
-    """``folder`` on this machine: itself; for one in a bucket a copy, whose changes are brought there when the block
-    ends well. For what is small and one process's alone."""
+    """Give ``folder`` as a local folder: itself, or for a bucket a copy that is uploaded when the block succeeds.
+
+    Only for small folders that one process alone writes.
+    """
     if not isinstance(folder, S3Path):
         yield folder
         return
@@ -157,7 +159,7 @@ def mirrored(folder: Place) -> Iterator[Path]:
 
 
 def _as_they_are(folder: Path) -> dict[str, tuple[int, int]]:
-    """By name, when each file was written and its size."""
+    """Return the modification time and size of each file, by name."""
     stats = {file.relative_to(folder).as_posix(): file.stat() for file in folder.rglob("*") if file.is_file()}
     return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in stats.items()}
 
@@ -175,9 +177,9 @@ def move(place: Place, target: Place) -> None:
 
 
 def storage_options(path: str) -> dict[str, str] | None:
-    """What delta-rs has to be told to reach a table at ``path``; None for one on a disk.
+    """Return the options with which delta-rs reaches a table at ``path``; None for a table on a disk.
 
-    It commits by a put that fails where the object is there already, so no commit is written over another.
+    A commit is a conditional put, which fails where the object exists, so no commit overwrites another.
     """
     if not in_bucket(path):
         return None
@@ -193,7 +195,7 @@ def storage_options(path: str) -> dict[str, str] | None:
 
 
 def in_arrow(place: Place) -> tuple[str | Path, Any]:
-    """How Arrow is told of a file: its name there, and the file system; None for that of this machine."""
+    """Return a file's name and file system for Arrow; the file system is None for this machine's own."""
     if isinstance(place, S3Path):
         return "/".join((place.bucket, place.key)), _arrow_client()
     return place, None

@@ -1,4 +1,4 @@
-"""The lake without a JVM: where tables lie, and what their Delta logs say."""
+"""The lake without a JVM: paths of tables, and their state from the Delta logs."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -31,8 +31,8 @@ LEDGER = "medallion"  # the application id under which Bronze records the last h
 class TableState:
     """One table at one version: its rows, files and bytes.
 
-    delta: the table as opened, for who reads this version or writes the next. told: what its log tells of the files, by
-    column.
+    delta: the table as opened, to read this version or write the next. actions: the log's statistics of the data files,
+    by column, one value per file.
     """
 
     version: int
@@ -40,11 +40,11 @@ class TableState:
     files: int
     bytes: int
     delta: "DeltaTable" = field(repr=False, compare=False)
-    told: Mapping[str, list[Any]] = field(repr=False, compare=False)
+    actions: Mapping[str, list[Any]] = field(repr=False, compare=False)
 
 
 def state_of(delta: "DeltaTable") -> TableState:
-    """A table as it was opened, from the statistics in its log."""
+    """Return rows, files and bytes of an opened table, from the statistics in its log."""
     import pyarrow as pa
 
     actions = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
@@ -53,10 +53,10 @@ def state_of(delta: "DeltaTable") -> TableState:
 
 
 def origin_of(delta: "DeltaTable | None") -> dict[str, Any]:
-    """What the newest commit that says so tells of the rows of a table: hour, run, strategy, query, inputs.
+    """Return the newest commit metadata of a table: hour, run, strategy, query fingerprint, input versions.
 
-    Empty where none of the newest _ORIGIN_COMMITS does, so that a table is recomputed rather than its whole log read.
-    Upkeep repeats what the commit before it says.
+    Empty where none of the newest _ORIGIN_COMMITS commits has any, so that a table is recomputed rather than its whole
+    log read. Commits of upkeep repeat the metadata of the commit before.
     """
     from deltalake.exceptions import DeltaError
 
@@ -72,26 +72,27 @@ def origin_of(delta: "DeltaTable | None") -> dict[str, Any]:
 
 
 def hour_in(delta: "DeltaTable") -> str | None:
-    """The last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
+    """Return the last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
     number = delta.transaction_version(LEDGER)
     return hour_from_number(number) if number else None
 
 
 def table_id(delta: "DeltaTable") -> str:
-    """Which table it is: one that was rebuilt has another id, and its versions begin again at 0."""
+    """Return the Delta id of a table; a rebuilt table has another id, and its versions start again at 0."""
     return str(delta.metadata().id)
 
 
 def is_complete(delta: "DeltaTable") -> bool:
-    """Whether every data file of a table, as it was opened, is there."""
+    """Check whether every data file of an opened table exists."""
     return files.all_there(files.at(unquote(uri)) for uri in delta.file_uris())
 
 
 def open_table(path: str, version: int | None = None) -> "DeltaTable | None":
-    """The Delta table at ``path``, or None where there is none (yet).
+    """Open the Delta table at ``path``; None when it does not exist.
 
-    Raises MedallionError when its log cannot be read, which proves no damage: storage may fail for longer than this
-    tries.
+    Raises:
+        MedallionError: Its log cannot be read. That proves no damage: storage may fail for longer than the attempts
+            last.
     """
     from deltalake.exceptions import DeltaError
 
@@ -99,7 +100,7 @@ def open_table(path: str, version: int | None = None) -> "DeltaTable | None":
         return _patiently(lambda: _open_once(path, version))
     except (DeltaError, OSError) as error:
         of_storage = files.in_bucket(path) or isinstance(error, OSError)
-        why = s3.told_by(error) if of_storage else str(error).splitlines()[0]
+        why = s3.short_reason(error) if of_storage else str(error).splitlines()[0]
         at = "" if version is None else f" at version {version}"
         if (denied := files.unreadable_part(path)) is not None:
             why = f"this account has no permission to read {denied}"
@@ -141,7 +142,7 @@ class Lake:
     root: str
 
     def path(self, table: str) -> str:
-        """The folder of a table: silver_orders_enriched lies in silver/orders_enriched."""
+        """Return the folder of a table: silver/orders_enriched for silver_orders_enriched."""
         layer, _, name = table.partition("_")
         return f"{self.root}/{layer}/{name}"
 
@@ -210,7 +211,7 @@ class Lake:
         return state_of(delta)
 
     def is_whole(self, table: str, version: int) -> bool:
-        """Whether ``table`` can still be read at ``version``: the log tells it, and every data file is there."""
+        """Check whether ``table`` can be read at ``version``: its log and every data file exist."""
         try:
             delta = self.open(self.path(table), version)
         except MedallionError:
@@ -227,24 +228,25 @@ class Lake:
         return aside
 
     def last_commit(self, table: str) -> dict[str, Any]:
-        """What the newest commit of ``table`` says of itself: operation, metrics, user metadata."""
+        """Return the newest commit of ``table``: operation, metrics, user metadata."""
         delta = self.open(self.path(table))
         history = delta.history(1) if delta is not None else []
         return dict(history[0]) if history else {}
 
     def same_rows(self, table: str, version: int | None, newest: int) -> bool:
-        """Whether every commit after ``version`` up to the ``newest`` only moved rows or removed old files."""
+        """Check whether no commit after ``version`` up to ``newest`` changed a row."""
         return version is not None and not changes(self.path(table), version, newest)
 
     def applied_hour(self, table: str) -> str | None:
-        """The last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
+        """Return the last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
         delta = self.open(self.path(table))
         return None if delta is None else hour_in(delta)
 
     def version_before(self, table: str, hour: str) -> int:
         """The newest version of a Bronze table without ``hour`` and later ones.
 
-        Raises MedallionError when it is no longer kept whole: an older one would lack what came in between.
+        Raises:
+            MedallionError: Its files are no longer retained; an older version would lack the hours in between.
         """
         delta = self.open(self.path(table))
         version = -1 if delta is None else delta.version()
@@ -261,9 +263,10 @@ class Lake:
         return version
 
     def rewind(self, table: str, hour: str) -> int:
-        """Make a Bronze table what it was before ``hour``, its ledger with it, in one commit; the version it went to.
+        """Restore a Bronze table and its ledger to the version before ``hour``, in one commit; return that version.
 
-        Raises MedallionError when that version is no longer kept.
+        Raises:
+            MedallionError: That version is no longer retained.
         """
         from deltalake import CommitProperties, Transaction
 

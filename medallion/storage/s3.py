@@ -74,7 +74,7 @@ def explained(what: str, setting: str) -> Iterator[None]:
         raise MedallionError(f"{what}: {reason}; see MEDALLION_S3_ENDPOINT and the network, then run again") from None
 
 
-def told_by(error: Exception) -> str:
+def short_reason(error: Exception) -> str:
     """What an error of delta-rs says, in one line: the service's own word for it, where it has one."""
     if code := re.search(r"<Code>(\w+)</Code>", str(error)):
         return f"the server answered {code[1]}{_advice(code[1], LAKE)}"
@@ -104,7 +104,7 @@ class Stat:
 
 @dataclass(frozen=True, order=True)
 class S3Path:
-    """A place in a bucket: an object, or all that lies under its name. Of pathlib's interface, what is used here.
+    """A place in a bucket: an object, or all objects under its name. Has the part of pathlib's interface in use here.
 
     An object is written in one request, so it is whole or not there. There are no folders: one is there as long as
     something lies in it. Errors as for ``explained``.
@@ -147,7 +147,7 @@ class S3Path:
 
     @property
     def parent(self) -> "S3Path":
-        """What it lies in."""
+        """Return the folder above."""
         return S3Path(self.bucket, self.key.rpartition("/")[0])
 
     def with_name(self, name: str) -> "S3Path":
@@ -236,12 +236,12 @@ class S3Path:
         """Nothing: there are no folders."""
 
     def unlink(self, *, missing_ok: bool = False) -> None:
-        """Remove it; the service does not tell whether it was there."""
+        """Remove the object; the service does not report whether it existed."""
         with explained(f"{self} cannot be removed", LAKE):
             self._client.delete_object(Bucket=self.bucket, Key=self.key)
 
     def remove_tree(self) -> None:
-        """Remove all that lies under it."""
+        """Remove all objects under this name."""
         every = [{"Key": place.key} for place in self.rglob("*")]
         with explained(f"{self} cannot be removed", LAKE):
             for start in range(0, len(every), 1000):
@@ -252,18 +252,18 @@ class S3Path:
                     raise MedallionError(f"{self} cannot be removed: {errors[0].get('Message') or errors[0]['Code']}")
 
     def copy_tree(self, target: "S3Path") -> None:
-        """Copy all that lies under it to under ``target``, within the service."""
+        """Copy all objects under this name to ``target``, within the service."""
         for place in self.rglob("*"):
             copy = target / str(place.relative_to(self))
             with explained(f"{place} cannot be copied to {copy}", LAKE):
                 self._client.copy({"Bucket": place.bucket, "Key": place.key}, copy.bucket, copy.key)
 
     def iterdir(self) -> Iterator["S3Path"]:
-        """What lies directly in it: objects and names that others lie under."""
+        """List the objects directly under this name, and the names that have objects under them."""
         yield from self._list("/")
 
     def glob(self, pattern: str) -> Iterator["S3Path"]:
-        """What lies in it under names like ``pattern``, which has no ``**``; deeper than one name, objects alone."""
+        """List what matches ``pattern``, which has no ``**``; below the first level, objects only."""
         wanted = pattern.split("/")
         places = self.iterdir() if len(wanted) == 1 else self._list("")
         for place in places:

@@ -1,4 +1,4 @@
-"""How each expectation has fared over the last checks, table by table: what failed first."""
+"""The page of expectations over the last checks, table by table: what failed first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,14 +86,16 @@ def _group(table: str, own: Sequence[Trend], volume: Volume | None, dropped: Dro
 
 def drop_in_words(dropped: Dropped) -> str:
     """What a table leaves out: nothing to worry about unless its share jumps."""
-    told = f"{dropped.rows:,} dropped ({100 * dropped.share:.1f} % of {dropped.table})"
-    return f"{told}: the share jumped from its history" if dropped.is_jump else f"ok, {told}"
+    amount = f"{dropped.rows:,} dropped ({100 * dropped.share:.1f} % of {dropped.table})"
+    return f"{amount}: the share jumped from its history" if dropped.is_jump else f"ok, {amount}"
 
 
 def volume_in_words(volume: Volume) -> str:
     """How many rows a table has, and what was to be expected where they jump."""
-    told = f"{volume.rows[-1]:,} rows"
-    return f"{told}, a jump: about {volume.expected:,.0f} were expected from its history" if volume.is_jump else told
+    amount = f"{volume.rows[-1]:,} rows"
+    return (
+        f"{amount}, a jump: about {volume.expected:,.0f} were expected from its history" if volume.is_jump else amount
+    )
 
 
 def _volume_bars(volume: Volume) -> Bars:

@@ -472,7 +472,7 @@ def test_a_log_that_does_not_reach_back_is_no_reason_to_guess(shop: Shop) -> Non
     path = shop.lake.path("bronze_customers")
     newest = shop.lake.version("bronze_customers") or 0
     commit = Path(path, "_delta_log", f"{newest:020}.json").rename(Path(path, "gone"))
-    assert changes(path, newest - 1, newest).unknown == f"its log no longer tells of version {newest}"
+    assert changes(path, newest - 1, newest).unknown == f"its log no longer has version {newest}"
     commit.rename(Path(path, "_delta_log", f"{newest:020}.json"))
 
 

@@ -117,7 +117,7 @@ def test_a_green_check_says_what_it_looked_at(lake: Lake) -> None:
         "0 rows found", "0 of 3 rows", "0 of 3 rows", "3 rows",
     ]  # fmt: skip
     assert (result.tables[0].rows, result.versions) == (3, {"shop": 0})
-    assert result.summary() == "silver check: all 4 expectations on 1 tables hold"
+    assert result.summary() == "silver check: all 4 expectations on 1 tables passed"
 
 
 def test_an_empty_table_breaks_only_the_promise_of_rows(lake: Lake) -> None:
