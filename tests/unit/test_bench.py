@@ -159,7 +159,7 @@ def test_a_larger_change_is_several_hours_in_one_and_a_smaller_one_its_first_par
     (source / "cdc" / "orders").mkdir(parents=True)
     for hour in range(5):
         (source / "cdc" / "orders" / f"2025-11-30T0{hour}.json").write_text(f"{2 * hour}\n{2 * hour + 1}\n")
-    target = source_with_changes(source, change, 2)
+    target = sources.source_with_changes(source, change, 2)
     assert [file.read_bytes() for file in sorted((target / "cdc" / "orders").iterdir())] == lines
     assert (target / "snapshot").is_dir()
 
@@ -170,7 +170,7 @@ def test_the_changes_of_the_catalogue_can_be_left_out(tmp_path: Path) -> None:
     for feed in registry().feeds:
         (source / "cdc" / feed.topic).mkdir(parents=True)
         (source / "cdc" / feed.topic / f"{FIRST_HOUR}.json").write_text("a line\n")
-    left = source_with_changes(source, 1, 1, catalogue=False)
+    left = sources.source_with_changes(source, 1, 1, catalogue=False)
     assert sorted(folder.name for folder in (left / "cdc").iterdir()) == [
         *("clickstream_events", "inventory_events", "order_items", "orders")
     ]
@@ -303,7 +303,7 @@ def test_the_page_tells_the_changes_of_each_history_apart() -> None:
     assert "with 90 days" in at_90 and "Full is faster than incremental at 10 times" in at_90
 
 
-def test_what_lies_within_the_spread_of_rounds_is_nocrossover() -> None:
+def test_what_lies_within_the_spread_of_rounds_is_no_crossover() -> None:
     curves = {"full": [9.0, 10.0, 14.5], "incremental": [5.0, 6.0, 14.8]}
     told = crossover([1, 10, 100], curves, "times the usual change")
     assert told == "Full and incremental are as fast as each other, within 5 %, at 100 times the usual change."
