@@ -21,7 +21,6 @@ from bench.duck import translated
 from bench.plan import FIRST_HOUR, PHASES, Measure, Plan
 from bench.proof import differing
 from bench.report import crossover, render
-from bench.sources import source_with_changes
 from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import registry
 from medallion.model.table import Table
