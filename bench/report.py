@@ -86,12 +86,12 @@ def _dag_runs(dag: Mapping[str, Any]) -> list[Part]:
     for run in dag["runs"]:
         runs.setdefault((run["strategy"], run["spark"]), []).append(run)
     bars, rows = [], []
-    for (strategy, spark), its in runs.items():
-        middle = {phase: statistics.median(run["phases"].get(phase, 0.0) for run in its) for phase in DAG_COLOURS}
-        whole = statistics.median(run["seconds"] for run in its)
+    for (strategy, spark), group in runs.items():
+        middle = {phase: statistics.median(run["phases"].get(phase, 0.0) for run in group) for phase in DAG_COLOURS}
+        whole = statistics.median(run["seconds"] for run in group)
         steps = sum(seconds for phase, seconds in middle.items() if phase not in {"queue", "start", "session"})
         bars.append((f"{strategy}, {spark}", middle))
-        rows.append((strategy, spark, len(its), *(f"{n:.1f}" for n in (whole, steps, whole / steps))))
+        rows.append((strategy, spark, len(group), *(f"{n:.1f}" for n in (whole, steps, whole / steps))))
     return [
         Heading("As a run of the DAG"),
         Paragraph(
@@ -123,16 +123,16 @@ def _totals(result: Mapping[str, Any]) -> dict[Key, list[dict[str, Any]]]:
 
     For an engine that is pushed to, refreshing is all of it.
     """
-    found: dict[Key, list[dict[str, Any]]] = {}
+    totals: dict[Key, list[dict[str, Any]]] = {}
     refresh: dict[tuple[Any, ...], float] = {}
     for m in result["measures"]:
         where = (m["days"], m["change"], m["repeat"], m["strategy"], m["hour"])
         if m["phase"] in {"silver", "gold", "push", "compute"}:
             refresh[where] = refresh.get(where, 0.0) + m["seconds"]
         if m["phase"] == "total" and m["warm"]:
-            found.setdefault((m["days"], m["change"], m["strategy"]), []).append({**m, "refresh": refresh[where]})
+            totals.setdefault((m["days"], m["change"], m["strategy"]), []).append({**m, "refresh": refresh[where]})
     order = result["plan"]["strategies"]
-    return {key: found[key] for key in sorted(found, key=lambda key: (key[0], key[1], order.index(key[2])))}
+    return {key: totals[key] for key in sorted(totals, key=lambda key: (key[0], key[1], order.index(key[2])))}
 
 
 def _answer(plan: Mapping[str, Any], totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> str:
@@ -151,12 +151,12 @@ def _answer(plan: Mapping[str, Any], totals: Mapping[Key, Sequence[Mapping[str, 
 
 def _medians(result: Mapping[str, Any]) -> dict[tuple[int, float, str], dict[str, float]]:
     """By history, change and strategy: median seconds of the warm hours of each phase, and of the total."""
-    found: dict[tuple[int, float, str], dict[str, list[float]]] = {}
+    seconds: dict[tuple[int, float, str], dict[str, list[float]]] = {}
     for m in result["measures"]:
         if m["warm"]:
-            phases = found.setdefault((m["days"], m["change"], m["strategy"]), {})
+            phases = seconds.setdefault((m["days"], m["change"], m["strategy"]), {})
             phases.setdefault(m["phase"], []).append(m["seconds"])
-    return {key: {phase: statistics.median(s) for phase, s in phases.items()} for key, phases in found.items()}
+    return {key: {phase: statistics.median(s) for phase, s in phases.items()} for key, phases in seconds.items()}
 
 
 def _label(days: int, change: float, name: str) -> str:
@@ -168,8 +168,8 @@ def _size(days: int, change: float) -> str:
 
 
 def _stacked(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> Drawing:
-    found = _medians(result)
-    return _stacks([(_label(*key), found[key]) for key in totals], PHASE_COLOURS)
+    medians = _medians(result)
+    return _stacks([(_label(*key), medians[key]) for key in totals], PHASE_COLOURS)
 
 
 def _stacks(bars: Sequence[tuple[str, Mapping[str, float]]], colours: Mapping[str, str]) -> Drawing:
@@ -215,11 +215,11 @@ def _lines(result: Mapping[str, Any]) -> Drawing:
 
 
 def _series(result: Mapping[str, Any]) -> dict[Key, list[Mapping[str, Any]]]:
-    found: dict[Key, list[Mapping[str, Any]]] = {}
+    series: dict[Key, list[Mapping[str, Any]]] = {}
     for m in result["measures"]:
         if m["phase"] == "total" and m["repeat"] == 1:
-            found.setdefault((m["days"], m["change"], m["strategy"]), []).append(m)
-    return found
+            series.setdefault((m["days"], m["change"], m["strategy"]), []).append(m)
+    return series
 
 
 def _by_sizes(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Iterator[Part]:
@@ -227,19 +227,21 @@ def _by_sizes(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Iterator[Par
     that has had others."""
     yield from _by_size({(days, name): rows for (days, change, name), rows in totals.items() if change == 1}, DAYS)
     for history in sorted({days for days, change, _ in totals if change != 1}):
-        found = {(change, name): rows for (days, change, name), rows in totals.items() if days == history}
-        yield from _by_size(found, CHANGES, f", with {history} days of history")
+        rows_by_change = {(change, name): rows for (days, change, name), rows in totals.items() if days == history}
+        yield from _by_size(rows_by_change, CHANGES, f", with {history} days of history")
 
 
-def _by_size(found: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], words: str, where: str = "") -> list[Part]:
+def _by_size(
+    rows_by_size: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], words: str, where: str = ""
+) -> list[Part]:
     """By size and strategy, and where one overtakes another; nothing where one size was tried."""
-    sizes = sorted({size for size, _ in found})
+    sizes = sorted({size for size, _ in rows_by_size})
     if len(sizes) < 2:
         return []
     figure, axes = make_figure(3.2)
     curves: dict[str, list[float]] = {}
-    for size, name in sorted(found, key=lambda key: key[0]):
-        curves.setdefault(name, []).append(statistics.median(m["refresh"] for m in found[size, name]))
+    for size, name in sorted(rows_by_size, key=lambda key: key[0]):
+        curves.setdefault(name, []).append(statistics.median(m["refresh"] for m in rows_by_size[size, name]))
     for name, seconds in curves.items():
         axes.plot(sizes, seconds, "o-", color=_colour(name), label=name)
     axes.set_xlabel(words)
@@ -249,7 +251,7 @@ def _by_size(found: Mapping[tuple[float, str], Sequence[Mapping[str, Any]]], wor
     axes.set_yscale("log")
     add_legend(axes, len(curves))
     rows = [
-        (name, *(f"{one:.1f}" for one in seconds), f"{seconds[-1] / seconds[0]:.2f}")
+        (name, *(f"{median:.1f}" for median in seconds), f"{seconds[-1] / seconds[0]:.2f}")
         for name, seconds in curves.items()
     ]
     cells = Cells("Median seconds", ("seconds", *(f"{size:g}" for size in sizes), "last / first"), rows)
@@ -268,7 +270,7 @@ def crossover(sizes: Sequence[float], curves: Mapping[str, Sequence[float]], wor
     gains = [log(a / b) for a, b in zip(curves["full"], curves["incremental"], strict=True)]
     cheaper = [f"{size:g}" for size, gain in zip(sizes, gains, strict=True) if gain < -_SAME]
     same = [f"{size:g}" for size, gain in zip(sizes, gains, strict=True) if abs(gain) <= _SAME]
-    told = []
+    sentences = []
     if cheaper:
         meet = [
             f"{float(f'{a * (b / a) ** (gain / (gain - then)):.2g}'):g}"
@@ -276,12 +278,14 @@ def crossover(sizes: Sequence[float], curves: Mapping[str, Sequence[float]], wor
             if (gain < 0) != (then < 0)
         ]
         where = f"; they meet at about {', '.join(meet)}, on a line between the sizes next to it" if meet else ""
-        told.append(f"Full is faster than incremental at {', '.join(cheaper)} {words}{where}.")
+        sentences.append(f"Full is faster than incremental at {', '.join(cheaper)} {words}{where}.")
     if same:
-        told.append(f"Full and incremental are as fast as each other, within 5 %, at {', '.join(same)} {words}.")
-    if not told:
-        told.append(f"Incremental is faster than full at every size measured ({sizes[0]:g} to {sizes[-1]:g} {words}).")
-    return " ".join(told)
+        sentences.append(f"Full and incremental are as fast as each other, within 5 %, at {', '.join(same)} {words}.")
+    if not sentences:
+        sentences.append(
+            f"Incremental is faster than full at every size measured ({sizes[0]:g} to {sizes[-1]:g} {words})."
+        )
+    return " ".join(sentences)
 
 
 def _hours(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Cells:
@@ -311,16 +315,16 @@ def _hours(totals: Mapping[Key, Sequence[Mapping[str, Any]]]) -> Cells:
 
 def _phases(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> Cells:
     """The same by phase, folded away."""
-    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    measures: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for m in result["measures"]:
         if m["warm"] and m["phase"] != "total":
-            found.setdefault((m["days"], m["change"], m["strategy"], m["phase"]), []).append(m)
+            measures.setdefault((m["days"], m["change"], m["strategy"], m["phase"]), []).append(m)
     rows = []
     for days, change, name in totals:
         for phase in (*PHASES, VIEWS):
-            its = found.get((days, change, name, phase), [])
-            if any(m["seconds"] for m in its):
-                rows.append((f"{days} d", f"x{change:g}", name, phase, *(_middle(its, *field) for field in _FIELDS)))
+            group = measures.get((days, change, name, phase), [])
+            if any(m["seconds"] for m in group):
+                rows.append((f"{days} d", f"x{change:g}", name, phase, *(_middle(group, *field) for field in _FIELDS)))
     names = ("history", "change", "strategy", "phase", "median s", "CPU s", "MB written", "files", "commits", "jobs")
     return Cells("By phase", names, rows, folded=True)
 
@@ -357,18 +361,20 @@ def _cold(result: Mapping[str, Any]) -> Cells:
 
 def _conditions(result: Mapping[str, Any]) -> Cells:
     plan = result["plan"]
-    kept = ", ".join(f"{size / 1e6:.1f} MB at {days} days" for days, size in result["kept_bytes"].items() if size)
+    state_sizes = ", ".join(
+        f"{size / 1e6:.1f} MB at {days} days" for days, size in result["kept_bytes"].items() if size
+    )
     facts = {
         **result["machine"],
         "rounds": "; ".join(
-            f"{_size(one['days'], one['change'])} (code {one['commit']}, load after it {one['load']})"
-            for one in result["rounds"]
+            f"{_size(entry['days'], entry['change'])} (code {entry['commit']}, load after it {entry['load']})"
+            for entry in result["rounds"]
         ),
         "scale": f"{plan['scale']:g} times the demo shop",
         "hours counted": f"{plan['hours']} after {plan['warm_up']} in each round, which has fresh drivers and lakes",
         "changes": "of all tables" if plan["catalogue"] else "of orders, items, clicks and stock alone",
         "rows": "equal in all strategies after every hour, or there would be no report",
-        "state of incremental": kept or "none",
+        "state of incremental": state_sizes or "none",
         "queue": "none: no scheduler stands between the hours here",
         **service_rows(result),
     }

@@ -51,8 +51,8 @@ def run(
     if resume:
         result = _former(out, result)
     measures: list[dict[str, Any]] = result["measures"]
-    done = {Round(one["days"], one["change"], one["repeat"]) for one in measures}
-    todo = [one for one in plan.rounds if one not in done]
+    done = {Round(row["days"], row["change"], row["repeat"]) for row in measures}
+    todo = [planned for planned in plan.rounds if planned not in done]
     turns = (len(done) + len(todo)) * len(plan.strategies) * plan.all_hours
     for days, change, repeat in todo:
         advance(f"{days} days: generate and load", len(measures) // (len(PHASES) + 1), turns)

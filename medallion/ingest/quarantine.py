@@ -62,17 +62,17 @@ def rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejected]:
     """
     import pyarrow.compute as pc
 
-    found: list[Rejected] = []
+    lines: list[Rejected] = []
     read = 0
     for batch in _batches(lake, feed, list(Rejected.__dataclass_fields__), hour and pc.field("hour") == hour):
         read += batch.nbytes
-        if len(found) + batch.num_rows > MAX_LINES or read > MAX_BYTES:
+        if len(lines) + batch.num_rows > MAX_LINES or read > MAX_BYTES:
             raise UsageError(
                 f"quarantine has more lines of {feed.topic} than are shown at once ({MAX_LINES:,} lines or"
                 f" {MAX_BYTES / 1e6:,.0f} MB): give --hour; medallion quarantine list counts them by hour"
             )
-        found += [Rejected(**row) for row in batch.to_pylist()]
-    return sorted(found, key=lambda line: (line.hour, line.line_number))
+        lines += [Rejected(**row) for row in batch.to_pylist()]
+    return sorted(lines, key=lambda line: (line.hour, line.line_number))
 
 
 def count_rejected(lake: Lake, feed: Feed) -> Counter[tuple[str, str]]:

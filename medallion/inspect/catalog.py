@@ -27,15 +27,17 @@ def write_duckdb_catalog(lake: Lake, release: Release, file: Path) -> None:
         )
     if file.is_dir() or (file.exists() and file.read_bytes()[8:12] != b"DUCK"):
         raise UsageError(f"{file} exists and is no DuckDB database: name another file")
-    tables = {named.table: open_named(lake, named) for named in filter(None, map(release.version_of, release.versions))}
+    tables = {
+        version.table: open_named(lake, version) for version in filter(None, map(release.version_of, release.versions))
+    }
     published = release.published_at.astimezone(UTC).isoformat()
     about = {"release_id": str(release.release_id), "hour": hour_or_snapshot(release.hour), "published_at": published}
-    made = file.with_name(f".{file.name}.{os.getpid()}")
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        write_views(made, tables, about)
-        made.replace(file)  # who has the former one open goes on reading it
+        write_views(draft, tables, about)
+        draft.replace(file)  # who has the former one open goes on reading it
     finally:
-        made.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
 
 
 def spark_statements(lake: Lake, release: Release, database: str | None = None) -> Iterator[str]:

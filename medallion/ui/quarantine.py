@@ -16,18 +16,18 @@ LINES = ("hour", "file", "line", "reason", "as it came")
 
 def quarantine_page(lake: Lake, tables: Registry, feed: str = "", hour: str = "") -> str:
     """How much is kept aside and why; feed, hour: those whose lines are shown. Raises UsageError for no feed."""
-    kept = [*count_rejected_lines(lake, tables), *count_dropped_rows(lake)]
+    counts = [*count_rejected_lines(lake, tables), *count_dropped_rows(lake)]
     rows = [
         (
-            Link(one.name, f"quarantine?feed={quote(one.name)}&hour={one.hour}#lines")
-            if one.kind == "rejected lines"
-            else Link(one.name, f"table?name={quote(one.name)}"),
-            *(one.kind, one.hour, Long(one.reason), one.count),
+            Link(row.name, f"quarantine?feed={quote(row.name)}&hour={row.hour}#lines")
+            if row.kind == "rejected lines"
+            else Link(row.name, f"table?name={quote(row.name)}"),
+            *(row.kind, row.hour, Long(row.reason), row.count),
         )
-        for one in kept
+        for row in counts
     ]
     lines = rejected(lake, feed_of(tables.feeds, feed), hour or None) if feed else []
-    shown = [(one.hour, one.file, one.line_number, Long(one.reason), Long(one.raw)) for one in lines[:SHOWN]]
+    shown = [(row.hour, row.file, row.line_number, Long(row.reason), Long(row.raw)) for row in lines[:SHOWN]]
     correction = [{"line_number": line.line_number, "raw": line.raw} for line in lines]
     return render(
         "quarantine.html",

@@ -20,12 +20,19 @@ def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None
 
     Raises UsageError for a release or a table that there is not.
     """
-    kept = releases.published(lake)
-    if not kept:
+    retained = releases.published(lake)
+    if not retained:
         return render_notice("Releases", NOTHING, "releases")
     rows = [
-        (one.release_id, one.hour or "snapshot", one.published_at, one.strategy, len(one.versions), RunLink(one.run_id))
-        for one in reversed(kept[-SHOWN:])
+        (
+            release.release_id,
+            release.hour or "snapshot",
+            release.published_at,
+            release.strategy,
+            len(release.versions),
+            RunLink(release.run_id),
+        )
+        for release in reversed(retained[-SHOWN:])
     ]
     comparison, differing = None, None
     if old is not None and new is not None:
@@ -35,10 +42,10 @@ def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None
         "releases.html",
         title="Releases",
         page="releases",
-        numbers=[one.release_id for one in reversed(kept[-SHOWN:])],
-        newest=kept[-1],
-        old=old if old is not None else kept[max(0, len(kept) - 2)].release_id,
-        new=new if new is not None else kept[-1].release_id,
+        numbers=[release.release_id for release in reversed(retained[-SHOWN:])],
+        newest=retained[-1],
+        old=old if old is not None else retained[max(0, len(retained) - 2)].release_id,
+        new=new if new is not None else retained[-1].release_id,
         releases=Grid(f"The last {len(rows)} releases, newest first", COLUMNS, rows, {0, 4}),
         comparison=comparison,
         differing=differing,
@@ -49,10 +56,12 @@ def _comparison(lake: Lake, tables: Registry, old: int, new: int) -> Grid:
     a, b = releases.find(lake, old), releases.find(lake, new)
     rows: list[Sequence[Any]] = [
         (
-            Link(one.table, f"releases?old={old}&new={new}&table={one.table}#rows") if one else one.table,
-            *(one.added, one.removed, one.changed),
+            Link(difference.table, f"releases?old={old}&new={new}&table={difference.table}#rows")
+            if difference
+            else difference.table,
+            *(difference.added, difference.removed, difference.changed),
         )
-        for one in diff(lake, a, b, tables)
+        for difference in diff(lake, a, b, tables)
     ]
     caption = f"Rows from release {old} to release {new}; choose a table for the rows themselves"
     return Grid(caption, ("table", "added", "removed", "changed"), rows, {1, 2, 3})
