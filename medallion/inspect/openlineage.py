@@ -6,6 +6,7 @@ made or sent is one line on standard error and no more: lineage never costs an h
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,25 @@ _WRITES = frozenset({"apply", "refresh"})
 _SEVERITIES = {"critical": "error", "drop": "error", "warning": "warn"}
 
 
+@dataclass
+class Pause:
+    """A time in which nothing is sent: each try takes the client some ten seconds when nobody answers."""
+
+    seconds: float
+    ends: float = 0.0
+
+    def begin(self) -> None:
+        """Pause from now on."""
+        self.ends = time.monotonic() + self.seconds
+
+    def lasts(self) -> bool:
+        """Return whether it is not over."""
+        return time.monotonic() < self.ends
+
+
+PAUSE = Pause(seconds=300)  # of this process, after a receiver that did not answer
+
+
 def is_enabled(environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether OpenLineage's own variables name a receiver, and do not disable it."""
     if environment.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
@@ -41,7 +61,7 @@ def is_enabled(environment: Mapping[str, str] = os.environ) -> bool:
 def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Event]) -> None:
     """Send what ``events`` of one step did, if there is a receiver; the first that fails ends it."""
     reportable = [event for event in events if event.status != "skipped" and event.table_name in tables.tables]
-    if not reportable or not is_enabled():
+    if not reportable or not is_enabled() or PAUSE.lasts():
         return
     try:
         from openlineage.client import OpenLineageClient
@@ -52,7 +72,9 @@ def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Eve
             _emit(client, lineage.run_events(event))
         client.close()
     except Exception as error:
-        print(f"medallion: lineage was not sent: {type(error).__name__}: {error}"[:500], file=sys.stderr)
+        PAUSE.begin()
+        reason = f"{type(error).__name__}: {error}"[:400]
+        print(f"medallion: lineage was not sent, nor will it be for {PAUSE.seconds:g} s: {reason}", file=sys.stderr)
 
 
 def _emit(client: "OpenLineageClient", events: Iterator["RunEvent"]) -> None:
