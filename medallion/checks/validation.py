@@ -112,10 +112,16 @@ class _Run:
         verdicts: _Judged = {}
         definitions: dict[str, gx.ValidationDefinition] = {}
         for table, expectations in suites.items():
-            suite = gx.ExpectationSuite(f"{table} {name}")
+            built = []
             for number, expectation in expectations:
-                verdicts[table, number] = _add(expectation, number, suite)
-            if suite.expectations:
+                try:
+                    built.append(build(expectation, number))
+                    verdicts[table, number] = Verdict(False, error="Great Expectations gave no verdict")
+                except Exception as error:
+                    why = f"it cannot be built: {' '.join(str(error).split())}"
+                    verdicts[table, number] = Verdict(False, error=one_line(why))
+            if built:  # all at once: adding one compares it with each that is there
+                suite = gx.ExpectationSuite(f"{table} {name}", expectations=built)
                 definitions[table] = self._define(table, self.context.suites.add(suite))
         if not definitions:
             return verdicts
@@ -145,15 +151,6 @@ class _Run:
         begun = [datetime.strptime(text, "%Y%m%dT%H%M%S.%fZ").replace(tzinfo=UTC).timestamp() for text in loaded]
         for table, start, end in zip(results, begun, [*begun[1:], finished], strict=True):
             self.seconds[table] = self.seconds.get(table, 0.0) + end - start
-
-
-def _add(expectation: Expectation, number: int, suite: gx.ExpectationSuite) -> Verdict:
-    """Put ``expectation`` into ``suite``; its verdict, should Great Expectations give none."""
-    try:
-        suite.add_expectation(build(expectation, number))
-    except Exception as error:
-        return Verdict(False, error=one_line(f"it cannot be built: {' '.join(str(error).split())}"))
-    return Verdict(False, error="Great Expectations gave no verdict")
 
 
 def _told_no(verdict: Verdict) -> bool:

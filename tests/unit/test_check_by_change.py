@@ -29,7 +29,7 @@ from expectations.vocabulary import (
 )
 from medallion.checks import by_change
 from medallion.checks.by_change import Basis
-from medallion.checks.checkpoint import run_checkpoint
+from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
 from medallion.checks.result import CheckResult
 from medallion.ops.check_records import CheckedTable
 from medallion.storage.duckdb_views import TableAt
@@ -82,8 +82,8 @@ class Lake:
     def check(self, basis: Basis | None = None, about: Suites | None = None) -> CheckResult:
         tables = {path.name: TableAt(str(path)) for path in self.root.iterdir() if path.name != "reports"}
         suites = self.suites if about is None else about
-        names = {"hour": "2025-11-30T00", "run_id": "run", "reports": self.root / "reports"}
-        return run_checkpoint("silver", tables, suites=suites, basis=basis, **names)  # type: ignore[arg-type]
+        checked = CheckedLayer("silver", "2025-11-30T00", "run")
+        return run_checkpoint(checked, tables, suites=suites, reports=self.root / "reports", basis=basis)
 
 
 def basis_of(result: CheckResult) -> Basis:
