@@ -64,6 +64,16 @@ class RunLink:
 
 
 @dataclass(frozen=True)
+class TaskLink:
+    """A cell that leads to a task of a run in Airflow."""
+
+    text: str
+    run_id: str
+    task_id: str
+    kind: ClassVar[str] = "task"
+
+
+@dataclass(frozen=True)
 class Long:
     """A cell of a text that may be wrapped."""
 

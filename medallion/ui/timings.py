@@ -10,7 +10,7 @@ from medallion.hours import parse_hour
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
 from medallion.storage.lake import Lake
-from medallion.templating import STATUS_COLOURS, Grid, Long, Plot, Status, render, render_notice
+from medallion.templating import STATUS_COLOURS, Grid, Long, Plot, Status, TaskLink, render, render_notice
 from medallion.ui.plots import add_legend, make_figure, to_svg
 
 SHOWN = 72  # hours on a plot, the newest
@@ -27,6 +27,7 @@ STEPS = {  # what is stacked, in the order of a run, and its colour
 COLUMNS = ("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "seconds", "rows_out")
 COLOURS = {"full": "#2f6fde", "incremental": "#2a9d64"}
 Row = Mapping[str, Any]
+AIRFLOW_RUNS = ("scheduled__", "manual__", "backfill__", "arrival__", "catch_up__")  # how its runs are called
 
 
 def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "") -> str:
@@ -72,7 +73,14 @@ def run_page(lake: Lake, run_id: str) -> str:
         return render_notice(title, "The event log has nothing of this run: its first step has not ended yet.")
     lead = f"{rows[-1]['hour'] or 'snapshot'}, from {rows[0]['started_at']:%Y-%m-%d %H:%M:%S} UTC."
     return render(
-        "run.html", title=title, page="", run_id=run_id, lead=lead, timeline=_timeline(rows), steps=_steps(rows)
+        "run.html",
+        title=title,
+        page="",
+        run_id=run_id,
+        by_airflow=run_id.startswith(AIRFLOW_RUNS),
+        lead=lead,
+        timeline=_timeline(rows),
+        steps=_steps(rows),
     )
 
 
@@ -100,7 +108,7 @@ def _timeline(rows: Sequence[Row]) -> Plot:
 def _steps(rows: Sequence[Row]) -> Grid:
     facts = [
         (
-            _name(row),
+            _task_link(row),
             Status(row["status"]),
             f"{row['seconds']:.2f}",
             row["rows_out"],
@@ -109,6 +117,20 @@ def _steps(rows: Sequence[Row]) -> Grid:
         for row in rows
     ]
     return Grid("Steps of the run", ("step", "status", "seconds", "rows out", "note"), facts, {2, 3})
+
+
+def _task_link(row: Row) -> TaskLink | str:
+    """The name of a step, leading to its task where it is a whole step of a run of Airflow's."""
+    task = {
+        "land": "land_changes",
+        "apply": "bronze.apply_changes",
+        "refresh": f"{row['layer']}.refresh",
+        "check": f"{row['layer']}.check",
+        "publish": "publish",
+        "validate": "validate",
+    }.get(row["event_type"])
+    by_airflow = row["run_id"].startswith(AIRFLOW_RUNS) and row["table_name"] is None
+    return TaskLink(_name(row), row["run_id"], task) if task and by_airflow else _name(row)
 
 
 def _name(row: Row) -> str:

@@ -140,6 +140,14 @@ def test_a_run_shows_each_step_and_table_with_what_went_wrong(lake: Lake) -> Non
     assert "check gold failed 1.00 rows are missing" in page
 
 
+def test_the_steps_of_a_run_of_airflow_lead_to_their_tasks(lake: Lake) -> None:
+    log(lake, *whole_run("manual__x-1"), *whole_run("refresh__x-2"))
+    page = run_page(lake, "manual__x-1")
+    assert 'href="../dags/hourly_refresh/runs/manual__x-1/tasks/silver.check"' in page
+    assert 'href="../dags/hourly_refresh/runs/manual__x-1"' in page
+    assert "runs/refresh__x-2" not in run_page(lake, "refresh__x-2")
+
+
 def test_a_long_history_draws_no_more_than_fits_on_a_page(lake: Lake) -> None:
     log(lake, *(event for number in range(600) for event in whole_run(f"r-{number}")))
     page = timings_page(lake)
