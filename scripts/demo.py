@@ -13,19 +13,16 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from medallion.airflow.local import DAG_ID, LocalAirflow, where
+from medallion.airflow.local import DAG_ID, WARM, LocalAirflow, where
 from medallion.errors import MedallionError
 from medallion.ingest.source import change_files, open_source
 from medallion.model.registry import registry
+from medallion.model.table import STRATEGIES
 from medallion.ops import event_log, releases
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
-WAYS = (  # how each of the hours is refreshed: a name, and what the run is asked for
-    ("full, JVM per task", {"strategy": "full", "spark": "submit"}),
-    ("full, warm", {"strategy": "full", "spark": "as set"}),
-    ("incremental, warm", {"strategy": "incremental", "spark": "as set"}),
-)
+HOURS = 3
 RUNS = f"dags/{DAG_ID}/dagRuns"
 
 
@@ -47,7 +44,7 @@ def main() -> None:
         return
     airflow.unpause()
     runs = {}
-    for hour, (way, conf) in zip(hours, WAYS, strict=False):
+    for hour, (way, conf) in zip(hours, ways(bool(airflow.environment.get(WARM))), strict=False):
         say(f"hour {hour}: {way}")
         runs[way, hour] = refresh(airflow, {"hour": hour, **conf})
     medallion(airflow, "status")
@@ -55,11 +52,19 @@ def main() -> None:
     print(f"reports   {lake.root}/reports/validation\n{where(airflow)}")
 
 
+def ways(has_warm_spark: bool) -> list[tuple[str, dict[str, str]]]:
+    """How each of the hours is refreshed: a name, and what the run is asked for."""
+    stays = "warm" if has_warm_spark else "JVM per task"
+    first = [("full, JVM per task", {"strategy": "full", "spark": "submit"})]
+    others = [(f"{strategy}, {stays}", {"strategy": strategy, "spark": "as set"}) for strategy in STRATEGIES]
+    return first + others
+
+
 def next_hours(settings: Settings, lake: Lake) -> list[str]:
     """The next hours that the source has and the newest release does not."""
     release = releases.latest(lake)
     published = release.hour if release and release.hour else ""
-    return [hour for hour in listed_hours(settings) if hour > published][: len(WAYS)]
+    return [hour for hour in listed_hours(settings) if hour > published][:HOURS]
 
 
 def listed_hours(settings: Settings) -> list[str]:
