@@ -1,6 +1,6 @@
 """Alerts: what went wrong with a run, as JSON posted to an address of yours, MEDALLION_ALERT_URL. Without one: none.
 
-Whoever has another channel gives the DAG another notifier; what is told is made by ``alert``.
+For another channel, give the DAG another notifier; ``alert`` builds the message.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Webhook(BaseNotifier):
         self.step, self.layer, self.run = step, layer, run
 
     def notify(self, context: Any) -> None:
-        """Send it. What goes wrong here is logged: a failure must not fail for not being told."""
+        """Send the alert. An error here is logged: a task must not fail because its alert was not sent."""
         try:
             if self.run:
                 failed = failed_in_a_row()
@@ -59,12 +59,12 @@ async def late(**kwargs: Any) -> None:
 
 
 def deadline() -> DeadlineAlert:
-    """When a run of an hour is late."""
+    """Return the deadline after which a run of an hour is late."""
     return DeadlineAlert(DeadlineReference.DAGRUN_QUEUED_AT, LATE, AsyncCallback(late), name="published in time")
 
 
 def alert(kind: str, context: Mapping[str, Any], message: str, **more: Any) -> dict[str, Any]:
-    """What is posted: kind (``red check``, ``failed task``, ``runs failing``, ``late``), message, and where it was."""
+    """Build an alert: kind (``red check``, ``failed task``, ``runs failing``, ``late``), message, and its place."""
     dag_run, ti = context.get("dag_run"), context.get("ti")
     return {
         "kind": kind,
@@ -80,7 +80,7 @@ def alert(kind: str, context: Mapping[str, Any], message: str, **more: Any) -> d
 
 
 def post(payload: Mapping[str, Any]) -> None:
-    """Send one alert, if there is an address. Raises OSError when nobody takes it, ValueError for a wrong address."""
+    """Post one alert, if an address is set. Raises OSError when nobody answers, ValueError for a wrong address."""
     url = os.environ.get("MEDALLION_ALERT_URL")
     if not url:
         return
@@ -93,7 +93,7 @@ def post(payload: Mapping[str, Any]) -> None:
 
 
 def failed_in_a_row() -> int:
-    """How many runs have failed since the last one that published, in the newest 7 days of the event log."""
+    """Count the runs that failed since the last published one, in the newest 7 days of the event log."""
     from medallion.ops import event_log
     from medallion.storage.lake import Lake
 

@@ -46,11 +46,11 @@ class HourArrived(BaseTrigger):
         self.pace = {"settle": settle, "every": every, "poll": poll, "patience": patience, "pause": pause}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give what the triggerer makes it from."""
+        """Serialize the trigger for the triggerer."""
         return f"{__name__}.HourArrived", self.pace
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until there is an hour. What is wrong with source or lake may be mended meanwhile; the end names it."""
+        """Poll until an hour arrives. Errors of source or lake may pass meanwhile; a timeout names the last one."""
         from medallion.ingest.arrivals import Arrivals  # here, as every parse of the DAG file would import its engines
 
         settings = Settings.from_environment()
@@ -68,7 +68,7 @@ class HourArrived(BaseTrigger):
         yield TriggerEvent({"none": f"no hour to refresh in {self.pace['patience']:g} seconds: {why}"})
 
     def _look(self, settings: Settings, arrivals: "Arrivals") -> tuple[str | None, str]:
-        """The hour that can be refreshed now, or why there is none."""
+        """Return the hour that can be refreshed now, or the reason why none can."""
         lake = Lake(settings.lake)
         arrival = arrivals.look()
         verdict = decide(Request("person", None), read_line(settings), SchedulerRuns(REFRESH_DAG, ""), window=0)
@@ -86,7 +86,7 @@ class HourArrived(BaseTrigger):
 
 
 def _rows(lake: Lake, seconds: float, moment: str, but: str = "", **equal: str) -> bool:
-    """Whether the event log has such rows of the last ``seconds``, of another status than ``but``."""
+    """Check whether the event log has such rows of the last ``seconds``, of a status other than ``but``."""
     since = datetime.now(UTC) - timedelta(seconds=seconds)
     rows = event_log.read(lake, since, ("started_at", "status"), **equal)
     return any(row[moment] >= since and row["status"] != but for row in rows)
@@ -102,7 +102,7 @@ class WaitForHour(BaseOperator):
         self._wait = HourArrived(settle, every, 5, patience, pause)
 
     def execute(self, context: Any) -> None:
-        """Hand over to the triggerer."""
+        """Defer to the triggerer."""
         self.defer(trigger=self._wait, method_name="arrived")
 
     def arrived(self, context: Any, event: dict[str, str]) -> str:

@@ -69,7 +69,7 @@ class LandChanges(BaseOperator):
         return str(outcome.hour)
 
     def _wait(self, context: Any, request: Request, wait: Wait, event: Mapping[str, Any]) -> Take | End:
-        """Hand over to the triggerer; once it has waited as long as it may, say what to do instead."""
+        """Defer to the triggerer; after the longest wait, fail with what to do instead."""
         patience = _patience(wait)
         if event.get("gave_way"):
             return End(f"{wait.reason}; other runs are queued: a later run takes it", failed=False)
@@ -96,11 +96,11 @@ class Turn(BaseTrigger):
         self._runs = SchedulerRuns(dag_id, run_id)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give what the triggerer makes it from."""
+        """Serialize the trigger for the triggerer."""
         return f"{__name__}.Turn", self.values
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look again and again; the time that it may take begins anew when the lake has made progress."""
+        """Poll source and lake; the time limit restarts when the lake makes progress."""
         began: tuple[Any, float] = (None, time.monotonic())
         while True:
             try:

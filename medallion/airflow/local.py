@@ -74,7 +74,7 @@ class LocalAirflow:
 
     @property
     def url(self) -> str:
-        """Where the UI is."""
+        """The address of the UI."""
         return f"http://localhost:{self.port}"
 
     @cached_property
@@ -89,7 +89,7 @@ class LocalAirflow:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What every Airflow process runs with; a variable that is set already stays as it is."""
+        """Return the environment of every Airflow process; variables that are set keep their value."""
         defaults = {
             "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
             "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
@@ -129,7 +129,7 @@ class LocalAirflow:
 
     @property
     def _components(self) -> dict[str, list[str]]:
-        """What runs, by name, and the arguments of the Python process that it is."""
+        """Return the components by name, each with the arguments of its Python process."""
         airflow = {name: ["-m", "airflow", *command] for name, command in COMPONENTS.items()}
         warm = {"spark": ["-c", "from medallion.cli.main import main; main()", "spark-server"]}
         return airflow | (warm if self.environment.get(WARM) else {})
@@ -199,7 +199,7 @@ class LocalAirflow:
         self._draw(self._passwords, json.dumps({USER: secrets.token_urlsafe(12)}))
 
     def _draw(self, file: Path, secret: str) -> str:
-        """What is kept in a file for this user alone: ``secret``, if it is the first."""
+        """Return the secret in ``file``, which only this user can read; write ``secret`` if the file is missing."""
         if not file.exists():
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600), "w") as stream:
@@ -285,7 +285,7 @@ class LocalAirflow:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What up has started, as it wrote it down."""
+    """The processes that ``up`` started, as recorded in a file."""
 
     port: int
     processes: Mapping[str, "Process"]
@@ -317,7 +317,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs still."""
+        """Check whether the process still runs."""
         now = _stat(self.pid)
         return now.started == self.started and now.state != "Z"
 
@@ -360,7 +360,7 @@ def _stat(pid: int) -> _Stat:
 
 
 class Refused(MedallionError):
-    """Airflow's answer to a request was no."""
+    """Airflow refused a request."""
 
 
 class Api:
@@ -370,7 +370,7 @@ class Api:
         self._url, self._login, self._token = url, {"username": user, "password": password}, ""
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The answer to a request under /api/v2. Raises Refused with Airflow's words when it refuses."""
+        """Send a request under /api/v2 and return the answer. Raises Refused with Airflow's words."""
         self._token = self._token or self._send("POST", "/auth/token", self._login)["access_token"]
         return self._send(method, f"/api/v2/{path}", body)
 
@@ -412,14 +412,14 @@ def main() -> None:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nothing listens on."""
+    """Return a free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def where(airflow: LocalAirflow) -> str:
-    """How to get at it, in a few lines."""
+    """Return the addresses and the password, in a few lines."""
     return (
         f"Airflow   {airflow.url}\n"
         f"login     {USER}, password {airflow.password} (kept in {airflow.home}/passwords.json)\n"

@@ -1,4 +1,4 @@
-"""What the tasks of the DAG are made of: steps of ours, told apart by whether they need Spark.
+"""Tasks of the DAG: steps of the pipeline, with and without Spark.
 
 Read by every parse of the DAG file, so it imports neither pyspark nor great_expectations; steps do, when they run.
 """

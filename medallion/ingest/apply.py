@@ -22,7 +22,7 @@ MAX_CHANGE_BYTES = 256 << 20  # of an hour's changes to a table, for this proces
 
 @dataclass(frozen=True)
 class Applied:
-    """What one hour did to one Bronze table, in rows; bytes are those of new data files."""
+    """The effect of one hour on one Bronze table, in rows; bytes are those of new data files."""
 
     lines: int
     inserted: int = 0
@@ -33,7 +33,7 @@ class Applied:
 
     @property
     def changed(self) -> int:
-        """Rows that are not as they were before."""
+        """Count the rows inserted, updated or deleted."""
         return self.inserted + self.updated + self.deleted
 
 
@@ -70,7 +70,7 @@ def apply_feed(
 
 
 def applied_before(lake: Lake, table: Feed | Log, decoded: Decoded | None) -> Applied:
-    """What the newest commit of a table did, by its own metrics."""
+    """Return the effect of a table's newest commit, by its own metrics."""
     commit = lake.last_commit(table.name)
     metrics = commit.get("operationMetrics", {})
     counts = json.loads(commit.get("userMetadata") or "{}")
@@ -86,7 +86,7 @@ def applied_before(lake: Lake, table: Feed | Log, decoded: Decoded | None) -> Ap
 
 
 def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> None:
-    """Bring the table to what an hour's last changes of each key say, in one commit by this process."""
+    """Apply an hour's last change of each key to the table, in one commit by this process."""
     from medallion.ingest.arrow_merge import last_images, merge_into
 
     last = last_images(decoded_file(lake, feed, hour), feed.keys)
@@ -98,7 +98,7 @@ def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> N
 
 
 def advance(table: TableState, hour: str) -> None:
-    """Record ``hour``, in which nothing changed, as applied to a Bronze table."""
+    """Record ``hour``, which changed nothing, as applied to a Bronze table."""
     delta_writes.append_rows(table.delta, None, delta_writes.properties(None, (LEDGER, hour_number(hour))))
 
 

@@ -1,4 +1,4 @@
-"""Which hours are pending, and whether the files of the next one have settled: none is taken half written."""
+"""Pending hours, and whether the files of the next one have settled, so that no half-written file is read."""
 
 import time
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def pending_at_source(settings: Settings, until: str | None = None) -> list[str]
 
 
 def _pending(settings: Settings, source: Source, until: str | None = None) -> tuple[list[str], Listing]:
-    """The hours to take next, and what the source lists."""
+    """The pending hours, and what the source lists."""
     lake = Lake(settings.lake)
     tables = tables_of(lake, settings.extras)
     listing = change_files(source, tuple(feed.topic for feed in tables.feeds))
@@ -39,27 +39,27 @@ def _pending(settings: Settings, source: Source, until: str | None = None) -> tu
 
 
 class Arrivals:
-    """Looks at the source, as often as it is asked to, and remembers what it saw."""
+    """Polls the source and remembers the last listing."""
 
     def __init__(self, settings: Settings, settle: float) -> None:
-        """settle: seconds for which the files of an hour must have stayed as they are."""
+        """Start polling. settle: seconds for which the files of an hour must not have changed."""
         self._settings, self._settle = settings, settle
         self._seen: tuple[str, Mapping[str, int]] | None = None
         self._arrived = self._since = 0.0
 
     def look(self) -> tuple[str, float] | None:
-        """The next hour and when its files last changed; None while there is none that has settled."""
+        """Return the next hour that has settled and when its files last changed; None while none has."""
         pending = self._next()
         if pending != self._seen:
             self._seen, self._arrived, self._since = pending, time.time(), time.monotonic()
         return (pending[0], self._arrived) if pending is not None and self.seconds_to_settle() == 0 else None
 
     def seconds_to_settle(self) -> float | None:
-        """How long until the files that were last seen have settled; None when no hour was pending."""
+        """Return the seconds until the files of the pending hour have settled; None when no hour is pending."""
         return None if self._seen is None else max(0.0, self._since + self._settle - time.monotonic())
 
     def _next(self) -> tuple[str, Mapping[str, int]] | None:
-        """The next hour, with the size of each of its files."""
+        """Return the next pending hour with the size of each of its files."""
         hours, listing = _pending(self._settings, open_source(self._settings))
         if not hours:
             return None

@@ -1,4 +1,4 @@
-"""What an hour's changes do to a table, in Arrow: the last image of each key, compared with the row it meets.
+"""An hour's changes merged in Arrow: the last image of each key, compared with the row of that key in the table.
 
 Column by column, as rows in Python would take ten times the memory.
 """
@@ -20,7 +20,7 @@ _BATCH_ROWS = 50_000
 
 @dataclass(frozen=True)
 class Merge:
-    """What is to be done to a table.
+    """The rows to insert, update and delete.
 
     rows: those that come, new ones and new images. going: the keys of the rows that they replace or that are deleted.
     """
@@ -47,7 +47,7 @@ def last_images(changes: Place, keys: Sequence[str]) -> pa.Table:
 
 
 def merge_into(known: pa.Table, last: pa.Table, keys: Sequence[str]) -> Merge:
-    """What ``last``, the last change of each key, does to ``known``, all rows of a table with one of these keys."""
+    """Compare ``last``, the last change of each key, with ``known``, all rows of a table with one of these keys."""
     own = [name for name in last.column_names if name not in {LINE, DELETED}]
     at = _places(last.select([*keys]), known.select([*keys]), keys)
     exists = pc.is_valid(at)
@@ -73,7 +73,7 @@ def merge_into(known: pa.Table, last: pa.Table, keys: Sequence[str]) -> Merge:
 
 
 def _places(wanted: pa.Table, known: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:
-    """For each row of ``wanted`` the place of the row of ``known`` with its key; null where there is none."""
+    """Return for each row of ``wanted`` the index of the row of ``known`` with its key, or null."""
     known = known.cast(wanted.schema).append_column(_PLACE, pa.array(range(len(known)), pa.int64()))
     known = known.group_by([*keys], use_threads=False).aggregate([(_PLACE, "max")])
     order = wanted.append_column("_order", pa.array(range(len(wanted)), pa.int64()))

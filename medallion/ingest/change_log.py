@@ -1,4 +1,4 @@
-"""Change logs: Bronze tables of every change as it came, each begun with the rows that its table had."""
+"""Change logs: Bronze tables of every change, each of which starts with the rows of its feed's table."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -88,7 +88,7 @@ def catch_up(spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: st
 
 
 def _decode(lake: Lake, log: Log, hour: str) -> Decoded | None:
-    """The lines of an hour that the table of a log has: how many bad ones it may have was decided then."""
+    """Decode the lines of an applied hour, without a limit of rejected lines: it was enforced then."""
     return decode_hour(lake, (log.fed_by,), hour, max_bad_lines=1.0).get(log.of)
 
 
@@ -115,7 +115,7 @@ def rewind_log(lake: Lake, log: Log, hour: str) -> str | None:
 
 
 def _reaches_before(lake: Lake, log: Log, delta: "DeltaTable", hour: str) -> bool:
-    """Whether a log has something of before ``hour``: a change, or the rows that its table had then."""
+    """Check whether a log has rows from before ``hour``: changes, or the rows it started with."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -135,7 +135,7 @@ def _reaches_before(lake: Lake, log: Log, delta: "DeltaTable", hour: str) -> boo
 
 
 def is_as_landed(lake: Lake, log: Log, hour: str) -> bool:
-    """Whether the file of a log's feed for ``hour`` is as it landed, or there was none; raises what reading raises."""
+    """Check that the file of a log's feed for ``hour`` is as it landed, or never was; raises what reading raises."""
     topic = log.fed_by.topic
     file = known_manifest(lake, hour).files.get(topic)
     try:
@@ -147,7 +147,7 @@ def is_as_landed(lake: Lake, log: Log, hour: str) -> bool:
 
 
 def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delta: "DeltaTable") -> None:
-    """Append, in one commit, what is known of the hours from the first that is gone to the last that was missed.
+    """Append, in one commit, what is known of the hours from the first missing file to the last missed hour.
 
     The lines of the other hours, what the table had at the end, and a deletion of each key that it has no more.
     """
@@ -181,7 +181,7 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
 def _table_rows(
     lake: Lake, log: Log, table: "DeltaTable", hour: str | None, source_file: str
 ) -> "Iterator[pa.RecordBatch]":
-    """The rows of a table as a log has them, in batches."""
+    """Yield the rows of a table in the form of a log, in batches."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -205,7 +205,7 @@ def _version_of(lake: Lake, log: Log, table: "DeltaTable") -> str:
 
 
 def append_lines(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> Applied | None:
-    """Append one hour's lines to a log that has caught up, as they came, and record the hour in it, in one commit.
+    """Append one hour's lines unchanged to a log that has caught up, and record the hour, in one commit.
 
     decoded: as for apply_feed. None is returned, and nothing written, when the log has the hour already.
     """
@@ -233,7 +233,7 @@ def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "De
 
 
 def _hour_rows(lake: Lake, log: Log, hour: str) -> "Iterator[pa.RecordBatch]":
-    """The decoded lines of an hour as a log has them, in batches."""
+    """Yield the decoded lines of an hour in the form of a log, in batches."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -245,7 +245,7 @@ def _hour_rows(lake: Lake, log: Log, hour: str) -> "Iterator[pa.RecordBatch]":
 
 
 def log_rows(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":
-    """Changes with where and when they came from, which the log records of each."""
+    """Add the columns of origin to changes: file, hour, source system, load time."""
     import pyarrow as pa
 
     origin = {

@@ -39,7 +39,7 @@ Decoder = Callable[[Any], Any]
 
 @dataclass
 class Decoded:
-    """What one change file held: counts of its lines, the lines that were rejected, and how its columns drifted.
+    """The content of one change file: line counts, rejected lines, and columns other than declared.
 
     rejected: (line number, reason, the line as it came). unknown: columns that are not declared, which are left out,
     with the number of lines that have them; names are escaped and cut to 80 characters. more_unknown: whether there
@@ -56,11 +56,11 @@ class Decoded:
 
 
 class _Unfit(ValueError):
-    """This line cannot be taken; the message is the reason."""
+    """A line is rejected; the message is the reason."""
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """The Arrow type of a declared column."""
+    """Return the Arrow type of a declared column."""
     if column.type.startswith("DECIMAL"):
         return pa.decimal128(*_precision(column.type))
     return {
@@ -74,7 +74,7 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def change_schema(feed: Feed) -> pa.Schema:
-    """The columns of decoded changes: line number, deletion flag, then the feed's own, all nullable but the first."""
+    """Return the schema of decoded changes: line number, deletion flag, then the feed's columns, all nullable."""
     own = [pa.field(c.name, arrow_type(c)) for c in feed.columns]
     return pa.schema([pa.field(LINE, pa.int64(), False), pa.field(DELETED, pa.bool_(), False), *own])
 
@@ -102,7 +102,7 @@ def decode_file(path: Place, feed: Feed, target: Place, mended: Mapping[int, str
 def _batches(
     path: Place, decode: Callable[[bytes], tuple[Any, ...]], mended: Mapping[int, str], result: Decoded
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Rows of changes, so many at a time as memory should hold; counts lines and rejected ones in ``result``."""
+    """Yield changes in batches that fit into memory; count lines and rejected lines in ``result``."""
     rows: list[tuple[Any, ...]] = []
     size = rejected = 0
     for number, raw, complete in _lines(path):
@@ -132,7 +132,7 @@ def _batches(
 
 
 class _ColumnCounts:
-    """Which declared columns the lines of a file have, and how many lines have which others."""
+    """The declared columns that lines of a file have, and a count of lines for each other column."""
 
     def __init__(self, feed: Feed) -> None:
         self.known = frozenset(column.name for column in feed.columns)
@@ -160,12 +160,12 @@ class _ColumnCounts:
 
 
 def shown_name(name: str) -> str:
-    """A name from outside as it can be shown: what cannot be printed is escaped, and 80 characters are enough."""
+    """Make a name from outside printable: escaped, and cut to 80 characters."""
     return repr(name[:_MAX_NAME])[1:-1][:_MAX_NAME]
 
 
 def why_unfit(feed: Feed, raw: str) -> str | None:
-    """The reason why a line cannot be taken; None when it can."""
+    """Return the reason why a line is rejected; None when it fits."""
     try:
         _line_decoder(feed, _ColumnCounts(feed))(raw.encode("utf-8", "surrogatepass"))
     except _Unfit as unfit:
@@ -174,7 +174,7 @@ def why_unfit(feed: Feed, raw: str) -> str | None:
 
 
 def _lines(path: Place) -> Iterator[tuple[int, bytes, bool]]:
-    """Each line that is not blank: its number from 1, its bytes, and whether a line end closed it."""
+    """Yield each line that is not blank: its number from 1, its bytes, and whether a line end closes it."""
     with path.open("rb") as stream:
         number = 0
         while raw := stream.readline(_MAX_LINE + 1):
@@ -197,7 +197,7 @@ def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBa
 
 
 def _line_decoder(feed: Feed, counts: _ColumnCounts) -> Callable[[bytes], tuple[Any, ...]]:
-    """What turns a line into a change; ``counts`` sees the columns of each."""
+    """Build the function that turns a line into a change; ``counts`` records the columns of each."""
     columns = [(c, _decoder(c), c.name in feed.keys) for c in feed.columns]
 
     def decode(raw: bytes) -> tuple[Any, ...]:
@@ -221,7 +221,7 @@ def _line_decoder(feed: Feed, counts: _ColumnCounts) -> Callable[[bytes], tuple[
 
 
 def _shown_value(value: Any) -> str:
-    """A value that does not fit, as the reason shows it."""
+    """Format a value that does not fit for the reason."""
     if isinstance(value, list | dict):  # its text may be deep, and long
         return f"a {'list' if isinstance(value, list) else 'nested object'}"
     return repr(str(value)[:_MAX_NAME])

@@ -14,7 +14,7 @@ from medallion.storage.lake import Lake
 
 
 class NotAsLanded(MedallionError):
-    """A landed file is gone, or is not the one that its manifest describes."""
+    """A landed file is missing, or differs from its manifest."""
 
 
 _SHOWN_COLUMNS = 20  # names of columns that are not declared
@@ -47,7 +47,7 @@ def land_hour(
 
 
 def is_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:
-    """Whether the landing folder has the file of ``topic`` and ``hour`` in the size of ``file``."""
+    """Check whether the landing folder has the file of ``topic`` and ``hour`` with the size of ``file``."""
     try:
         return landed_file(lake, topic, hour).stat().st_size == file.bytes
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def is_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:
 
 
 def require_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> None:
-    """Raise NotAsLanded unless the landed file is the very one, byte by byte, that its manifest describes."""
+    """Raise NotAsLanded unless the landed file has the size and checksum in its manifest."""
     path = landed_file(lake, topic, hour)
     try:
         with path.open("rb") as stream:
@@ -70,7 +70,7 @@ def require_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> None:
 
 
 def changed_files(source: Source, names: Mapping[str, str], landed: Manifest | None) -> list[str]:
-    """The topics whose file at the source (topic -> name) is not what landed."""
+    """Return the topics whose file at the source (topic -> name) differs from what landed."""
     known = landed.files if landed else {}
     return [topic for topic, name in names.items() if topic in known and fingerprint(source, name) != known[topic]]
 
@@ -101,14 +101,14 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
 
 
 def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
-    """What the files of an hour have in other columns than declared, a line per column."""
+    """Describe the columns of an hour's files that differ from the declared ones, a line per column."""
     warnings = []
     for feed in feeds:
         content = decoded.get(feed.name, Decoded())
         shown = sorted(content.unknown.items())[:_SHOWN_COLUMNS]
         warnings += [
-            f"{feed.topic} has a column {name} (in lines: {count:,}), which is kept out: declare it in"
-            f" spark_jobs/bronze/{feed.topic}.py and restate the hour to take it in"
+            f"{feed.topic} has a column {name} (in lines: {count:,}), which is not loaded: declare it in"
+            f" spark_jobs/bronze/{feed.topic}.py and restate the hour to load it"
             for name, count in shown
         ]
         if more := len(content.unknown) - len(shown):
@@ -124,7 +124,7 @@ def forget_decoded(lake: Lake, hour: str) -> None:
 
 
 def landed_file(lake: Lake, topic: str, hour: str) -> Place:
-    """Where the file of ``topic`` and ``hour`` lands."""
+    """Return the landing path of the file of ``topic`` and ``hour``."""
     return lake.landing / topic / f"{hour}.json"
 
 

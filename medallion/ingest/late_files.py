@@ -1,4 +1,4 @@
-"""Files that arrive after their hour was applied: found by comparing the source's listing with what landed.
+"""Late files, which arrive after their hour was applied: the source's listing is compared with what landed.
 
 Only days whose listing differs from the last look are compared, against the manifests of their hours; no content is
 read. What is found is kept beside the event log, where status and pages read it without asking the source.
@@ -23,7 +23,7 @@ MIN_USUAL_HOURS = 3  # fewer say nothing
 
 @dataclass(frozen=True)
 class LateHour:
-    """An applied hour whose files at the source are not those that were applied.
+    """An applied hour whose files at the source differ from those that were applied.
 
     new: topics whose file arrived after the hour was applied. changed: topics whose file has another size since.
     whole: whether nothing of the hour was applied.
@@ -35,7 +35,7 @@ class LateHour:
     whole: bool = False
 
     def describe(self) -> list[str]:
-        """Each of them in words."""
+        """Describe each late file in a sentence."""
         if self.whole:
             return [f"hour {self.hour} arrived after a later one had been applied"]
         arrived = [f"{topic}/{self.hour}.json arrived after its hour had been applied" for topic in self.new]
@@ -77,12 +77,12 @@ def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collect
 
 
 def read_late(lake: Lake) -> tuple[LateHour, ...]:
-    """What the last ``land`` found; empty before the first."""
+    """Read the late hours that the last ``land`` recorded; empty before the first."""
     return tuple(_read(files.read_json(_place(lake)) or {}))
 
 
 def late_warning(late: Collection[LateHour]) -> str | None:
-    """One sentence for all of ``late``, with the command that applies them; None when there are none.
+    """Describe all of ``late`` in one sentence with the command that applies them; None when ``late`` is empty.
 
     Restating the earliest of them passes all later ones too.
     """
@@ -94,7 +94,7 @@ def late_warning(late: Collection[LateHour]) -> str | None:
 
 
 def missing_topics(lake: Lake, manifest: Manifest, landed: Collection[str]) -> list[str]:
-    """A sentence for each topic that has no lines in ``manifest``, and had some in each of the hours before it.
+    """Return a sentence for each topic without lines in ``manifest`` that had some in each of the hours before.
 
     Args:
         lake: The lake with the manifests of those hours.
@@ -115,7 +115,7 @@ def missing_topics(lake: Lake, manifest: Manifest, landed: Collection[str]) -> l
 
 
 def _late_among(lake: Lake, hours: Sequence[str], listing: Listing, landed: Collection[str]) -> list[LateHour]:
-    """Those of ``hours`` whose files at the source are not those that landed."""
+    """Return those of ``hours`` whose files at the source differ from those that landed."""
     manifests = files.side_by_side(lambda hour: read_manifest(lake, hour) if hour in landed else None, hours)
     compared = (_compare(hour, listing, manifest) for hour, manifest in zip(hours, manifests, strict=True))
     return [entry for entry in compared if entry is not None]

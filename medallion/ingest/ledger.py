@@ -1,4 +1,4 @@
-"""Which hours Bronze has, which the source lists, and so which hour is to be applied next."""
+"""The ledger of hours: those applied to Bronze, those the source lists, and the next one to apply."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ MAX_NAMED = 5  # hours that a message names one by one
 
 @dataclass(frozen=True)
 class Manifest:
-    """What landed for one hour: each feed's file by topic, with size and checksum."""
+    """The landed files of one hour: each feed's file by topic, with size and checksum."""
 
     hour: str
     source: str
@@ -25,19 +25,19 @@ class Manifest:
 
 
 def write_manifest(lake: Lake, manifest: Manifest) -> None:
-    """Record ``manifest`` whole or not at all."""
+    """Write ``manifest`` atomically."""
     fence.require()
     write_json(_manifest(lake, manifest.hour), asdict(manifest))
 
 
 def landed_hours(lake: Lake) -> set[str]:
-    """Every hour whose change files have landed at some time; a name that is no hour of the past is none."""
+    """List every hour whose change files ever landed; names that are no past hour are ignored."""
     names = {path.stem for path in (lake.landing / "_hours").glob("[0-9]*.json")}
     return {name for name in names if is_hour(name) and has_ended(name)}
 
 
 def read_manifest(lake: Lake, hour: str) -> Manifest | None:
-    """What landed for ``hour``; None when nothing has."""
+    """Read what landed for ``hour``; None when nothing has."""
     content = files.read_json(_manifest(lake, hour))
     if content is None:
         return None
@@ -45,7 +45,7 @@ def read_manifest(lake: Lake, hour: str) -> Manifest | None:
 
 
 def hours_by_table(lake: Lake, tables: Registry) -> dict[str, str | None]:
-    """The last hour applied to each table that has a feed, by its own log; None for the snapshot alone.
+    """Return the last hour applied to each table with a feed, by its own log; None for the snapshot alone.
 
     Raises UsageError when the lake has not been loaded.
     """
@@ -56,13 +56,13 @@ def hours_by_table(lake: Lake, tables: Registry) -> dict[str, str | None]:
 
 
 def last_common_hour(table_hours: Mapping[str, str | None]) -> str | None:
-    """The last hour that all of these tables have; None when one of them holds the snapshot alone."""
+    """Return the last hour that all of these tables have; None when one of them holds the snapshot alone."""
     hours = table_hours.values()
     return None if None in hours else min(hour for hour in hours if hour)
 
 
 def applied_hour(lake: Lake, tables: Registry) -> str | None:
-    """The last hour that every Bronze table has; None when one of them holds the snapshot alone.
+    """Return the last hour that every Bronze table has; None when one of them holds the snapshot alone.
 
     Raises UsageError when the lake has not been loaded.
     """
@@ -70,7 +70,7 @@ def applied_hour(lake: Lake, tables: Registry) -> str | None:
 
 
 def known_manifest(lake: Lake, hour: str) -> Manifest:
-    """What landed for ``hour``. Raises MedallionError when nothing has."""
+    """Read what landed for ``hour``. Raises MedallionError when nothing has."""
     manifest = read_manifest(lake, hour)
     if manifest is None:
         raise MedallionError(f"hour {hour} has not landed: run medallion step land --hour {hour}")
@@ -78,7 +78,7 @@ def known_manifest(lake: Lake, hour: str) -> Manifest:
 
 
 def same_content(lake: Lake, manifest: Manifest, applied: str | None) -> str | None:
-    """``topic/hour`` of a file of the hour applied last that is the same, byte by byte, as one of ``manifest``."""
+    """Return ``topic/hour`` of a file of the last applied hour that is identical to one of ``manifest``."""
     former = read_manifest(lake, applied) if applied else None
     for topic, file in manifest.files.items():
         if former is not None and file.bytes and former.files.get(topic) == file:
@@ -173,7 +173,7 @@ def require_no_gap(hour: str, applied: str | None, pending: Iterable[str]) -> No
 
 
 def named_hours(hours: Collection[str]) -> str:
-    """Hours in a message: the first few by name, the others by number."""
+    """Name the first few hours for a message, and count the others."""
     first, others = [*hours][:MAX_NAMED], len(hours) - MAX_NAMED
     return ", ".join(first) + (f" and {others} more" if others > 0 else "")
 

@@ -1,4 +1,4 @@
-"""The lines that could not be applied: kept as they came, shown, mended, and replayed in their old place."""
+"""Quarantine: rejected lines of change files, stored unchanged, shown, corrected and replayed in their place."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ _MAX_MENDED_BYTES = 256 << 20  # of a file of mended lines
 
 @dataclass(frozen=True)
 class Rejected:
-    """One line of a change file that was not applied, as it came."""
+    """One rejected line of a change file, unchanged."""
 
     hour: str
     file: str
@@ -39,7 +39,7 @@ class Rejected:
 
 
 def keep(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> None:
-    """Keep the rejected lines of one hour, replacing what an earlier attempt kept of it."""
+    """Store the rejected lines of one hour, replacing those of an earlier attempt."""
     path = lake.quarantine(feed.topic)
     if not decoded.rejected and lake.open(path) is None:
         return
@@ -56,7 +56,7 @@ def keep(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> No
 
 
 def rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejected]:
-    """The lines of a feed in quarantine, by hour and line; of one hour, if that is given.
+    """Return the lines of a feed in quarantine, by hour and line; of one hour, if given.
 
     Raises UsageError for more lines than MAX_LINES, or of more bytes than MAX_BYTES: no single hour has so many.
     """
@@ -93,7 +93,7 @@ def count_rejected(lake: Lake, feed: Feed) -> Counter[tuple[str, str]]:
 
 
 def _batches(lake: Lake, feed: Feed, columns: list[str], condition: Any = None) -> "Iterator[pa.Table]":
-    """The lines of a feed in quarantine, a few at a time."""
+    """Yield the lines of a feed in quarantine in batches."""
     import pyarrow as pa
 
     delta = lake.open(lake.quarantine(feed.topic))
@@ -105,7 +105,7 @@ def _batches(lake: Lake, feed: Feed, columns: list[str], condition: Any = None) 
 
 
 def mended(lake: Lake, feed: Feed, hour: str, sha256: str) -> Mapping[int, str]:
-    """Line number -> what stands there instead, of a landed file with that checksum."""
+    """Return the corrected lines of a landed file with that checksum, by line number."""
     content: dict[str, Any] = files.read_json(_mended(lake, feed, hour)) or {"sha256": None}
     return {int(number): raw for number, raw in content["lines"].items()} if content["sha256"] == sha256 else {}
 
@@ -124,7 +124,7 @@ def outdated_mends(lake: Lake, manifest: Manifest) -> list[str]:
 
 
 def mend(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str] | None) -> int:
-    """Note what is to stand in the place of rejected lines when the hour is applied anew; how many now fit.
+    """Record corrections of rejected lines for when the hour is applied again; return how many lines now fit.
 
     lines: line number -> the mended line; None where the schema was mended, not the lines. Raises UsageError, and
     notes nothing, when a mended line still does not fit, is of no line in quarantine, or when none fits.
@@ -172,7 +172,7 @@ def parse_mended(text: str, name: str) -> dict[int, str]:
 
 
 def feed_of(feeds: Collection[Feed], topic: str) -> Feed:
-    """The feed of that name. Raises UsageError when there is none."""
+    """Return the feed of that name. Raises UsageError when none has it."""
     for feed in feeds:
         if feed.topic == topic:
             return feed

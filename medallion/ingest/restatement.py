@@ -1,4 +1,4 @@
-"""Restating: Bronze taken back to before an hour, and forward again through every hour since."""
+"""Restatement: Bronze is restored to before an hour, and every hour since is applied again."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -30,13 +30,13 @@ class Restatement:
     landed: tuple[str, ...] = ()
 
     def remaining(self, applied: str | None) -> tuple[str, ...]:
-        """The hours still to pass. applied: the last hour that every Bronze table has."""
+        """Return the hours still to apply. applied: the last hour that every Bronze table has."""
         if not self.rewound or applied is None:
             return self.hours
         return tuple(hour for hour in self.hours if hour > applied)
 
     def awaits_landing(self, hour: str) -> bool:
-        """Whether ``hour`` is to be restated and its files are still those of before."""
+        """Check whether ``hour`` is to be restated and has not landed again yet."""
         return hour in self.hours and hour not in self.landed
 
     def describe_cut_short(self) -> str:
@@ -47,18 +47,18 @@ class Restatement:
         )
 
     def with_landed(self, hour: str) -> "Restatement":
-        """The same restatement, once ``hour`` has landed again."""
+        """Return the restatement after ``hour`` has landed again."""
         return replace(self, landed=tuple(sorted({*self.landed, hour})))
 
 
 def write_restatement(lake: Lake, restatement: Restatement) -> None:
-    """Record what is under way, whole or not at all: whoever comes next after a crash continues it."""
+    """Record the restatement atomically: the next run after a crash continues it."""
     fence.require()
     write_json(restatement_file(lake), asdict(restatement))
 
 
 def read_restatement(lake: Lake) -> Restatement | None:
-    """The restatement that is under way; None when there is none."""
+    """Read the restatement that is under way; None without one."""
     content = files.read_json(restatement_file(lake))
     if content is None:
         return None
@@ -72,7 +72,7 @@ def read_restatement(lake: Lake) -> Restatement | None:
 
 
 def end_restatement(lake: Lake) -> None:
-    """Forget it: all its hours are applied and published."""
+    """Delete the record: all its hours are applied and published."""
     fence.require()
     restatement_file(lake).unlink(missing_ok=True)
 
@@ -118,7 +118,7 @@ def plan_restatement(
 def rewind_bronze(
     lake: Lake, tables: Registry, report: Callable[[str], None], warnings: list[str]
 ) -> Restatement | None:
-    """Take every Bronze table back to where the restatement under way begins, unless it is there already.
+    """Restore every Bronze table to the start of the restatement under way, unless that has happened.
 
     warnings: what to warn of is added to it. Returns the restatement; None when none is under way.
     """
@@ -138,7 +138,7 @@ def rewind_bronze(
 
 
 def missing_files(lake: Lake, hour: str, topics: Collection[str]) -> list[str]:
-    """The files of ``hour`` that can no longer be had, as topic/hour.json. topics: those that the source lists."""
+    """Return the files of ``hour`` that exist nowhere any more, as topic/hour.json. topics: those the source lists."""
     manifest = read_manifest(lake, hour)
     if manifest is None:
         return [] if topics else [f"{hour}.json"]

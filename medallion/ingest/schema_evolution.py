@@ -26,7 +26,7 @@ def arrow_schema(columns: Iterable[Column]) -> "pa.Schema":
 
 @dataclass(frozen=True)
 class Evolution:
-    """What brings a table to its declared columns.
+    """The changes that give a table its declared columns.
 
     new: columns that are added, null in the rows that exist. widened: columns of a wider type. nullable: columns that
     lose NOT NULL. undeclared: columns that the table keeps though they are not declared any more, null in new rows.
@@ -39,7 +39,7 @@ class Evolution:
 
 
 def plan_evolution(table: Feed | Log, delta: "DeltaTable") -> Evolution:
-    """What brings ``delta`` to the columns that ``table`` declares; changes nothing.
+    """Plan the changes that give ``delta`` the columns that ``table`` declares; changes nothing.
 
     Raises MedallionError for other keys, a narrower or another type, a new column that is NOT NULL, and for NOT NULL
     on a column that is null in some row.
@@ -70,7 +70,7 @@ def plan_evolution(table: Feed | Log, delta: "DeltaTable") -> Evolution:
 
 
 def require_evolvable(lake: Lake, tables: Iterable[Feed | Log]) -> list[str]:
-    """What to warn of, a line per column that a table keeps though it is not declared any more.
+    """Return a warning for each column that a table retains though it is no longer declared.
 
     Raises MedallionError, before anything is applied, when one of ``tables`` cannot be brought to its declaration.
     """
@@ -110,7 +110,7 @@ def evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log, d
 
 
 def identifier(path: str) -> str:
-    """The Delta table at ``path`` in SQL."""
+    """Return the Delta table at ``path`` as a name in SQL."""
     return f"delta.`{path.replace('`', '``')}`"
 
 
@@ -128,12 +128,12 @@ def _require_same_keys(table: Feed | Log, delta: "DeltaTable") -> None:
 
 
 def description(feed: Feed) -> str:
-    """What the Delta table of a feed says of itself; its last words are the keys that it is merged by."""
+    """Return the description of a feed's Delta table, which ends with the keys it is merged by."""
     return f"{feed.doc} Keys: {', '.join(feed.keys)}"
 
 
 def keys_in(delta: "DeltaTable", number: int) -> str | None:
-    """The keys that a Bronze table was loaded with, by its description; None where nothing tells.
+    """Return the keys that a Bronze table was loaded with, by its description; None where it has none.
 
     number: of keys that are asked for, of a table that was loaded before they were described: they come first among
     the columns with statistics.

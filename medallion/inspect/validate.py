@@ -36,7 +36,7 @@ def _entry(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[
     entry["rows"] = rows = state_of(delta).rows
     entry["hour"] = data_hour = hour_in(delta) if table.layer == "bronze" else release.hour
     if not is_complete(delta):
-        entry["problem"] = f"files of version {version} are gone"
+        entry["problem"] = f"files of version {version} are missing"
     elif not rows and any(promise.kind == _NOT_EMPTY for promise in table.expectations):
         entry["problem"] = "it is empty"
     elif data_hour != hour:

@@ -38,9 +38,9 @@ def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
     Raises MedallionError for a type 3 that tracks nothing, and for a tracked column that is not among ``columns``.
     """
     if strange := set(track) - set(columns):
-        raise MedallionError(f"{strange.pop()} is to be tracked, but not among the columns of this dimension")
+        raise MedallionError(f"cannot track {strange.pop()}: it is not among the columns of this dimension")
     if scd_type == 3 and not track:
-        raise MedallionError("a dimension of type 3 keeps what was before: name the columns in track")
+        raise MedallionError("a dimension of type 3 needs the columns whose former values it keeps: name them in track")
     keys = (key,) if isinstance(key, str) else key
     key_list = ", ".join(keys)
     query = _states(log, key_list, sequence_by, columns) + _SELECT[scd_type](key_list, columns, track or columns)

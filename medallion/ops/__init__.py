@@ -1,1 +1,1 @@
-"""What lies under <lake>/ops: event log, releases, writer lock."""
+"""Operational records under <lake>/ops: event log, releases, writer lock."""

@@ -53,7 +53,7 @@ class Event:
 
 
 class EventLog:
-    """Collects the events of one step in one process. Kept, they can be read; flushed, they are in the table."""
+    """Collects the events of one step: ``keep`` puts them into a file that readers see, ``flush`` into the table."""
 
     def __init__(self, lake: Lake, *, run_id: str, hour: str | None, strategy: str, attempt: int) -> None:
         self._path = lake.ops("event_log")
@@ -63,7 +63,7 @@ class EventLog:
 
     @property
     def pending(self) -> Sequence[Event]:
-        """What was recorded since it was kept last."""
+        """Return the events recorded since the last ``keep`` or ``flush``."""
         return tuple(self._pending)
 
     @contextmanager
@@ -107,15 +107,15 @@ class EventLog:
         self._pending.append(event)
 
     def keep(self) -> None:
-        """Leave what was recorded in a file beside the table, for the next flush: that costs no commit."""
+        """Write the recorded events to a file beside the table, for the next flush: that costs no commit."""
         if self._pending:
             write_waiting(files.at(self._path).parent, map(asdict, self._pending))
             self._pending = []
 
     def flush(self) -> None:
-        """Append what was recorded, and what was kept by whomever: one commit, none when there is nothing.
+        """Append the recorded events and those that wait in files, in one commit; no commit without events.
 
-        An event log that cannot be written loses no refresh: the rows are kept.
+        A failed write loses no refresh: the events wait in a file for the next flush.
         """
         try:
             waiting_by_file = _kept(self._path)
@@ -142,7 +142,7 @@ class _Waiting:
 
 
 def _kept(path: str) -> dict[Place, _Waiting]:
-    """What waits beside the event log at ``path``, by file."""
+    """Read the events that wait in files beside the event log at ``path``, by file."""
     waiting_by_file: dict[Place, _Waiting] = {}
     for file, waiting in read_waiting(files.at(path).parent).items():
         waiting_by_file[file] = _Waiting([], waiting.unreadable)
@@ -159,7 +159,7 @@ def _kept(path: str) -> dict[Place, _Waiting]:
 
 
 def _event_of(row: Mapping[str, Any]) -> Event | None:
-    """The event that another version may have written as ``row``; None where the table cannot hold it.
+    """Build the event that another version may have written as ``row``; None where the table cannot hold it.
 
     Fields that this version does not have go into its details.
     """
@@ -182,7 +182,7 @@ def _event_of(row: Mapping[str, Any]) -> Event | None:
 
 
 def append(path: str, events: Sequence[Event]) -> None:
-    """Append ``events`` to the event log at ``path``, making the table when it is not there."""
+    """Append ``events`` to the event log at ``path``, creating the table when it does not exist."""
     from deltalake import write_deltalake
 
     options = files.storage_options(path)
@@ -203,7 +203,7 @@ MAX_RECENT_ROWS = 50_000  # of them; a week of hours has a fifth of that
 def read(
     lake: Lake, since: datetime | timedelta | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
 ) -> list[dict[str, Any]]:
-    """The event rows in order of time, with details as an object.
+    """Read the event rows in order of time, with details as an object.
 
     since: those that ended before are left out. A length of time is counted back from the newest event in the table, so
     that a lake that has been idle still shows its last runs; then only the newest files are read, MAX_RECENT_ROWS of
@@ -227,7 +227,7 @@ def read(
 def _in_table(
     lake: Lake, path: str, since: datetime | timedelta | None, known: Mapping[str, Any], wanted: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The columns ``wanted`` of the rows in the table that ended no sooner than ``since`` and have the values known."""
+    """Read the columns ``wanted`` of rows that ended at ``since`` or later and have the values ``known``."""
     delta = lake.open(path)
     if delta is None:
         return []
@@ -272,7 +272,7 @@ def _newest(held: "pa.Table", span: timedelta) -> tuple[datetime | None, "pa.Tab
 
 
 def files_holding(actions: "pa.Table", least: Mapping[str, Any], most: Mapping[str, Any]) -> list[str]:
-    """The files that may have rows with such values or larger ones, and with such values or smaller ones, by column."""
+    """Select the files whose statistics allow values of at least ``least`` and at most ``most``, by column."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -296,7 +296,7 @@ def read_if_whole(
 
 
 def phase_of(row: Mapping[str, Any]) -> str:
-    """What the seconds of a step count as: a refresh as its layer, which is what takes long; the rest as themselves.
+    """Return the phase of a step: the layer of a refresh, else the event type.
 
     An engine that computes all layers at once has a refresh without a layer.
     """
@@ -305,7 +305,7 @@ def phase_of(row: Mapping[str, Any]) -> str:
 
 
 def steps_by_phase(lake: Lake, run_id: str) -> dict[str, list[dict[str, Any]]]:
-    """The rows of a run's whole steps, by what their seconds count as."""
+    """Return the rows of a run's whole steps, by phase."""
     steps: dict[str, list[dict[str, Any]]] = {}
     for row in read(lake, run_id=run_id):
         if row["table_name"] is None:
@@ -314,9 +314,9 @@ def steps_by_phase(lake: Lake, run_id: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def close_lost_step(lake: Lake, log: EventLog, step: EventType, layer: str | None, error: str) -> bool:
-    """Record a step as failed that ended without a word, as when its process was killed.
+    """Record a step as failed that ended without an event, as when its process was killed.
 
-    True when a row was written; False when the step had already reported a failure of its own.
+    Returns whether a row was written: not when the step had reported a failure itself.
     """
     known = read(lake, run_id=log.run_id, event_type=step, layer=layer)
     if any(row["attempt"] == log.attempt and row["status"] == "failed" for row in known):

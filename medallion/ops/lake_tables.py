@@ -71,7 +71,7 @@ def tables_at_parse_time(settings: Settings) -> Registry:
 
 
 def disagreement(settings: Settings, record: TableRecord | None) -> str | None:
-    """What to tell a shell whose MEDALLION_EXTRAS is set and is not what the lake has; None where they agree."""
+    """Return the warning for a shell whose MEDALLION_EXTRAS differs from what the lake has; None where they agree."""
     if record is None or settings.extras in (None, record.extras):
         return None
     has, command = ("has", "--drop") if record.extras else ("does not have", "--add")

@@ -68,7 +68,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
             event.status = "skipped"
         drift = [*landing.drift(feeds, decoded), *warnings]
         if rejected:
-            drift.append(f"{rejected} bad lines are kept back: medallion quarantine list")
+            drift.append(f"{rejected} lines rejected: run medallion quarantine list")
         if drift:
             event.status, event.details["note"] = "warned", "; ".join(drift)
     message = "; ".join([f"applied {event.rows_in:,} lines of {hour}, {event.rows_out:,} rows changed", *drift])
@@ -77,7 +77,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
 
 def _fill_applied(event: Event, done: apply.Applied | None) -> None:
     if done is None:
-        event.status, event.details["note"] = "skipped", "the table has this hour already"
+        event.status, event.details["note"] = "skipped", "hour already applied to the table"
         return
     event.rows_in, event.rows_out, event.bytes_out = done.lines, done.changed, done.bytes
     counts: dict[str, Any] = {"inserted": done.inserted, "updated": done.updated, "deleted": done.deleted}
@@ -103,7 +103,7 @@ def _require_turn(driver: Driver, hour: str) -> None:
 
 
 def _listed_hours(driver: Driver) -> Collection[str]:
-    """The hours that the source lists, as this process saw them last; none where it cannot be reached now."""
+    """Return the hours of the source's last listing; empty where the source cannot be reached."""
     if driver.listing is None:
         try:
             topics = tuple(feed.topic for feed in driver.tables.feeds)

@@ -60,7 +60,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
 
 
 def _row_count_rules(driver: Driver, layer: Layer) -> "dict[str, RowCountRule]":
-    """What the row counts of a layer are judged by; nothing before the first release."""
+    """Return the rules for row counts of a layer; None before the first release."""
     from medallion.checks.row_counts import RowCountRule
 
     release = releases.latest(driver.lake)
@@ -74,7 +74,7 @@ def _row_count_rules(driver: Driver, layer: Layer) -> "dict[str, RowCountRule]":
 
 
 def _basis(driver: Driver, run: Run, layer: Layer) -> "Basis | None":
-    """The former check that this one goes on from; None where whole tables are to be looked at.
+    """Return the former check from which changed rows are checked; None where whole tables are checked.
 
     It passed, and its tables are those of the newest release: after a roll back, or a run that did not get to publish,
     it says nothing of what readers have. A full refresh and a restatement are looked at whole.
@@ -96,7 +96,7 @@ def _basis(driver: Driver, run: Run, layer: Layer) -> "Basis | None":
 
 
 def _record(result: "CheckResult", hour: str | None, report: str) -> CheckRecord:
-    """What ``result`` looked at and how it ended, as publishing needs it."""
+    """Build the record of a check that publishing needs."""
     tables = {
         name: CheckedTable(version, result.table_ids[name], result.rows[name])
         for name, version in result.versions.items()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Driver:
-    """What the steps of one process share: the lake, the tables, one Spark session, started when first needed."""
+    """The state that the steps of one process share: lake, tables, and one Spark session, started on first use."""
 
     def __init__(self, settings: Settings, report: Report = print) -> None:
         self.settings = settings
@@ -43,7 +43,7 @@ class Driver:
 
     @contextmanager
     def writing(self, run: Run, doing: str) -> Iterator[None]:
-        """Be the lake's one writer for the length of the block; inside such a block, do nothing more.
+        """Hold the writer lock of the lake for the block; within such a block, do nothing.
 
         Raises MedallionError, naming the other writer, when it is still at work after MEDALLION_LOCK_WAIT seconds.
         """
@@ -115,7 +115,7 @@ class Driver:
         return spark
 
     def spark(self, log: EventLog) -> "SparkSession":
-        """The session, one for all threads; starting it is an event of ``log``."""
+        """Return the session, shared by all threads; its start is an event of ``log``."""
         with self._starting:
             if "_session" in vars(self):
                 return self._session
@@ -133,12 +133,12 @@ class Driver:
         return spark
 
     def use(self, spark: "SparkSession") -> None:
-        """Work in a session that is there already."""
+        """Use an existing session."""
         self._session = spark
         self.cpu.watch(spark)
 
     def report_outcome(self, outcome: Outcome) -> Outcome:
-        """Say how a step ended, and pass it on."""
+        """Report how a step ended, and return it."""
         self.report(outcome.message)
         return outcome
 

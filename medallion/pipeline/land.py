@@ -21,7 +21,7 @@ RECOVERED = "the run ended before it could write this row: it is made from the c
 
 @dataclass(frozen=True)
 class Arrival:
-    """What is known of an hour before anything of it is copied.
+    """The plan of an hour before any file is copied.
 
     table_hours: the last hour of each table that has a feed. restated: the restatement under way. former: what landed
     for the hour before.
@@ -37,12 +37,12 @@ class Arrival:
 
     @property
     def applied(self) -> str | None:
-        """The last hour that every Bronze table has."""
+        """Return the last hour that every Bronze table has."""
         return ledger.last_common_hour(self.table_hours)
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Topic -> name of its file at the source."""
+        """Return the name of each topic's file at the source."""
         return self.listing.hours.get(self.hour, {})
 
 
@@ -88,7 +88,7 @@ def _look(driver: Driver, run: Run, log: EventLog, notes: list[str]) -> Arrival:
 
 
 def unpublished_hour(lake: Lake, applied: str | None, restated: Restatement | None) -> str | None:
-    """The hour that Bronze has and no release, where a run ended between the two; None where nothing is left behind.
+    """Return the hour that Bronze has and no release, where a run ended between the two; else None.
 
     Not the newest release alone counts: after a roll back, an hour that readers had is not published again unasked.
 
@@ -106,7 +106,7 @@ def unpublished_hour(lake: Lake, applied: str | None, restated: Restatement | No
 
 
 def _applied_already(lake: Lake, log: EventLog, arrival: Arrival) -> Outcome:
-    """What is left to do for an hour that every Bronze table has."""
+    """Return what remains to do for an hour that every Bronze table has."""
     hour, release = arrival.hour, releases.latest(lake)
     is_done = hour != arrival.applied or (release and release.hour == hour and arrival.restated is None)
     if not is_done:
@@ -121,7 +121,7 @@ def _applied_already(lake: Lake, log: EventLog, arrival: Arrival) -> Outcome:
 
 
 def _copy(lake: Lake, tables: Registry, arrival: Arrival) -> tuple[ledger.Manifest, list[str]]:
-    """Copy the files of an hour; what landed, and what a person should know of it."""
+    """Copy the files of an hour; return the manifest and warnings."""
     hour, names, former = arrival.hour, arrival.names, arrival.former
     if not names:
         manifest, changed_since = ledger.known_manifest(lake, hour), []
@@ -134,7 +134,7 @@ def _copy(lake: Lake, tables: Registry, arrival: Arrival) -> tuple[ledger.Manife
 
 
 def _taken_topics(lake: Lake, tables: Registry, arrival: Arrival) -> set[str]:
-    """The topics whose landed file some table has taken: they are not copied again.
+    """Return the topics whose landed file some table has applied: they are not copied again.
 
     After a crash between two tables, what one of them has taken stays as it landed: the hour is applied from one set
     of files, and a correction is found as late. A file that is gone from the landing folder is copied again.
@@ -157,7 +157,7 @@ def _changed_since_taken(source: Source, names: Mapping[str, str], landed: ledge
 
 
 def _source_warnings(lake: Lake, listing: Listing, applied: str | None, landed: Collection[str]) -> list[str]:
-    """What a person should know of the source's listing: files that are ignored, files that came too late."""
+    """Return warnings about the source's listing: ignored files and late files."""
     warnings = [*listing.ignored[:MAX_WARNINGS]]
     if others := len(listing.ignored) - MAX_WARNINGS:
         warnings += [f"ignored {others} more files at the source"] * (others > 0)
@@ -167,7 +167,7 @@ def _source_warnings(lake: Lake, listing: Listing, applied: str | None, landed: 
 
 
 def _landing_warnings(lake: Lake, manifest: ledger.Manifest, arrival: Arrival) -> list[str]:
-    """What a person should know of an hour that has landed."""
+    """Return warnings about an hour that has landed."""
     hour, names = manifest.hour, arrival.names
     warnings = missing_topics(lake, manifest, arrival.landed)
     if gone := sorted(topic for topic in manifest.files if topic not in names):

@@ -24,7 +24,7 @@ DIFF_MAX_ROWS, DIFF_MAX_BYTES = 500_000, 64 << 20  # of a table, for a restateme
 
 
 def refresh_hour(run: Run, driver: Driver) -> Outcome:
-    """One hour, landed to published, in this process: what one DAG run does.
+    """Refresh one hour in this process, from landing to publishing, as one DAG run does.
 
     Errors as for run_step. An hour that is published already is skipped.
     """
@@ -38,9 +38,9 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
 
 
 def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent) -> None:
-    """Refresh the hours of ``runs`` in order; one that the source does not have is passed over for a later one.
+    """Refresh the hours of ``runs`` in order; an hour that the source lacks is skipped for a later one.
 
-    advance: told which hour is refreshed, and how many of how many are.
+    advance: called with the hour being refreshed, its number, and the number of hours.
 
     Errors as for refresh_hour; HourNotAvailable for the first hour at the end that the source does not have.
     """
@@ -61,7 +61,7 @@ def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent
 
 
 def refresh_onward(run: Run, driver: Driver) -> Outcome:
-    """From Bronze that is at ``run.hour`` to its release."""
+    """Refresh, check and publish what follows from Bronze at ``run.hour``."""
     warned = False
     for layer in driver.tables.layers:
         if layer != "bronze":
@@ -73,9 +73,9 @@ def refresh_onward(run: Run, driver: Driver) -> Outcome:
 
 
 def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
-    """The snapshot into Bronze, the first full Silver and Gold, and the first release.
+    """Load the snapshot into Bronze, compute Silver and Gold in full, and publish the first release.
 
-    advance: told how far the copy of the snapshot is, where the source is not a folder.
+    advance: called with the progress of copying the snapshot, where the source is not a folder.
 
     Raises UsageError when the lake has been loaded already, MedallionError when the snapshot cannot be used.
     """
@@ -145,7 +145,7 @@ def _load_bronze(driver: Driver, run: Run, log: EventLog, advance: Advance) -> N
 def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     """Publish the versions of an earlier release once more: of release ``number``, else of the one before the newest.
 
-    Raises UsageError when there is no such release, MedallionError when files of it are gone.
+    Raises UsageError when there is no such release, MedallionError when files of it are missing.
     """
     lake = driver.lake
     with driver.recording(run, "rollback") as log, log.timed("rollback", cpu=driver.cpu) as event:
@@ -169,16 +169,16 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
 
 
 def _require_whole(lake: Lake, release: releases.Release) -> dict[str, str]:
-    """The id of each table of ``release``.
+    """Return the Delta id of each table of ``release``.
 
-    Raises MedallionError when one was rebuilt since, or files of it are gone.
+    Raises MedallionError when one was rebuilt since, or files of it are missing.
     """
     ids, gone = {}, []
     for version in filter(None, map(release.version_of, release.versions)):
         try:
             delta = open_current(lake, version)
         except TableRebuilt as reason:
-            raise MedallionError(f"release {release.release_id} cannot come back: {reason}") from None
+            raise MedallionError(f"release {release.release_id} cannot be restored: {reason}") from None
         except MedallionError:
             delta = None
         if delta is None or not is_complete(delta):
@@ -186,12 +186,12 @@ def _require_whole(lake: Lake, release: releases.Release) -> dict[str, str]:
         else:
             ids[version.table] = table_id(delta)
     if gone:
-        raise MedallionError(f"release {release.release_id} cannot come back: files of {', '.join(gone)} are gone")
+        raise MedallionError(f"release {release.release_id} cannot be restored: files of {', '.join(gone)} are missing")
     return ids
 
 
 def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None) -> Outcome:
-    """Apply lines in quarantine in their old place, mended or because the schema was: restates their hour.
+    """Replay lines in quarantine in their place, corrected or with a corrected schema: restates their hour.
 
     Raises UsageError, and changes nothing, when there is nothing to replay; MedallionError when the source has
     another file than the one that the lines came with.
@@ -206,7 +206,7 @@ def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None
 
 
 def _require_same_file(driver: Driver, feed: Feed, hour: str) -> None:
-    """Mended lines are known by their number in the file that landed; in another file they would mean other lines."""
+    """Refuse a file that changed: corrected lines are known by their number in the file that landed."""
     source = open_source(driver.settings)
     names = change_files(source, (feed.topic,)).hours.get(hour, {})
     if landing.changed_files(source, names, ledger.read_manifest(driver.lake, hour)):
@@ -218,7 +218,7 @@ def _require_same_file(driver: Driver, feed: Feed, hour: str) -> None:
 
 
 def restate(run: Run, driver: Driver) -> Outcome:
-    """Take Bronze back to before ``run.hour`` and forward again from the source as it is now; publish the last hour.
+    """Reprocess from ``run.hour``: restore Bronze to before it, apply the source as it is now, publish the last hour.
 
     Hours that the source no longer lists are applied as they landed. A restatement that was cut short continues with
     the next refresh, and nothing is published before it has passed all its hours.
@@ -242,7 +242,7 @@ def restate(run: Run, driver: Driver) -> Outcome:
 
 
 def begin_restatement(driver: Driver, hour: str) -> Restatement:
-    """Record a restatement from ``hour``: from then on, any refresh takes Bronze back and continues it.
+    """Record a restatement from ``hour``: any refresh from then on restores Bronze and continues it.
 
     Raises UsageError or MedallionError, and records nothing, when it could not be completed.
     """
@@ -257,7 +257,7 @@ def begin_restatement(driver: Driver, hour: str) -> Restatement:
 
 
 def _report_difference(driver: Driver, before: Release, after: Release) -> None:
-    """Say which tables differ, row by row; of a large table only how to ask."""
+    """Report which tables differ, row by row; for a large table, only the command that compares it."""
     from medallion.inspect.query import diff
 
     by_table = f"medallion release diff {before.release_id} {after.release_id} --table"
@@ -270,7 +270,7 @@ def _report_difference(driver: Driver, before: Release, after: Release) -> None:
 
 
 def _is_small(lake: Lake, table: str, *ends: Release) -> bool:
-    """Whether ``table`` is quickly compared between two releases; it is where both have the same version."""
+    """Check whether two releases of ``table`` are small enough to compare at once; equal versions always are."""
     versions = [release.version_of(table) for release in ends]
     if None in versions or len({(version.version, version.table_id) for version in versions if version}) == 1:
         return True

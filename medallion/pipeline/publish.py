@@ -77,12 +77,12 @@ def validate_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -
         event.rows_in = sum(entry["rows"] or 0 for entry in entries.values())
         if wrong := problems(entries):
             raise CheckFailed(f"release {release.release_id} of {hour_or_snapshot(release.hour)}: {'; '.join(wrong)}")
-    message = f"all {len(entries)} tables are there, as of {hour_or_snapshot(run.hour)}"
+    message = f"all {len(entries)} tables can be read, as of {hour_or_snapshot(run.hour)}"
     return driver.report_outcome(Outcome("succeeded", message, run.hour))
 
 
 def _checked_tables(driver: Driver, audited: "Mapping[str, DeltaTable]") -> dict[str, CheckedTable]:
-    """Every table as the newest check of its layer read it: what that check passed is published, and nothing else.
+    """Return every table as the newest check of its layer read it: only what a check passed is published.
 
     audited: the tables as they are now. Commits since that only moved rows, as upkeep makes them, are left out. Raises
     CheckFailed where a layer was not checked, did not pass, or was checked with other rows.
@@ -108,7 +108,7 @@ def _checked_tables(driver: Driver, audited: "Mapping[str, DeltaTable]") -> dict
 
 
 def _is_as_checked(driver: Driver, name: str, checked: CheckedTable, delta: "DeltaTable") -> bool:
-    """Whether a table is still the one that a check read, with the same rows."""
+    """Check whether a table is still the one that a check read, with the same rows."""
     if checked.table_id != table_id(delta):
         return False
     if checked.version == delta.version():
@@ -119,7 +119,7 @@ def _is_as_checked(driver: Driver, name: str, checked: CheckedTable, delta: "Del
 
 
 def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":
-    """Every table at its current version, each known to have been computed from those of its inputs."""
+    """Open every table at its current version, each proven to be computed from its inputs' current versions."""
     tables: dict[str, DeltaTable] = {}
     for table in driver.tables:  # in dependency order
         delta = driver.lake.open(driver.lake.path(table.name))

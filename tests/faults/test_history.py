@@ -220,7 +220,7 @@ def test_a_release_with_a_missing_file_is_an_error_and_no_roll_back(at: After) -
         world.lake.path("gold_order_status_summary"), old.versions["gold_order_status_summary"]
     )
     Path(delta.file_uris()[0]).unlink()
-    with pytest.raises(MedallionError, match="files of gold_order_status_summary are gone"):
+    with pytest.raises(MedallionError, match="files of gold_order_status_summary are missing"):
         operations.rollback(Run(world.settings, None, "back"), world.driver(), None)
     assert differing(world, H1) == []
 

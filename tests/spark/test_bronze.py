@@ -330,7 +330,7 @@ def test_a_new_column_of_a_feed_is_kept_out_with_a_warning(shop: Shop) -> None:
     shop.change(H0, insert(supplier(4, 9, colour="red")))
     outcome = shop.apply()
     assert (outcome.status, shop.lead_times()[4]) == ("warned", 9)
-    assert "suppliers has a column colour (in lines: 1), which is kept out: declare it" in outcome.message
+    assert "suppliers has a column colour (in lines: 1), which is not loaded: declare it" in outcome.message
 
 
 def test_a_new_column_that_is_declared_is_taken_in_and_null_in_older_rows(shop: Shop) -> None:

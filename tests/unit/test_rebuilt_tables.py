@@ -102,7 +102,7 @@ def test_a_rebuilt_table_with_fewer_versions_is_refused_in_words(lake: Lake) -> 
 def test_a_roll_back_to_a_rebuilt_table_is_refused(lake: Lake, set_aside: bool) -> None:
     rebuild(lake, set_aside=set_aside)
     publish(lake, H2, 1, releases.latest(lake))
-    with pytest.raises(MedallionError, match=f"release 1 cannot come back: {NAME} was rebuilt since"):
+    with pytest.raises(MedallionError, match=f"release 1 cannot be restored: {NAME} was rebuilt since"):
         roll_back(lake, 1)
     assert [release.hour for release in releases.published(lake)] == [H0, H1, H2]
 

@@ -58,7 +58,7 @@ def test_a_table_that_is_in_no_release_or_not_there_is_told(lake: Lake) -> None:
 def test_a_table_whose_files_are_gone_is_told(lake: Lake) -> None:
     for file in Path(lake.path("gold_a")).glob("*.parquet"):
         file.unlink()
-    assert problems(validate(lake, TABLES, RELEASE, H0)) == ["gold_a: files of version 0 are gone"]
+    assert problems(validate(lake, TABLES, RELEASE, H0)) == ["gold_a: files of version 0 are missing"]
 
 
 def test_a_table_may_be_empty_unless_it_says_that_it_must_not(lake: Lake) -> None:
