@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
 
 PRODUCER = "https://openlineage.io/producers/medallion"
-PARENT = (
-    "OPENLINEAGE_PARENT_ID"  # namespace/job/run, the words in which Airflow's provider names a task to its children
-)
+# Namespace, job and run, with slashes between them: how Airflow's provider names a task to what it starts.
+PARENT = "OPENLINEAGE_PARENT_ID"
 _TARGETS = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 _WRITES = frozenset({"apply", "refresh"})
 _SEVERITIES = {"critical": "error", "drop": "error", "warning": "warn"}
