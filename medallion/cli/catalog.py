@@ -12,7 +12,7 @@ RELEASE = click.option("--release", "number", type=int, help="Read this release.
 
 @click.group()
 def catalog() -> None:
-    """Let readers find the tables of a release by name: in DuckDB, in Spark, in a Hive Metastore."""
+    """Let readers find the tables of a release by name, in DuckDB and in Spark."""
 
 
 @catalog.command("duckdb")
