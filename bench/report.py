@@ -254,7 +254,9 @@ def _by_size(
         (name, *(f"{median:.1f}" for median in seconds), f"{seconds[-1] / seconds[0]:.2f}")
         for name, seconds in curves.items()
     ]
-    cells = Cells("Median seconds", ("seconds", *(f"{size:g}" for size in sizes), "last / first"), rows)
+    cells = Cells(
+        f"Median seconds against {words}{where}", ("seconds", *(f"{size:g}" for size in sizes), "last / first"), rows
+    )
     turns = crossover(sizes, curves, words)
     drawing = draw(figure, f"Seconds for Silver and Gold against {words}")
     return [Heading(f"Against {words}{where}"), drawing, cells, *([Paragraph(turns)] if turns else [])]
