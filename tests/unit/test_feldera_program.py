@@ -60,9 +60,14 @@ def computed(expression: str, *rows: str) -> Any:
 # --- what is written otherwise ---------------------------------------------------------------------------------------
 
 
-def test_the_program_is_the_one_that_is_checked_in() -> None:
-    """A change of the program is a change of what is compared: look at it, and run it on the real engine."""
-    assert program() == GOLDEN.read_text(), f"after that: medallion feldera-program > {GOLDEN}"
+def test_program_has_the_statements_that_are_checked_in() -> None:
+    """A change of one is a change of what is compared: look at it, and run it on the real engine.
+
+    Tables that somebody added have statements of their own.
+    """
+    now, golden = (text.split(";\n") for text in (program(), GOLDEN.read_text()))
+    changed = [statement for statement in golden if statement not in now]
+    assert not changed, f"after that: medallion feldera-program > {GOLDEN}"
 
 
 def test_a_week_is_moved_to_begin_on_monday() -> None:
