@@ -123,8 +123,8 @@ def _write_index(docs: Path) -> None:
 def _offline(page: str, style: str) -> str:
     """``page`` without its scripts and what it loads from public hosts, and with ``style`` in their place."""
     page = re.sub(r"<script\b.*?</script>", "", page, flags=re.DOTALL)
-    text = re.subn(r"<(?:link|img)\b[^>]*https://[^>]*>", "", page)
-    return text[0].replace("<style>", f"<style>{style}</style>\n<style>", 1) if text[1] else page
+    text, removed = re.subn(r"<(?:link|img)\b[^>]*https://[^>]*>|background: url\('https://[^)]*\)[^;]*;", "", page)
+    return text.replace("<style>", f"<style>{style}</style>\n<style>", 1) if removed else page
 
 
 def _files(folder: Path) -> dict[str, str]:

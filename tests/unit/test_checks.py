@@ -398,7 +398,7 @@ def test_pages_need_nothing_from_the_network(shop: Lake) -> None:
     for page in (shop.reports / result.page, shop.reports / "index.html"):
         assert "//" not in page.read_text().replace("<!doctype", "")
     for docs in (shop.reports / "gx/site").rglob("*.html"):
-        assert not re.findall(r"<script[^>]*src|<(?:link|img)[^>]*https?:", docs.read_text()), docs
+        assert not re.findall(r"<script[^>]*src|<(?:link|img)[^>]*https?:|url[(]'?https?:", docs.read_text()), docs
         assert "font-family" in docs.read_text() or "font:" in docs.read_text()
 
 
