@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
@@ -110,7 +110,9 @@ def unreadable_part(path: str) -> str | None:
     for folder, right in ((log.parent, os.X_OK), (log, os.R_OK | os.X_OK)):
         if not os.access(folder, right):
             return str(folder) if os.access(folder, os.F_OK) else None
-    return next((str(file) for file in sorted(log.iterdir()) if not os.access(file, os.R_OK)), None)
+    with suppress(OSError):  # whatever else is wrong with the disk
+        return next((str(file) for file in sorted(log.iterdir()) if not os.access(file, os.R_OK)), None)
+    return None
 
 
 def all_there(places: Iterable[Place]) -> bool:
