@@ -385,19 +385,6 @@ def test_rows_of_few_keys_beyond_what_this_process_writes_are_written_by_spark(
     assert differing(shop) == []
 
 
-def test_aggregate_state_is_rebuilt_where_a_change_touches_more_groups_than_are_collected(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    some_orders(shop, "pending")
-    refresh(shop, 0)
-    monkeypatch.setattr("medallion.refresh.aggregate_state.MAX_GROUPS", 0)
-    monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
-    some_orders(shop, "shipped")
-    notes = [str(written.note) for written in refresh(shop, 1).values()]
-    assert [note for note in notes if "more than 0 of its groups changed" in note]
-    assert differing(shop) == []
-
-
 def test_while_large_changes_follow_each_other_nothing_is_made_ready_for_small_ones(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
