@@ -6,7 +6,7 @@ import sqlglot
 
 from medallion.errors import MedallionError
 from medallion.model.table import Table
-from medallion.refresh.full import RefreshRun, Written, commit_metadata, input_states, versions_of
+from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states, versions_of
 from medallion.storage.duckdb_views import TableAt, open_views
 from medallion.storage.lake import Lake
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from medallion.model.registry import registry
 from medallion.model.table import Table
-from medallion.refresh.full import RefreshRun, Written, commit_metadata, input_states, versions_of
+from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states, versions_of
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:

@@ -173,9 +173,9 @@ def _plain(scope: Scope) -> exp.Select:
 
 
 def _whole_of(node: Feed | Log | Table) -> Whole:
-    """What a commit of a table brings as a whole: rows of a key, or all rows where each commit writes all."""
-    if isinstance(node, Table):
-        return frozenset({node.incremental.column.lower()} if isinstance(node.incremental, ByKey) else ())
+    """What a commit of a table brings as a whole: the rows with a value of these columns; without any, all rows."""
+    if isinstance(node, Table) and isinstance(node.incremental, ByKey):
+        return frozenset({node.incremental.column.lower()})
     return frozenset(key.lower() for key in node.keys)
 
 

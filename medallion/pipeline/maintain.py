@@ -19,8 +19,9 @@ from medallion.model.table import ByKey, Table
 from medallion.ops import releases
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
-from medallion.refresh.full import files_by_key
+from medallion.refresh.commits import files_by_key
 from medallion.storage import fence, files
+from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, origin_of, state_of
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 _FILE_BYTES = 8 << 20  # about a Bronze file as it is loaded: those are left alone
 SPARE_FILES = 8  # so many more than needed are not worth a rewrite
-CLUSTER_MEMORY_BYTES = 1 << 30  # for sorting a table by its key: what does not fit goes to disk
-MAX_CLUSTER_BYTES = 4 << 30  # of a table that is sorted as a whole: a larger one has its small files merged alone
 _LOG_DAYS = 30  # Delta's own default: entries of its log that are younger are never removed
 
 
@@ -141,7 +140,7 @@ def maintain_table(
 ) -> dict[str, Any]:
     """Merge small files, checkpoint the log, remove what no kept version needs; how many files each, and a note.
 
-    column: the one that the table is clustered by; it stays so, unless the table is larger than MAX_CLUSTER_BYTES.
+    column: the one that the table is clustered by; it stays so, unless sorting it takes too much memory.
     """
     fence.require()
     delta = lake.open(path)
@@ -156,41 +155,13 @@ def maintain_table(
             merged = done["numFilesRemoved"]
     elif state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):
         size = max(1, state.bytes // wanted)
-        merged, note = _cluster(delta, column, size, state.bytes, metadata)
+        merged, note = cluster(delta, column, size, state.bytes, metadata)
     removed = _vacuum(delta, path, needed, keep, metadata)
     fence.require()
     delta.update_incremental()
     delta.create_checkpoint()
     clean_log(path, {*needed, delta.version()}, time.time() - max(_LOG_DAYS * 24, keep.hours) * 3600)
     return {"merged": merged, "removed": removed} | ({"note": note} if note else {})
-
-
-def _cluster(
-    delta: "DeltaTable", column: str, size: int, table_bytes: int, metadata: str | None = None
-) -> tuple[int, str]:
-    """Sort a table by ``column`` into files of ``size`` bytes; how many files were replaced, and why it was not sorted.
-
-    A table that is too large for that has its small files merged, which takes a file's memory at a time.
-    """
-    from deltalake.exceptions import DeltaError
-
-    why = f"larger than {MAX_CLUSTER_BYTES / 1e9:.1f} GB"
-    if table_bytes <= MAX_CLUSTER_BYTES:
-        try:
-            done = delta.optimize.z_order(
-                [column],
-                target_size=size,
-                max_spill_size=CLUSTER_MEMORY_BYTES,
-                max_concurrent_tasks=1,
-                commit_properties=properties(metadata),
-            )
-            return int(done["numFilesRemoved"]), ""
-        except DeltaError as error:
-            if "Resources exhausted" not in str(error):
-                raise
-            why = f"sorting it takes more than {CLUSTER_MEMORY_BYTES / 1e6:.0f} MB of memory"
-    done = delta.optimize.compact(target_size=size, max_concurrent_tasks=1, commit_properties=properties(metadata))
-    return int(done["numFilesRemoved"]), f"not clustered by {column}, only small files merged: {why}"
 
 
 def _turn_off_log_cleanup(delta: "DeltaTable", metadata: str | None) -> None:

@@ -19,6 +19,7 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
     tables = driver.tables.queries(layer)
     with log.timed("refresh", layer, cpu=driver.cpu) as event:
         event.rows_in = event.rows_out = event.bytes_out = 0
+        set_up: list[str] = []
 
         def work(table: Table) -> None:
             with log.timed("refresh", layer, table.name) as step:
@@ -32,6 +33,9 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
                 step.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.how}
                 if written.changed is not None:
                     step.details["changed"] = written.changed
+                if written.is_set_up:
+                    step.details["set_up"] = True
+                    set_up.append(table.name)
                 if written.note:
                     step.details["note"] = written.note
                 if written.how == "unchanged":
@@ -42,10 +46,12 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
             event.rows_in = (event.rows_in or 0) + written.rows_in
             event.rows_out = (event.rows_out or 0) + written.rows_out
             event.bytes_out = (event.bytes_out or 0) + written.bytes_out
-            driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {written.how}")
+            how = f"{written.how}, building incremental state: once" if written.is_set_up else written.how
+            driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {how}")
 
         side_by_side(tables, work)
-    return Outcome("succeeded", f"refreshed {len(tables)} {layer} tables", run.hour)
+    once = f", building incremental state: once, for {len(set_up)} of them" if set_up else ""
+    return Outcome("succeeded", f"refreshed {len(tables)} {layer} tables{once}", run.hour)
 
 
 def require_bronze_at(driver: Driver, hour: str | None) -> None:

@@ -1,25 +1,64 @@
 """Incremental aggregate: what a change adds to each part is added to its state, the rest computed from the parts."""
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from medallion.errors import MedallionError
 from medallion.refresh.additive_split import split_of
 from medallion.refresh.aggregate_state import AggregateState, Source
-from medallion.refresh.full import Written
-from medallion.refresh.plan import FullRecompute, Refresh
+from medallion.refresh.commits import SMALL_ROWS, Written
+from medallion.refresh.plan import FullRecompute, Refresh, Target
+from medallion.storage.lake import TableState, state_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Of the inputs that are summed: smaller ones are summed again at less cost than a commit of each part has.
+MIN_STATE_INPUT_BYTES = 12 << 20
 
 
 def refresh_additive(refresh: Refresh) -> Written:
-    """Bring the aggregate state of each part up to date, and overwrite the table from them."""
-    lake, halves, notes = refresh.lake, split_of(refresh.table), []
-    sources = {name: Source(name, lake.path(name), state) for name, state in refresh.inputs.items()}
-    for name, part in halves.parts.items():
-        aggregate = AggregateState(refresh, name, part, sources[part.input])
+    """Bring the aggregate state of each part up to date, and the table with it."""
+    notes: list[str] = []
+
+    def add_changes(aggregate: AggregateState) -> TableState:
         try:
-            state = aggregate.add_changes()
+            return aggregate.add_changes()
         except FullRecompute as reason:
-            state = aggregate.rebuild()
-            notes.append(f"rebuilt aggregate state for `{name}`: {reason}")
-        sources[name] = Source(name, aggregate.path, state, part)
-    frames: dict[str, Any] = {name: sources[name].rows(refresh.spark) for name in (*halves.inputs, *halves.sums)}
-    rows = refresh.spark.sql(halves.rest, **frames)
-    return refresh.overwrite(rows, "additive", "; ".join(notes) or None)
+            notes.append(f"rebuilt aggregate state for `{aggregate.name}`: {reason}")
+            return aggregate.rebuild()
+
+    rows = rows_from_parts(refresh, add_changes)
+    note = f"building incremental state: once; {'; '.join(notes)}" if notes else None
+    return replace(refresh.overwrite(rows, "additive", note), is_set_up=bool(notes))
+
+
+def rows_from_parts(target: Target, update: Callable[[AggregateState], TableState]) -> "DataFrame":
+    """The table's rows, computed from its parts, the aggregate state of each brought up to date by ``update``."""
+    lake, halves = target.lake, split_of(target.table)
+    sources = {name: Source(name, lake.path(name), state) for name, state in target.inputs.items()}
+    for name, part in halves.parts.items():
+        aggregate = AggregateState(target, name, part, sources[part.input])
+        sources[name] = Source(name, aggregate.path, update(aggregate), part)
+    frames: dict[str, Any] = {name: sources[name].rows(target.spark) for name in (*halves.inputs, *halves.sums)}
+    return target.spark.sql(halves.rest, **frames)
+
+
+def is_worth_state(target: Target) -> bool:
+    """Whether its inputs are so large that adding to aggregate state is cheaper than summing them again."""
+    parts = split_of(target.table).parts.values()
+    read = {part.input for part in parts}.intersection(target.inputs)
+    return sum(target.inputs[name].bytes for name in read) >= MIN_STATE_INPUT_BYTES
+
+
+def has_small_state(target: Target) -> bool:
+    """Whether there is aggregate state, and so little that a full recompute writes it anew at hardly any cost."""
+    for name in split_of(target.table).parts:
+        try:
+            delta = target.lake.open(target.lake.kept(target.table.name, name))
+        except MedallionError:  # it is rebuilt when it is needed
+            return False
+        if delta is None or state_of(delta).rows > SMALL_ROWS:
+            return False
+    return True

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.refresh.additive_split import ROWS, Part
-from medallion.refresh.full import commit_metadata, forget_logs
+from medallion.refresh.commits import commit_metadata, forget_logs
 from medallion.refresh.plan import (
     MAX_UNCHANGED_COMMITS,
     FullRecompute,
-    Refresh,
+    Target,
     TooLarge,
     former_state,
     require_small,
@@ -62,9 +62,9 @@ class Source:
 
 @dataclass(frozen=True)
 class AggregateState:
-    """The aggregate state of one part of a table that is refreshed by ``refresh``."""
+    """The aggregate state of one part of a table that is refreshed."""
 
-    refresh: Refresh
+    target: Target
     name: str
     part: Part
     source: Source
@@ -72,7 +72,7 @@ class AggregateState:
     @property
     def path(self) -> str:
         """Where it is kept."""
-        return self.refresh.lake.kept(self.refresh.table.name, self.name)
+        return self.target.lake.kept(self.target.table.name, self.name)
 
     def add_changes(self) -> TableState:
         """Add what changed in the part's source, in one commit of the differences, which are few.
@@ -82,13 +82,13 @@ class AggregateState:
         from deltalake import write_deltalake
 
         source, read = self.source, {self.source.name: self.source.state}
-        state, origin = former_state(self.refresh.lake, self.path, self.refresh.table, read)
+        state, origin = former_state(self.target.lake, self.path, self.target.table, read)
         change = changes(source.path, origin["inputs"][source.name], source.state.version)
         require_small({source.name: change}, read)
         if len(change.versions) > MAX_COMMITS:
             raise FullRecompute(f"{source.name} has {len(change.versions)} commits since")
         if change:
-            difference = _difference(self.refresh.spark, self.part, source.changed(self.refresh.spark, change))
+            difference = _difference(self.target.spark, self.part, source.changed(self.target.spark, change))
             write_deltalake(state.delta, difference, mode="append", commit_properties=properties(self._metadata()))
         elif source.state.version - origin["inputs"][source.name] > MAX_UNCHANGED_COMMITS:
             append_rows(state.delta, None, properties(self._metadata()))
@@ -98,7 +98,7 @@ class AggregateState:
         """Compute it from all rows of the part's source. Raises MedallionError for a floating-point sum."""
         from pyspark.sql import functions as F
 
-        table, part, spark = self.refresh.table, self.part, self.refresh.spark
+        table, part, spark = self.target.table, self.part, self.target.spark
         frames: dict[str, Any] = {self.source.name: self.source.rows(spark)}
         sums = spark.sql(part.query, **frames)
         if inexact := [c for c in part.sums if sums.schema[c].dataType.typeName() in {"float", "double"}]:
@@ -106,30 +106,51 @@ class AggregateState:
                 f"{table.name} cannot be refreshed by {table.mode}: `{self.name}` does not add up,"
                 f" {inexact[0]} is a sum of floating-point numbers, which would drift: use DECIMAL"
             )
-        try:
-            self.refresh.lake.open(self.path)
-        except MedallionError:
-            if proven_damage(self.path) is None:
-                raise
-            files.remove_tree(files.at(self.path))
-            forget_logs(spark)
         filled = sums.select(
             *part.keys,
             *(F.coalesce(c, F.lit(0)).cast(sums.schema[c].dataType).alias(c) for c in part.counters),
         )
+        self._write(filled)
+        return state_of(self.target.lake.opened(self.path))
+
+    def _write(self, rows: "DataFrame") -> None:
+        """Put ``rows`` in the place of the state as it was, by this process where they are few."""
+        import pyarrow as pa
+        from deltalake import write_deltalake
+
+        self._remove_damaged()
+        if (data := collect(rows, MAX_GROUPS)) is not None:
+            write_deltalake(
+                self.path,
+                data.cast(pa.schema([field.with_nullable(True) for field in data.schema])),
+                mode="overwrite",
+                schema_mode="overwrite",
+                configuration=TABLE_PROPERTIES,
+                commit_properties=properties(self._metadata()),
+                storage_options=files.storage_options(self.path),
+            )
+            return
         (
-            filled.write.format("delta")
+            rows.write.format("delta")
             .mode("overwrite")
             .options(**TABLE_PROPERTIES)
             .option("overwriteSchema", "true")
             .option("userMetadata", self._metadata())
             .save(self.path)
         )
-        return state_of(self.refresh.lake.opened(self.path))
+
+    def _remove_damaged(self) -> None:
+        try:
+            self.target.lake.open(self.path)
+        except MedallionError:
+            if proven_damage(self.path) is None:
+                raise
+            files.remove_tree(files.at(self.path))
+            forget_logs(self.target.spark)
 
     def _metadata(self) -> str:
         inputs = {self.source.name: self.source.state}
-        return commit_metadata(self.refresh.table, self.refresh.run, inputs)
+        return commit_metadata(self.target.table, self.target.run, inputs)
 
 
 def _regrouped(log: "DataFrame", differences: "DataFrame", part: Part) -> "DataFrame":

@@ -1,14 +1,17 @@
 """Upsert by key: the rows with the key values that a change touches are computed anew and replaced, in one commit."""
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from medallion.model.table import ByKey
-from medallion.refresh.full import Written, files_by_key, versions_of
+from medallion.refresh.commits import Written, files_by_key, versions_of
 from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, require_small
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import changed_values, having, read_table
+from medallion.spark.session import new_session
 from medallion.spark.small_jobs import small_job_session
-from medallion.storage import delta_writes
+from medallion.storage import delta_writes, fence
+from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import bytes_written, key_condition, literal_list, properties, replace_rows
 from medallion.storage.lake import TableState
 
@@ -29,6 +32,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     former, column = refresh.former, by.column
     is_local = former.bytes <= delta_writes.MOST_BYTES
     spark = refresh.spark if is_local else small_job_session(refresh.spark, filewise=True)
+    is_set_up = _ensure_clustered(refresh, column)
     frames: dict[str, Any] = {name: _restricted(spark, refresh, name, column, values) for name in refresh.inputs}
     rows = spark.sql(refresh.table.query, **frames)
     commit = refresh.commit_metadata(clustered=True)
@@ -39,6 +43,9 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     else:
         count = _replace_by_spark(refresh, rows, column, values, commit)
     version = former.delta.version()
+    note = f"{len(values):,} values of {column}"
+    if is_set_up:
+        note += f"; building incremental state: once, clustered by {column}"
     return Written(
         len(values),
         count,
@@ -47,8 +54,9 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
         versions_of(refresh.inputs),
         "incremental",
         "by key",
-        f"{len(values):,} values of {column}",
+        note,
         changed=len(values),
+        is_set_up=is_set_up,
     )
 
 
@@ -66,10 +74,24 @@ def _require_worth_it(refresh: Refresh, by: ByKey, values: list[Any]) -> None:
         raise FullRecompute("its inputs were rewritten without a change")
     # Not sooner: one product can lead to thousands of orders.
     refresh.require_cheap(len(values), f"{len(values):,} values of {by.column}")
-    if not (refresh.origin.get("clustered", False) or files_by_key(refresh.former.rows) == 1):
-        raise FullRecompute(
-            f"its files are not clustered by {by.column}"
-        )  # each change would rewrite most of the table
+
+
+def _ensure_clustered(refresh: Refresh, column: str) -> bool:
+    """Cluster the table by ``column``, as each change would rewrite most of its files; False where it is already."""
+    former = refresh.former
+    wanted = files_by_key(former.rows)
+    if refresh.origin.get("clustered", False) or wanted == 1:
+        return False
+    file_bytes = max(1, former.bytes // wanted)
+    if former.bytes <= delta_writes.MOST_BYTES:
+        cluster(former.delta, column, file_bytes, former.bytes, json.dumps(refresh.origin))
+    else:
+        fence.require()
+        session = new_session(refresh.spark)
+        session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(file_bytes))
+        session.sql(f"OPTIMIZE delta.`{refresh.path}` ZORDER BY (`{column}`)")
+        former.delta.update_incremental()
+    return True
 
 
 def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[Any], commit: str) -> None:

@@ -57,10 +57,10 @@ def known_costs(lake: Lake) -> dict[str, Costs]:
 
 
 def costs_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Costs]:
-    """By table, from rows of the event log in order of time."""
+    """By table, from rows of the event log in order of time; refreshes that built incremental state do not count."""
     costs: dict[str, Costs] = {}
     for row in rows:
-        if (name := row["table_name"]) is None:
+        if (name := row["table_name"]) is None or row["details"].get("set_up"):
             continue
         known = costs.get(name, Costs())
         if row["strategy"] == "full":

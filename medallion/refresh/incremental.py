@@ -12,16 +12,17 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from medallion.model.table import Additive, ByKey, Recent, Table
-from medallion.refresh.additive import refresh_additive
+from medallion.refresh.additive import is_worth_state, refresh_additive
 from medallion.refresh.by_key import refresh_by_key
+from medallion.refresh.commits import RefreshRun, Written, input_states, read_inputs, versions_of
 from medallion.refresh.cost import Costs, known_costs
-from medallion.refresh.full import RefreshRun, Written, input_states, read_inputs, recompute, versions_of
+from medallion.refresh.full import recompute
 from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, former_state
 from medallion.refresh.recent import refresh_recent
 from medallion.spark.session import explained
 from medallion.spark.small_jobs import small_job_session
 from medallion.storage.change_feed import changes
-from medallion.storage.lake import Lake, origin_of
+from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,11 +38,7 @@ def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour
         refresh = _plan(small_job_session(spark), lake, table, run)
         return _refreshed(refresh)
     except FullRecompute as reason:
-        is_large = isinstance(reason, TooLarge)
-        # While one large change follows another, nothing is prepared for small ones.
-        is_next = is_large and origin_of(lake.open(lake.path(table.name))).get("large", False)
-        full = replace(run, strategy="full")
-        written = recompute(spark, lake, table, full, clustered=not is_next, large=is_large)
+        written = recompute(spark, lake, table, replace(run, strategy="full"))
         return replace(written, note=f"full recompute: {reason}")
 
 
@@ -51,7 +48,7 @@ def _plan(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) -> R
     former, origin = former_state(lake, lake.path(table.name), table, inputs)
     by_input = {name: changes(lake.path(name), origin["inputs"][name], state.version) for name, state in inputs.items()}
     costs = _costs(lake, run.run_id).get(table.name, Costs())
-    return Refresh(spark, lake, table, run, former, origin, inputs, by_input, costs)
+    return Refresh(spark, lake, table, run, inputs, former, origin, by_input, costs)
 
 
 def _refreshed(refresh: Refresh) -> Written:
@@ -67,14 +64,20 @@ def _refreshed(refresh: Refresh) -> Written:
             case ByKey():
                 return refresh_by_key(refresh, method)
             case Additive():
-                if refresh.oversized and refresh.follows_large:
+                if refresh.oversized:  # its state is brought up to date when a small change makes it worth having
                     raise TooLarge(refresh.oversized)
+                if not is_worth_state(refresh):
+                    return _recomputed(refresh, "its inputs are small: aggregate state would cost more than it saves")
                 return replace(refresh_additive(refresh), changed=size)
             case Recent():
                 return replace(refresh_recent(refresh, method), changed=size)
-        rows = refresh.spark.sql(refresh.table.query, **read_inputs(refresh.spark, refresh.lake, refresh.inputs))
-        written = refresh.overwrite(rows, "recomputed", "it is small and always recomputed")
-        return replace(written, strategy="full")
+        return _recomputed(refresh, "it is small and always recomputed")
+
+
+def _recomputed(refresh: Refresh, note: str) -> Written:
+    """Compute the table from all rows of its inputs, in the session for small jobs."""
+    rows = refresh.spark.sql(refresh.table.query, **read_inputs(refresh.spark, refresh.lake, refresh.inputs))
+    return replace(refresh.overwrite(rows, "recomputed", note), strategy="full")
 
 
 def _costs(lake: Lake, run_id: str) -> Mapping[str, Costs]:

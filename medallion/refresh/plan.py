@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.model.table import Table
+from medallion.refresh.commits import RefreshRun, Written, commit_metadata, ids_of, overwrite, versions_of
 from medallion.refresh.cost import Costs
-from medallion.refresh.full import RefreshRun, Written, commit_metadata, ids_of, overwrite, versions_of
 from medallion.storage.change_feed import Changes
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.lake import Lake, TableState, origin_of, state_of
@@ -29,20 +29,26 @@ class TooLarge(FullRecompute):
 
 
 @dataclass(frozen=True)
-class Refresh:
-    """One incremental refresh of one table.
-
-    former: the table as it is; origin: the metadata of its commit. inputs: their current states; changes: what is new
-    in each since the versions that the former rows follow from. costs: what the table took lately.
-    """
+class Target:
+    """One table that is refreshed in a run, from the current states of its inputs."""
 
     spark: "SparkSession"
     lake: Lake
     table: Table
     run: RefreshRun
+    inputs: Mapping[str, TableState]
+
+
+@dataclass(frozen=True)
+class Refresh(Target):
+    """One incremental refresh of one table.
+
+    former: the table as it is; origin: the metadata of its commit. changes: what is new in each input since the
+    versions that the former rows follow from. costs: what the table took lately.
+    """
+
     former: TableState
     origin: Mapping[str, Any]
-    inputs: Mapping[str, TableState]
     changes: Mapping[str, Changes]
     costs: Costs
 
@@ -61,15 +67,9 @@ class Refresh:
         """Which input has changed too much to be followed, if any has."""
         return oversized(self.changes, self.inputs)
 
-    @property
-    def follows_large(self) -> bool:
-        """Whether the change before this one was large: then nothing is prepared for small ones."""
-        return bool(self.origin.get("large", False))
-
     def commit_metadata(self, *, clustered: bool = False) -> str:
         """The JSON that its commit carries."""
-        large = self.oversized is not None
-        return commit_metadata(self.table, self.run, self.inputs, clustered=clustered, large=large)
+        return commit_metadata(self.table, self.run, self.inputs, clustered=clustered)
 
     def note_unchanged(self) -> int:
         """Return the version of a table none of whose inputs has changed.
@@ -79,8 +79,8 @@ class Refresh:
         """
         known = self.origin["inputs"]
         if any(state.version - known[name] > MAX_UNCHANGED_COMMITS for name, state in self.inputs.items()):
-            is_clustered, is_large = (bool(self.origin.get(flag, False)) for flag in ("clustered", "large"))
-            commit = commit_metadata(self.table, self.run, self.inputs, clustered=is_clustered, large=is_large)
+            is_clustered = bool(self.origin.get("clustered", False))
+            commit = commit_metadata(self.table, self.run, self.inputs, clustered=is_clustered)
             append_rows(self.former.delta, None, properties(commit))
         return self.former.delta.version()
 

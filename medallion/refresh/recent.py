@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from medallion.model.table import Recent
-from medallion.refresh.full import Written, read_inputs
+from medallion.refresh.commits import Written, read_inputs
 from medallion.refresh.plan import Refresh
 from medallion.spark.delta_reads import read_table
 

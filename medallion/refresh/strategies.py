@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Protocol
 
 from medallion.model.table import STRATEGIES, Table
-from medallion.refresh.full import Written, refresh_full
+from medallion.refresh.commits import Written
+from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.storage.lake import Lake
 

@@ -1,4 +1,4 @@
-"""Where the seconds went, from the event log: by hour and step, by table, by strategy, and one run in detail."""
+"""Where the seconds went, from the event log: by hour and step, by table, by what happened, and one run in detail."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -24,14 +24,26 @@ STEPS = {  # what is stacked, in the order of a run, and its colour
     "platinum": "#8aa4b8",
     "publish": "#7c66c1",
 }
-COLUMNS = ("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "seconds", "rows_out")
-COLOURS = {"full": "#2f6fde", "incremental": "#2a9d64"}
+COLUMNS = (
+    "run_id",
+    "hour",
+    "event_type",
+    "layer",
+    "table_name",
+    "strategy",
+    "status",
+    "seconds",
+    "rows_out",
+    "details",
+)
+SET_UP = "set-up"  # a run that built incremental state, once: what it took says nothing of the runs after it
+COLOURS = {"full": "#2f6fde", "incremental": "#2a9d64", SET_UP: "#9aa4b2"}
 Row = Mapping[str, Any]
 AIRFLOW_RUNS = ("scheduled__", "manual__", "backfill__", "arrival__", "catch_up__")  # how its runs are called
 
 
 def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "") -> str:
-    """All plots, of the hours from ``since`` to ``until`` and the runs with ``strategy``; empty for all.
+    """All plots, of the hours from ``since`` to ``until`` and the runs asked for ``strategy``; empty for all.
 
     Without ``since`` of the newest 7 days in the event log.
     """
@@ -40,11 +52,13 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
         for row in event_log.read(lake, first_moment(since), COLUMNS)
         if row["hour"] and row["status"] != "failed" and since <= row["hour"] <= (until or "9")
     ]
-    own = _strategies(rows)
-    rows = [row for row in rows if not strategy or own.get(row["run_id"]) == strategy]
+    asked = {row["run_id"]: row["strategy"] for row in rows if row["event_type"] == "publish"}
+    rows = [row for row in rows if not strategy or asked.get(row["run_id"]) == strategy]
     plots = None
     if any(row["event_type"] == "publish" for row in rows):
-        plots = {"by_hour": _by_hour(rows), "by_table": _by_table(rows), "by_change": _by_change(rows, own)}
+        methods = methods_of(rows)
+        by_change = _by_change(rows, methods)
+        plots = {"by_hour": _by_hour(rows, methods), "by_table": _by_table(rows), "by_change": by_change}
     return render(
         "timings.html",
         title="Timings",
@@ -137,12 +151,18 @@ def _name(row: Row) -> str:
     return f"{row['event_type']} {row['table_name'] or row['layer'] or ''}".strip()
 
 
-def _strategies(rows: Sequence[Row]) -> dict[str, str]:
-    """By run, the strategy that it was asked for."""
-    return {row["run_id"]: row["strategy"] for row in rows if row["event_type"] == "publish"}
+def methods_of(rows: Sequence[Row]) -> dict[str, str]:
+    """By run, what happened: ``set-up``, or ``incremental`` where any table was refreshed so, else ``full``."""
+    methods: dict[str, str] = {}
+    for row in rows:
+        if row["table_name"] and row["event_type"] == "refresh" and row["status"] != "skipped":
+            method = SET_UP if row["details"].get("set_up") else row["strategy"]
+            former = methods.get(row["run_id"], method)
+            methods[row["run_id"]] = max(former, method, key=list(COLOURS).index)
+    return methods
 
 
-def _by_hour(rows: Sequence[Row]) -> Plot:
+def _by_hour(rows: Sequence[Row], methods: Mapping[str, str]) -> Plot:
     published = {row["hour"]: row["run_id"] for row in rows if row["event_type"] == "publish"}  # the last run of each
     hours: dict[str, dict[str, float]] = {}
     for row in rows:
@@ -161,21 +181,29 @@ def _by_hour(rows: Sequence[Row]) -> Plot:
         edges = [place - 0.5 for place in range(len(names) + 1)]
         axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=step)  # one shape: a bar each is slow
         floor = top
+    for place, name in enumerate(names):
+        if methods.get(published[name]) == SET_UP:
+            axes.text(place, floor[place], SET_UP, rotation=90, ha="center", va="bottom", fontsize="small")
+    axes.margins(y=0.15)
     every = max(1, len(names) // 12)
     axes.set_xlim(-0.7, max(len(names), 12) - 0.3)  # a few hours do not fill the page
     axes.set_xticks(range(0, len(names), every), [name[5:] for name in names[::every]], rotation=30, ha="right")
     axes.set_ylabel("seconds")
     add_legend(axes, len(STEPS))
     alt = f"Seconds of each of {len(names)} hours, stacked by step"
-    data = [(name, *(f"{hours[name].get(step, 0.0):.1f}" for step in STEPS)) for name in names]
-    grid = Grid("Seconds by hour and step", ("hour", *STEPS), data, range(1, 1 + len(STEPS)))
+    data = [
+        (name, methods.get(published[name], ""), *(f"{hours[name].get(step, 0.0):.1f}" for step in STEPS))
+        for name in names
+    ]
+    grid = Grid("Seconds by hour and step", ("hour", "refreshed", *STEPS), data, range(2, 2 + len(STEPS)))
     return Plot(to_svg(figure, alt), alt, grid)
 
 
 def _by_table(rows: Sequence[Row]) -> Plot:
     taken: dict[str, dict[str, list[float]]] = {}
     for row in rows:
-        if row["table_name"] and row["event_type"] == "refresh" and row["status"] != "skipped":
+        is_refresh = row["table_name"] and row["event_type"] == "refresh" and row["status"] != "skipped"
+        if is_refresh and not row["details"].get("set_up"):
             taken.setdefault(row["table_name"], {}).setdefault(row["strategy"], []).append(row["seconds"])
     names = sorted(taken, key=lambda name: -max(median(s) for s in taken[name].values()))
     used = [name for name in COLOURS if any(name in by for by in taken.values())]
@@ -188,13 +216,13 @@ def _by_table(rows: Sequence[Row]) -> Plot:
     axes.invert_yaxis()
     axes.set_xlabel("seconds")
     axes.legend(frameon=False)
-    alt = f"Median seconds of each of {len(names)} tables, by strategy"
+    alt = f"Median seconds of each of {len(names)} tables, by how it was refreshed"
     data = [(name, *(f"{median(taken[name].get(s, [0.0])):.2f}" for s in used)) for name in names]
     grid = Grid("Median seconds by table", ("table", *used), data, range(1, 1 + len(used)))
     return Plot(to_svg(figure, alt), alt, grid)
 
 
-def _by_change(rows: Sequence[Row], own: Mapping[str, str]) -> Plot:
+def _by_change(rows: Sequence[Row], methods: Mapping[str, str]) -> Plot:
     changed: dict[str, int] = {}
     seconds: dict[str, float] = {}
     for row in rows:
@@ -203,10 +231,10 @@ def _by_change(rows: Sequence[Row], own: Mapping[str, str]) -> Plot:
         if row["table_name"] is None and row["event_type"] == "refresh":
             seconds[row["run_id"]] = seconds.get(row["run_id"], 0.0) + row["seconds"]
     figure, axes = make_figure(3.4, above=0.4)
-    for strategy, colour in COLOURS.items():
-        runs = [run for run in seconds if own.get(run) == strategy and run in changed]
+    for method, colour in COLOURS.items():
+        runs = [run for run in seconds if methods.get(run) == method and run in changed]
         if runs:
-            axes.scatter([changed[run] for run in runs], [seconds[run] for run in runs], color=colour, label=strategy)
+            axes.scatter([changed[run] for run in runs], [seconds[run] for run in runs], color=colour, label=method)
     axes.set_xlabel("rows changed")
     axes.set_ylabel("seconds")
     axes.set_xlim(0, 1.08 * max([1, *changed.values()]))
@@ -214,6 +242,6 @@ def _by_change(rows: Sequence[Row], own: Mapping[str, str]) -> Plot:
     add_legend(axes, len(COLOURS))
     alt = "Seconds of each run's refresh against the rows that its hour changed"
     runs = sorted(set(seconds) & set(changed), key=lambda run: changed[run])
-    data = [(own.get(run, ""), changed[run], f"{seconds[run]:.1f}") for run in runs]
-    grid = Grid("Rows changed and seconds of each run", ("strategy", "rows changed", "seconds"), data, {1, 2})
+    data = [(methods.get(run, ""), changed[run], f"{seconds[run]:.1f}") for run in runs]
+    grid = Grid("Rows changed and seconds of each run", ("refreshed", "rows changed", "seconds"), data, {1, 2})
     return Plot(to_svg(figure, alt), alt, grid)

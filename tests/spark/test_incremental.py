@@ -3,6 +3,7 @@
 MEDALLION_HISTORY is how many changes of the lake are made (8), MEDALLION_SEED which they are (1).
 """
 
+import json
 import os
 import random
 import shutil
@@ -28,14 +29,15 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
 from medallion.refresh.additive_split import split_of
-from medallion.refresh.full import Written, input_states, read_inputs, refresh_full
+from medallion.refresh.commits import Written, input_states, read_inputs
+from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.settings import Settings
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import read_changes
 from medallion.spark.session import TABLE_PROPERTIES
 from medallion.storage import delta_writes
-from medallion.storage.change_feed import changes
+from medallion.storage.change_feed import actions_of, changes
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.lake import Lake
 
@@ -220,6 +222,12 @@ def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     return made
 
 
+@pytest.fixture(autouse=True)
+def state_of_small_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shop is so small that its aggregates would be recomputed."""
+    monkeypatch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 0)
+
+
 def tables(*, extras: bool = False) -> Iterator[Table]:
     """Silver and what is above it, in order."""
     for table in registry(extras=extras):
@@ -335,12 +343,13 @@ def test_upkeep_changes_nothing_of_what_is_known(shop: Shop) -> None:
     assert differing(shop) == []
 
 
-def test_changes_that_upkeep_has_removed_are_no_reason_to_fail(shop: Shop) -> None:
+def test_changes_that_upkeep_has_removed_are_no_reason_to_fail(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     refresh(shop, 0)
+    monkeypatch.setattr("medallion.refresh.additive.SMALL_ROWS", -1)
     shop.put("inventory_events", 1)
     shop.put("customers", 1)
     shop.write()
-    refresh(shop, 1, "full")  # the kept sums stay behind
+    refresh(shop, 1, "full")  # aggregate state that is large stays behind
     driver = Driver(Settings(lake=shop.lake.root), report=lambda _: None)
     maintain(Run(driver.settings, None, "tidy"), driver, Retention(hours=0))
     shop.put("inventory_events", 2)
@@ -385,39 +394,136 @@ def test_rows_of_few_keys_beyond_what_this_process_writes_are_written_by_spark(
     assert differing(shop) == []
 
 
-def test_while_large_changes_follow_each_other_nothing_is_made_ready_for_small_ones(
+def test_a_large_change_is_recomputed_and_the_next_small_one_clusters_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("medallion.refresh.full._ROWS_PER_FILE", 5)
+    monkeypatch.setattr("medallion.refresh.commits._ROWS_PER_FILE", 5)
     some_orders(shop, "pending")
     refresh(shop, 0)
 
-    def hour(number: int, large: bool) -> tuple[str, str]:
+    def hour(number: int, large: bool) -> tuple[Written, Written]:
         """How orders, refreshed by key, and a table that keeps sums of them are refreshed."""
         monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", -1 if large else 10)
         some_orders(shop, "confirmed" if number % 2 else "shipped")
         found = refresh(shop, number)
-        return way_of(found["silver_orders_enriched"]), way_of(found["gold_order_status_summary"])
+        assert differing(shop) == []
+        return found["silver_orders_enriched"], found["gold_order_status_summary"]
 
-    def files() -> int:
-        state = shop.lake.state("silver_orders_enriched")
-        return state.files if state else 0
+    assert [written.how for written in hour(1, large=False)] == ["by key", "additive"]
+    for number in (2, 3):
+        orders, sums = hour(number, large=True)
+        assert orders.note == "full recompute: most of bronze_orders was rewritten this hour"
+        assert sums.note == "full recompute: most of silver_orders_enriched was rewritten this hour"
+    state = shop.lake.state("silver_orders_enriched")
+    assert state is not None
+    assert state.files <= 2, "nothing is made ready for small changes while large ones come"
+    orders, sums = hour(4, large=False)
+    assert (orders.how, sums.how) == ("by key", "additive")
+    assert "building incremental state: once, clustered by order_id" in (orders.note or "")
+    orders, _ = hour(5, large=False)
+    assert "building" not in (orders.note or "")
 
-    anew = "additive rebuilt aggregate state for `customers`"
-    assert hour(1, large=False) == ("by key", "additive")
-    by_key, sums = hour(2, large=True)
-    assert "most of bronze_orders was rewritten this hour" in by_key and files() > 2, (
-        "a large change may be the only one"
-    )
-    assert anew in sums
-    by_key, sums = hour(3, large=True)
-    assert "most of bronze_orders was rewritten this hour" in by_key and files() == 1, "another followed"
-    assert "most of silver_orders_enriched was rewritten this hour" in sums
+
+@pytest.mark.parametrize("max_bytes", [-1, 1 << 30], ids=["by Spark", "without it"])
+def test_the_first_incremental_hour_after_a_full_one_changes_only_the_rows_that_differ(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, max_bytes: int
+) -> None:
+    monkeypatch.setattr(delta_writes, "MOST_BYTES", max_bytes)
+    monkeypatch.setattr("medallion.refresh.commits._ROWS_PER_FILE", 5)
+    monkeypatch.setattr("medallion.refresh.commits.SMALL_ROWS", 0)  # as of large tables: all is written
+    shop.put("orders", 1)
+    shop.write()
+    refresh(shop, 0, "full")
+    monkeypatch.setattr("medallion.refresh.commits.SMALL_ROWS", 50_000)
+    before = shop.lake.version("silver_orders_enriched") or 0
+    sell(shop, 7)  # one order and its line
+    state = shop.lake.state("silver_orders_enriched")
+    assert state is not None
+    assert state.version == before + 2, "it was clustered, and then the rows were replaced"
+    change = changes(shop.lake.path("silver_orders_enriched"), before, state.version)
+    assert len(change.versions) == 1, "clustering is not a change"
+    rows = read_changes(shop.spark, shop.lake.path("silver_orders_enriched"), state.delta, change).collect()
+    orders_of_one = {row["order_id"] for row in rows if row["user_id"] == 1}
+    assert {row["order_id"] for row in rows} == orders_of_one, "the one order, and those of the customer that changed"
     assert differing(shop) == []
-    by_key, sums = hour(4, large=False)
-    assert by_key == "recomputed full recompute: its files are not clustered by order_id" and files() > 2
-    assert sums.startswith("additive")
-    assert hour(5, large=False)[0] == "by key"
+
+
+def test_a_table_whose_new_rows_are_its_old_ones_lets_nothing_follow(shop: Shop) -> None:
+    refresh(shop, 0)
+    refresh(shop, 1)
+    supplier = dict(shop.rows["suppliers"][1])
+    shop.put("suppliers", 1, **{name: value for name, value in supplier.items() if name != "supplier_id"})
+    shop.write()  # the same row again: a commit that changed nothing
+    before = shop.lake.version("silver_inventory_current") or 0
+    found = refresh(shop, 2)
+    newest = shop.lake.version("silver_inventory_current") or 0
+    assert found["silver_inventory_current"].how != "unchanged"
+    assert (newest, changes(shop.lake.path("silver_inventory_current"), before, newest).versions) == (before + 1, ())
+    assert found["silver_inventory_by_supplier"].how == "unchanged"
+    assert found["gold_realtime_inventory_alerts"].how == "unchanged"
+
+
+def test_an_incremental_hour_of_a_small_lake_writes_no_more_than_a_full_one(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+
+    def written(hour: int, strategy: str) -> tuple[int, int]:
+        """Commits of an hour, and rows in the data files that they added."""
+        before = {path: version(path) for path in paths()}
+        sell(shop, hour, strategy)
+        commits = rows = 0
+        for path in paths():
+            for number in range(before.get(path, -1) + 1, version(path) + 1):
+                commits += 1
+                added = (file for kind, file in actions_of(path, number) if kind == "add")
+                rows += sum(json.loads(file["stats"])["numRecords"] for file in added)
+        return commits, rows
+
+    def paths() -> list[str]:
+        kept = (str(path.parent) for path in Path(shop.lake.ops("kept")).glob("*/_delta_log"))
+        return [*(shop.lake.path(table.name) for table in tables()), *kept]
+
+    def version(path: str) -> int:
+        return shop.lake.opened(path).version()
+
+    full = written(1, "full")
+    for hour in (2, 3):  # the first one after a full one, and another
+        commits, rows = written(hour, "incremental")
+        assert commits <= 1.1 * full[0]
+        assert rows <= 1.1 * full[1]
+
+
+def test_an_aggregate_of_small_inputs_is_recomputed_and_keeps_no_state(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh(shop, 0)
+    kept = Path(shop.lake.kept("gold_order_status_summary", "customers"))
+    shutil.rmtree(kept, ignore_errors=True)
+    monkeypatch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 1 << 20)
+    some_orders(shop, "returned")
+    for strategy in ("incremental", "full"):
+        written = refresh(shop, 1, strategy)["gold_order_status_summary"]
+        assert (written.strategy, written.how) == ("full", "recomputed")
+        some_orders(shop, "cancelled")
+    assert not kept.exists()
+
+
+def test_a_first_write_makes_aggregate_state_and_full_hours_keep_small_state_alive(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh(shop, 0)
+    shutil.rmtree(shop.lake.path("gold_order_status_summary"))
+    kept = Path(shop.lake.kept("gold_order_status_summary", "customers"))
+    shutil.rmtree(kept, ignore_errors=True)
+    refresh(shop, 1, "full")
+    assert kept.exists(), "as load leaves it"
+    some_orders(shop, "shipped")
+    refresh(shop, 2, "full")
+    some_orders(shop, "pending")
+    monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
+    written = refresh(shop, 3)["gold_order_status_summary"]
+    assert (written.how, written.note) == ("additive", None)
     assert differing(shop) == []
 
 
@@ -489,7 +595,7 @@ def test_a_change_adds_to_sums_over_sums_and_only_to_the_groups_it_touches(shop:
     assert [(row["product_id"], row["units_sold"], row["days_sold"]) for row in rows] == [(1, 1, 0)]
 
 
-def sell(shop: Shop, quantity: int) -> Written:
+def sell(shop: Shop, quantity: int, strategy: str = "incremental") -> Written:
     """Sell so many of product 1 in order 1, and refresh: how inventory risk took it."""
     shop.put("suppliers", 1)
     shop.put("customers", 1, customer_tier="gold")
@@ -497,7 +603,7 @@ def sell(shop: Shop, quantity: int) -> Written:
     shop.put("orders", 1, user_id=1, order_status="confirmed", order_total=Decimal("7.00"), created_at=START)
     shop.put("order_items", 501, order_id=1, product_id=1, quantity=quantity, unit_price=Decimal("5.00"))
     shop.write()
-    return refresh(shop, quantity)["gold_inventory_risk"]
+    return refresh(shop, quantity, strategy)["gold_inventory_risk"]
 
 
 def test_a_table_that_was_made_anew_is_not_taken_for_the_one_before(shop: Shop) -> None:

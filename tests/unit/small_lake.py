@@ -24,7 +24,7 @@ from medallion.ops import releases
 from medallion.pipeline import operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
-from medallion.refresh.full import Written
+from medallion.refresh.commits import Written
 from medallion.refresh.strategies import REFRESH
 from medallion.settings import Settings
 from medallion.storage.delta_writes import properties

@@ -8,7 +8,7 @@ import pytest
 from deltalake import write_deltalake
 
 from medallion.model.table import Table
-from medallion.refresh import full
+from medallion.refresh import commits
 from medallion.refresh.by_key import max_local_rows
 from medallion.spark.collect import collect
 from medallion.storage.lake import Lake, TableState, state_of
@@ -57,20 +57,20 @@ def test_rows_are_collected_up_to_a_bound_and_one_row_more_is_fetched_to_know() 
 def test_a_small_table_is_written_by_spark_in_the_hour_in_which_it_becomes_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, by_spark: bool
 ) -> None:
-    monkeypatch.setattr(full, "SMALL_ROWS", 10)
+    monkeypatch.setattr(commits, "SMALL_ROWS", 10)
     lake = Lake(str(tmp_path))
     write_deltalake(lake.path("gold_x"), pa.table({"k": pa.array([1], pa.int64())}))
     former, rows = state_of(lake.opened(lake.path("gold_x"))), Frame(count)
-    state = full.overwrite(lake, TABLE, rows, former, "{}")  # type: ignore[arg-type]
+    state = commits.overwrite(lake, TABLE, rows, former, "{}")  # type: ignore[arg-type]
     assert (state.rows, rows.written, rows.fetched) == (count, by_spark, min(count, 11))
 
 
 def test_a_table_of_few_but_wide_rows_is_written_by_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(full, "SMALL_BYTES", 10)
+    monkeypatch.setattr(commits, "SMALL_BYTES", 10)
     lake = Lake(str(tmp_path))
     write_deltalake(lake.path("gold_x"), pa.table({"k": pa.array([1], pa.int64())}))
     rows = Frame(1)
-    full.overwrite(lake, TABLE, rows, state_of(lake.opened(lake.path("gold_x"))), "{}")  # type: ignore[arg-type]
+    commits.overwrite(lake, TABLE, rows, state_of(lake.opened(lake.path("gold_x"))), "{}")  # type: ignore[arg-type]
     assert (rows.written, rows.fetched) == (True, 0)
 
 

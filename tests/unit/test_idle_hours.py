@@ -12,7 +12,7 @@ from medallion.model.table import Table
 from medallion.pipeline import maintain
 from medallion.pipeline.maintain import Retention
 from medallion.refresh import incremental
-from medallion.refresh.full import RefreshRun, Written, commit_metadata, input_states
+from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states
 from medallion.refresh.incremental import refresh_incremental
 from medallion.storage import change_feed
 from medallion.storage.delta_writes import append_rows, properties

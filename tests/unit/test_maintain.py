@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from medallion.pipeline import maintain
 from medallion.pipeline.maintain import Retention, maintain_table, remove_expired_files
+from medallion.storage import clustering
 from medallion.storage.lake import Lake
 
 
@@ -46,7 +46,7 @@ def test_a_table_above_the_bound_has_its_small_files_merged_and_says_that_it_is_
 ) -> None:
     lake, path = Lake(str(tmp_path)), str(tmp_path / "gold/x")
     keys = scattered(path, commits=15, rows=400)
-    monkeypatch.setattr(maintain, "MAX_CLUSTER_BYTES", 1000)
+    monkeypatch.setattr(clustering, "MAX_CLUSTER_BYTES", 1000)
     done = maintain_table(lake, path, (), Retention(), "k")
     assert done["merged"] == 15
     assert done["note"] == "not clustered by k, only small files merged: larger than 0.0 GB"
@@ -58,10 +58,11 @@ import resource, sys
 import pyarrow as pa
 from deltalake import write_deltalake
 from medallion.pipeline import maintain
+from medallion.storage import clustering
 from medallion.storage.lake import Lake
 
 path, rows = sys.argv[1] + "/gold/x", int(sys.argv[2])
-maintain.CLUSTER_MEMORY_BYTES = int(sys.argv[3]) << 20
+clustering.CLUSTER_MEMORY_BYTES = int(sys.argv[3]) << 20
 for number in range(15):
     k = pa.array(range(number, 15 * rows, 15), pa.int64())
     write_deltalake(path, pa.table({"k": k, "text": pa.repeat("the same text again " * 12, rows)}), mode="append")

@@ -35,7 +35,12 @@ LINES = Table(
     incremental=ByKey("order_id"),
     name="silver_lines",
 )
-NODES = {node.name: node for node in (ITEMS, ORDERS, USERS, LINES)}
+DAYS = Table(
+    keys=("product_id", "day"),
+    query="SELECT product_id, CAST(sold_at AS DATE) AS day, COUNT(*) AS n FROM {bronze_items} GROUP BY ALL",
+    name="silver_days",
+)
+NODES = {node.name: node for node in (ITEMS, ORDERS, USERS, LINES, DAYS)}
 TO_USERS = {"bronze_users": ("user_id", "bronze_orders", "user_id")}
 
 
@@ -109,6 +114,10 @@ def test_every_table_of_the_project_is_refreshed_by_a_method_that_is_proven() ->
         (f"SELECT product_id, COALESCE(SUM(n), 0) AS n {GROUPED}", "n is neither a SUM nor a COUNT"),
         (f"SELECT product_id, SUM(DISTINCT n) AS n {GROUPED}", "n is a SUM of DISTINCT values"),
         (f"SELECT product_id, COUNT(DISTINCT order_id) AS n {GROUPED}", "counts DISTINCT values of which a change"),
+        (
+            "SELECT day, COUNT(DISTINCT n) AS m FROM {silver_days} GROUP BY day",  # rows that differ are written alone
+            "counts DISTINCT values of which a change brings only some rows: group by day and product_id too",
+        ),
         (f"SELECT product_id, SUM(weight) AS n {GROUPED}", "floating-point"),
         (f"SELECT product_id, SUM(n / 2) AS n {GROUPED}", "floating-point"),
         (f"SELECT product_id, SUM(CAST(n AS DOUBLE) * price) AS n {GROUPED}", "floating-point"),
@@ -182,6 +191,7 @@ def test_a_function_that_is_not_known_is_refused_only_where_the_refresh_is_incre
         f"SELECT product_id, COUNT(DISTINCT item_id) AS n {GROUPED}",
         "SELECT order_id, COUNT(DISTINCT product_id) AS n FROM {silver_lines} GROUP BY order_id",
         "SELECT product_id, COUNT(DISTINCT order_id) AS n FROM {silver_lines} GROUP BY product_id",
+        "SELECT day, COUNT(DISTINCT product_id) AS m FROM {silver_days} GROUP BY day",
         "SELECT i.product_id, SUM(i.n) AS n FROM {bronze_items} AS i GROUP BY product_id",
         "SELECT product_id AS p, SUM(n) AS n FROM {bronze_items} GROUP BY 1",
         "SELECT product_id % 2 AS odd, SUM(n) AS n FROM {bronze_items} GROUP BY odd",

@@ -133,6 +133,32 @@ def test_timings_can_be_narrowed_to_hours_and_a_strategy(lake: Lake) -> None:
     assert "No hour was published there" in timings_page(lake, since="2026-01-01T00")
 
 
+def test_timings_mark_set_up_runs_and_leave_them_out_of_medians(lake: Lake) -> None:
+    def run(name: str, seconds: float, **details: Any) -> list[Event]:
+        events = whole_run(name, "incremental")
+        for event in events:
+            if event.table_name:
+                event.seconds, event.details = seconds, details
+        return events
+
+    log(lake, *run("r-1", 987.0, set_up=True), *run("r-2", 3.0))
+    page = timings_page(lake)
+    hours, tables, changes = page.split("<h2>")[1:]
+    assert hours.count("set-up") == 2 and "set-up" in changes, "in the plot and in its table"
+    assert "3.00" in tables and "987" not in tables
+
+
+def test_the_colour_of_a_run_is_what_happened_and_the_filter_what_was_asked_for(lake: Lake) -> None:
+    recomputed = whole_run("r-1", "incremental")
+    for event in recomputed:
+        if event.table_name:
+            event.strategy = "full"
+    log(lake, *recomputed)
+    changes = timings_page(lake, strategy="incremental").split("<h2>")[3]
+    assert "full" in changes and "incremental" not in changes
+    assert "No hour was published there" in timings_page(lake, strategy="full")
+
+
 def test_a_run_shows_each_step_and_table_with_what_went_wrong(lake: Lake) -> None:
     log(lake, *whole_run("r-1"), step("r-1", "check", "gold", status="failed", details={"error": "rows are missing"}))
     page = text(run_page(lake, "r-1"))

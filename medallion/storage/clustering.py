@@ -1,0 +1,50 @@
+"""Clustering: the rows of a table sorted by one column into files.
+
+It changes where rows are and no row, so it is committed as such (``dataChange = false``): whoever follows the table's
+changes sees none.
+"""
+
+from typing import TYPE_CHECKING
+
+from medallion.storage.delta_writes import properties
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+CLUSTER_MEMORY_BYTES = 1 << 30  # for sorting a table by its key: what does not fit goes to disk
+MAX_CLUSTER_BYTES = 4 << 30  # of a table that is sorted as a whole: a larger one has its small files merged alone
+
+
+def cluster(
+    delta: "DeltaTable", column: str, file_bytes: int, table_bytes: int, metadata: str | None
+) -> tuple[int, str]:
+    """Sort a table by ``column`` into files of ``file_bytes``.
+
+    metadata: the JSON of the commit that brought its rows, said again so that no older commit is read for it.
+
+    A table that is too large for that has its small files merged, which takes a file's memory at a time.
+
+    Returns:
+        How many files were replaced, and why the table was not sorted; empty if it was.
+    """
+    from deltalake.exceptions import DeltaError
+
+    why = f"larger than {MAX_CLUSTER_BYTES / 1e9:.1f} GB"
+    if table_bytes <= MAX_CLUSTER_BYTES:
+        try:
+            done = delta.optimize.z_order(
+                [column],
+                target_size=file_bytes,
+                max_spill_size=CLUSTER_MEMORY_BYTES,
+                max_concurrent_tasks=1,
+                commit_properties=properties(metadata),
+            )
+            return int(done["numFilesRemoved"]), ""
+        except DeltaError as error:
+            if "Resources exhausted" not in str(error):
+                raise
+            why = f"sorting it takes more than {CLUSTER_MEMORY_BYTES / 1e6:.0f} MB of memory"
+    merged = delta.optimize.compact(
+        target_size=file_bytes, max_concurrent_tasks=1, commit_properties=properties(metadata)
+    )
+    return int(merged["numFilesRemoved"]), f"not clustered by {column}, only small files merged: {why}"

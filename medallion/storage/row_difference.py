@@ -1,0 +1,75 @@
+"""Replacing what a table has by other rows, by writing those that differ alone: its readers then follow few rows."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from medallion.storage.delta_writes import append_rows, fitted, properties, replace_keys, with_plain_texts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+MAX_DIFFERING_SHARE = 0.5  # of the rows: beyond it the table is overwritten
+FILE_BYTES = 64 << 20
+_SIDE = "_side"
+
+
+def replace_differing(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str], commit: str) -> None:
+    """Make ``rows`` all that the table has, in one commit that changes the rows with those keys alone that differ.
+
+    Where nothing differs the commit carries its metadata and no change. Where most does, or rows cannot be told apart
+    by ``key``, all are overwritten.
+
+    Args:
+        delta: The table, opened at its newest version; it needs a change feed.
+        rows: All rows, with the columns of the table.
+        key: The columns by which rows are replaced; rows with the same key are replaced together.
+        commit: The JSON that the commit carries.
+    """
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    rows = with_plain_texts(fitted(rows, pa.schema(delta.schema().to_arrow())))
+    keys = _differing_keys(delta, rows, key)
+    if keys is None:
+        write_deltalake(delta, rows, mode="overwrite", commit_properties=properties(commit))
+        return
+    differing, former = keys
+    if not len(differing):
+        append_rows(delta, None, properties(commit))
+        return
+    names = differing.column_names
+    arriving = rows.join(differing, names, join_type="left semi")
+    leaving = differing.join(former, names, join_type="left semi")
+    replace_keys(delta, arriving, leaving, properties(commit), FILE_BYTES)
+
+
+def _differing_keys(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str]) -> "tuple[pa.Table, pa.Table] | None":
+    """The keys whose rows differ, and all keys that the table has; None where it is better overwritten."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = [rows.schema.field(name).type for name in key]
+    if not key or any(map(pa.types.is_nested, rows.schema.types)) or any(map(pa.types.is_floating, kinds)):
+        return None
+    if delta.protocol().min_reader_version > 1:  # Arrow cannot read such a table
+        return None
+    former = with_plain_texts(delta.to_pyarrow_dataset().to_table()).cast(rows.schema)
+    if not len(former):
+        return None
+    sides = [(former, -1), (rows, 1)]
+    both = pa.concat_tables([side.append_column(_SIDE, _repeated(number, len(side))) for side, number in sides])
+    counted = both.group_by(rows.column_names).aggregate([(_SIDE, "sum")])
+    differing = counted.filter(pc.not_equal(counted[f"{_SIDE}_sum"], 0))
+    if len(differing) > 2 * MAX_DIFFERING_SHARE * len(former):  # a row that is updated differs twice
+        return None
+    touched = differing.select(key).group_by(list(key)).aggregate([])
+    if any(column.null_count for column in touched.columns):  # a NULL is equal to none
+        return None
+    return touched, former.select(key)
+
+
+def _repeated(number: int, count: int) -> Any:
+    import pyarrow as pa
+
+    return pa.repeat(pa.scalar(number, pa.int64()), count)
