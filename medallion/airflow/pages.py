@@ -63,7 +63,7 @@ async def explain_refusal(request: Request, error: StarletteHTTPException) -> HT
 @app.exception_handler(RequestValidationError)
 async def explain_parameters(request: Request, error: RequestValidationError) -> HTMLResponse:
     """Show which parameter of a request is wrong as a page."""
-    texts = (f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
+    texts = (f"{'.'.join(map(str, problem['loc'][1:]))}: {problem['msg']}" for problem in error.errors())
     return _error_page(request, 422, "; ".join(texts))
 
 

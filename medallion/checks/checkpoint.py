@@ -241,7 +241,7 @@ def _result(promise: _Promise, views: Views, rows: int) -> ExpectationResult:
         severity=expectation.severity,
         success=verdict.success,
         observed=_observed(expectation, verdict, rows),
-        unexpected_count=verdict.found,
+        unexpected_count=verdict.unexpected,
         unexpected_percent=verdict.percent,
         examples=tuple(_example(row, expectation.arguments.get("column")) for row in examples),
         query=promise.query,
@@ -257,7 +257,7 @@ def _observed(expectation: Expectation, verdict: Verdict, rows: int) -> str:
         return _counted(rows)
     if verdict.success and "mostly" in expectation.arguments:  # a bare verdict does not say how many
         return f"few enough of {_counted(rows)}"
-    unexpected = 0 if verdict.success else verdict.found
+    unexpected = 0 if verdict.success else verdict.unexpected
     if unexpected is None:
         return "not counted"
     return f"{_counted(unexpected)} found" if QUERY in expectation.arguments else f"{unexpected:,} of {_counted(rows)}"

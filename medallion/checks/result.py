@@ -19,12 +19,12 @@ Status = Literal["succeeded", "warned", "failed"]
 class Verdict:
     """What Great Expectations says of one expectation.
 
-    found: offending rows, percent: their share of the rows with a value, rows: some of them; for a broken
+    unexpected: offending rows, percent: their share of the rows with a value, rows: some of them; for a broken
     expectation that counts rows. error: why there is no verdict.
     """
 
     success: bool
-    found: int | None = None
+    unexpected: int | None = None
     percent: float | None = None
     rows: Sequence[Mapping[str, Any]] = ()
     error: str | None = None

@@ -56,7 +56,7 @@ def has_small_state(target: Target) -> bool:
     """Whether there is aggregate state, and so little that a full recompute writes it anew at hardly any cost."""
     for name in split_of(target.table).parts:
         try:
-            delta = target.lake.open(target.lake.kept(target.table.name, name))
+            delta = target.lake.open(target.lake.aggregate_state_path(target.table.name, name))
         except MedallionError:  # it is rebuilt when it is needed
             return False
         if delta is None or state_of(delta).rows > SMALL_ROWS:

@@ -72,7 +72,7 @@ class AggregateState:
     @property
     def path(self) -> str:
         """Where it is kept."""
-        return self.target.lake.kept(self.target.table.name, self.name)
+        return self.target.lake.aggregate_state_path(self.target.table.name, self.name)
 
     def add_changes(self) -> TableState:
         """Add what changed in the part's source, in one commit of the differences, which are few.

@@ -150,8 +150,8 @@ class Lake:
         """The folder of an operations table: event_log or releases."""
         return f"{self.root}/ops/{table}"
 
-    def kept(self, table: str, part: str) -> str:
-        """The folder of the sums that an incremental refresh keeps for one part of a table's query."""
+    def aggregate_state_path(self, table: str, part: str) -> str:
+        """Return the folder of the aggregate state of one part of a table's query."""
         return f"{self.root}/ops/kept/{table}.{part}"
 
     def quarantine(self, topic: str) -> str:

@@ -498,7 +498,7 @@ def test_an_aggregate_of_small_inputs_is_recomputed_and_keeps_no_state(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refresh(shop, 0)
-    kept = Path(shop.lake.kept("gold_order_status_summary", "customers"))
+    kept = Path(shop.lake.aggregate_state_path("gold_order_status_summary", "customers"))
     shutil.rmtree(kept, ignore_errors=True)
     monkeypatch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 1 << 20)
     some_orders(shop, "returned")
@@ -514,7 +514,7 @@ def test_a_first_write_makes_aggregate_state_and_full_hours_keep_small_state_ali
 ) -> None:
     refresh(shop, 0)
     shutil.rmtree(shop.lake.path("gold_order_status_summary"))
-    kept = Path(shop.lake.kept("gold_order_status_summary", "customers"))
+    kept = Path(shop.lake.aggregate_state_path("gold_order_status_summary", "customers"))
     shutil.rmtree(kept, ignore_errors=True)
     refresh(shop, 1, "full")
     assert kept.exists(), "as load leaves it"
@@ -546,7 +546,7 @@ def test_kept_sums_that_are_lost_are_made_anew(shop: Shop, what: str) -> None:
     refresh(shop, 0)
     some_orders(shop, "confirmed")
     refresh(shop, 1)
-    kept = Path(shop.lake.kept("gold_order_status_summary", "customers"))
+    kept = Path(shop.lake.aggregate_state_path("gold_order_status_summary", "customers"))
     if what == "gone":
         shutil.rmtree(kept)
     else:
@@ -583,7 +583,7 @@ def test_sums_may_be_kept_over_sums_that_are_kept() -> None:
 
 
 def test_a_change_adds_to_sums_over_sums_and_only_to_the_groups_it_touches(shop: Shop) -> None:
-    path = shop.lake.kept("gold_inventory_risk", "sales")
+    path = shop.lake.aggregate_state_path("gold_inventory_risk", "sales")
     for quantity in (1, 2, 3):  # by the second one the sums are there
         before = shop.lake.open(path)
         written = sell(shop, quantity)
@@ -607,7 +607,7 @@ def sell(shop: Shop, quantity: int, strategy: str = "incremental") -> Written:
 
 
 def test_a_table_that_was_made_anew_is_not_taken_for_the_one_before(shop: Shop) -> None:
-    days, sales = (shop.lake.kept("gold_inventory_risk", name) for name in ("days", "sales"))
+    days, sales = (shop.lake.aggregate_state_path("gold_inventory_risk", name) for name in ("days", "sales"))
     sell(shop, 1)
     shutil.rmtree(days, ignore_errors=True)
     shutil.rmtree(sales, ignore_errors=True)

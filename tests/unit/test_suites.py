@@ -327,7 +327,7 @@ def test_a_promise_of_a_table_holds_and_can_be_broken(
     if ways := len(bad_rows(expectation)):
         assert (bad.success, bad.error) == (False, None)
         # rows that break another promise may break a query's too
-        assert bad.found == ways or (expectation.kind == "UnexpectedRowsExpectation" and bad.found > ways)
+        assert bad.unexpected == ways or (expectation.kind == "UnexpectedRowsExpectation" and bad.unexpected > ways)
 
 
 def test_great_expectations_knows_every_kind_and_argument() -> None:
