@@ -28,6 +28,7 @@ PRODUCER = "https://openlineage.io/producers/medallion"
 PARENT = "OPENLINEAGE_PARENT_ID"
 _TARGETS = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 _WRITES = frozenset({"apply", "refresh"})
+_REPORTED = _WRITES | {"check"}
 _SEVERITIES = {"critical": "error", "drop": "error", "warning": "warn"}
 
 
@@ -59,7 +60,8 @@ def is_enabled(environment: Mapping[str, str] = os.environ) -> bool:
 
 def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Event]) -> None:
     """Send what ``events`` of one step did, if there is a receiver; the first that fails ends it."""
-    reportable = [event for event in events if event.status != "skipped" and event.table_name in tables.tables]
+    steps = [event for event in events if event.event_type in _REPORTED and event.status != "skipped"]
+    reportable = [event for event in steps if event.table_name in tables.tables]
     if not reportable or not is_enabled() or PAUSE.lasts():
         return
     try:
