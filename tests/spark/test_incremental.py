@@ -431,8 +431,7 @@ def test_the_first_incremental_hour_after_a_full_one_changes_only_the_rows_that_
     monkeypatch.setattr(delta_writes, "MOST_BYTES", max_bytes)
     monkeypatch.setattr("medallion.refresh.commits._ROWS_PER_FILE", 5)
     monkeypatch.setattr("medallion.refresh.commits.SMALL_ROWS", 0)  # as of large tables: all is written
-    shop.put("orders", 1)
-    shop.write()
+    some_orders(shop, "pending")  # several files of rows, whatever ran before
     refresh(shop, 0, "full")
     monkeypatch.setattr("medallion.refresh.commits.SMALL_ROWS", 50_000)
     before = shop.lake.version("silver_orders_enriched") or 0
