@@ -62,7 +62,8 @@ def audit() -> list[Any]:
 
 
 def test_a_roll_back_gives_readers_the_earlier_release_and_is_in_the_audit_log(client: TestClient, lake: Lake) -> None:
-    answer = client.post("/rollback", data={"number": 1, "confirmed": "yes"})
+    form = {"number": 1, "confirmed": "yes"}
+    answer = client.post("/rollback", data=form, headers={"Origin": "http://testserver"})
     assert answer.status_code == 200 and "release 3 is release 1 again" in answer.text
     assert releases.find(lake, None).versions == {STATUS: 0}
     event, owner, dag, details = audit()[-1]
@@ -76,9 +77,18 @@ def test_nothing_changes_without_confirmation(client: TestClient, lake: Lake) ->
     assert releases.find(lake, None).release_id == 2
 
 
-def test_a_form_of_another_site_is_refused(client: TestClient, lake: Lake) -> None:
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://elsewhere.example"},
+        {"Origin": "null"},
+    ],
+)
+def test_a_form_of_another_site_is_refused(client: TestClient, lake: Lake, headers: dict[str, str]) -> None:
     form = {"number": 1, "confirmed": "yes"}
-    assert client.post("/rollback", data=form, headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert client.post("/rollback", data=form, headers=headers).status_code == 403
     assert releases.find(lake, None).release_id == 2
 
 
