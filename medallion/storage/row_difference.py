@@ -54,7 +54,10 @@ def _differing_keys(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str]) -
         return None
     if delta.protocol().min_reader_version > 1:  # Arrow cannot read such a table
         return None
-    former = with_plain_texts(delta.to_pyarrow_dataset().to_table()).cast(rows.schema)
+    try:
+        former = with_plain_texts(delta.to_pyarrow_dataset().to_table()).cast(rows.schema)
+    except (OSError, pa.ArrowException):  # a damaged or lost file: what cannot be read is overwritten
+        return None
     if not len(former):
         return None
     sides = [(former, -1), (rows, 1)]
