@@ -93,6 +93,8 @@ def run(command: Callable[..., Any]) -> int:
         command(standalone_mode=False)
     except click.exceptions.Exit as done:
         return done.exit_code
+    except SystemExit as end:  # of a command that was told to stop, such as spark-server
+        return end.code if isinstance(end.code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:  # a group without a command
         click.echo(error.ctx.get_help() if error.ctx else error.message)
     except (click.Abort, KeyboardInterrupt):

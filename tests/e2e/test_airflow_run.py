@@ -19,7 +19,7 @@ import psutil
 import pytest
 from playwright.sync_api import Page
 
-from medallion.airflow.local import DAG_ID, LocalAirflow, Process, free_port
+from medallion.airflow.local import DAG_ID, LocalAirflow, Process, Refused, free_port
 from medallion.model.registry import registry
 from medallion.ops import event_log, releases
 from medallion.storage.lake import Lake
@@ -152,12 +152,13 @@ def test_wrong_requests_end_at_once_with_the_reason_as_note_and_hold_up_nobody(
     before, began = releases.latest(lake), time.monotonic()
     next_hour = f"{datetime.now(UTC):%Y-%m-%dT%H}"
     wrong = {
-        "april": ("2025-04-31T00", "failed", "'2025-04-31T00' is not an hour"),
         "gap": (H3, "failed", f"2 hours ({H1} to {H2}) must come before {H3}: backfill {H1} to {H3}"),
         "done": (H0, "skipped", f"hour {H0} is published already: nothing to do"),
         "absent": ("2025-12-31T00", "skipped", "the source has no change file for hour 2025-12-31T00"),
         "running": (next_hour, "skipped", f"hour {next_hour} has not ended yet"),
     }
+    with pytest.raises(Refused, match="2025-04-31T00"):  # the form knows the calendar: no run begins
+        trigger(airflow, "april", "2025-04-31T00")
     runs = {run_id: trigger(airflow, run_id, hour) for run_id, (hour, _, _) in wrong.items()}
     for run_id, (_, state, reason) in wrong.items():
         _, tasks = outcome(airflow, runs[run_id])

@@ -180,3 +180,11 @@ def test_command_fails_when_its_output_cannot_be_written() -> None:
         done = subprocess.run([sys.executable, "-c", script], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr.startswith("medallion: cannot write: ")
+
+
+@pytest.mark.parametrize(("status", "code"), [(0, 0), (None, 0), (3, 3)])
+def test_command_that_is_told_to_stop_keeps_its_exit_code(status: int | None, code: int) -> None:
+    def stopped(**_: object) -> None:
+        raise SystemExit(status)
+
+    assert run(stopped) == code
