@@ -47,7 +47,7 @@ def commands_page() -> str:
 
 
 def _help(name: str, command: click.Command, parent: click.Context | None) -> Iterator[tuple[str, str]]:
-    context = click.Context(command, info_name=name.split()[-1], parent=parent)
+    context = click.Context(command, info_name=name.split()[-1], parent=parent, **command.context_settings)
     context.terminal_width = context.max_content_width = WIDTH
     text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
     yield name, text

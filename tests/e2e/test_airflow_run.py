@@ -282,7 +282,7 @@ def submit_form(page: Page, airflow: LocalAirflow, hour: str) -> None:
     """Open the DAG's form, fill it in and press its button; on a page of its own, as a refusal lies over the button."""
     page.goto(f"{airflow.url}/dags/{DAG_ID}")
     page.get_by_label("Trigger Dag").first.click()
-    page.get_by_text("Empty: the next hour not yet applied.").wait_for()
+    page.get_by_text("Leave Logical Date as it is").wait_for()
     page.locator("#element_hour").fill(hour)
     page.get_by_role("dialog").get_by_role("button", name="Trigger", exact=True).click()
 
