@@ -26,7 +26,7 @@ def make_figure(
     """
     from matplotlib.figure import Figure
 
-    beside = 0.25 + 0.085 * max(map(len, names), default=6)
+    beside = 0.25 + 0.085 * max(map(len, names), default=len("10,000,000"))
     figure = Figure(figsize=(WIDTH, height), facecolor="none")
     place = (beside / WIDTH, below / height, 1 - (beside + 0.45) / WIDTH, 1 - (above + below) / height)
     axes = figure.add_axes(place, facecolor="none")
