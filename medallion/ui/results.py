@@ -61,6 +61,7 @@ def sample_grid(sample: Sample, table: str) -> Grid:
     return Grid(caption, sample.columns, sample.rows, numbers, f"table.csv?name={table}")
 
 
+MAX_MARKED_POINTS = 8  # of a line that each have a tick of their own
 _NUMBERS = ("BIGINT", "INTEGER", "DOUBLE", "DECIMAL", "FLOAT", "HUGEINT", "SMALLINT", "TINYINT", "NUMBER")
 
 
@@ -85,6 +86,8 @@ def draw(chart: Chart, series: Series, table: str) -> Plot:
 def _draw_lines(axes: "Axes", names: Sequence[str], points: Sequence[tuple[Any, ...]]) -> None:
     for place, (name, colour) in enumerate(zip(names, SERIES_COLOURS, strict=False), 1):
         axes.plot([point[0] for point in points], [point[place] for point in points], color=colour, label=name, lw=2)
+    if len(points) <= MAX_MARKED_POINTS:
+        axes.set_xticks([point[0] for point in points], [in_words(point[0]) for point in points])
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     add_legend(axes, len(names))
