@@ -136,13 +136,7 @@ def open_sealed_views(tables: "Mapping[str, DeltaTable]") -> Iterator["DuckDBPyC
         database = f"{scratch}/views.duckdb"
         with duckdb.connect(database) as connection:
             served = _served(connection)
-            for name, delta in tables.items():
-                try:
-                    _create_view(connection, name, delta, served)
-                except Exception as error:
-                    raise MedallionError(
-                        f"{name} at {delta.table_uri} cannot be read at version {delta.version()}: {one_line(error)}"
-                    ) from error
+            _create_views(connection, tables, served)
         with duckdb.connect(database, read_only=True) as connection:
             connection.register_filesystem(served)
             _configure(connection, f"{scratch}/spill")
@@ -162,13 +156,19 @@ def write_views(file: Path, tables: "Mapping[str, DeltaTable]", about: Mapping[s
     with duckdb.connect(str(file)) as connection:
         columns = ", ".join(f"? AS {name}" for name in about)
         connection.execute(f"CREATE TABLE release AS SELECT {columns}", [*about.values()])
-        for name, delta in tables.items():
-            try:
-                _create_view(connection, name, delta, None)
-            except Exception as error:
-                raise MedallionError(
-                    f"{name} at {delta.table_uri} cannot be read at version {delta.version()}: {one_line(error)}"
-                ) from error
+        _create_views(connection, tables, None)
+
+
+def _create_views(
+    connection: "DuckDBPyConnection", tables: "Mapping[str, DeltaTable]", served: "ReadOnlyFiles | None"
+) -> None:
+    for name, delta in tables.items():
+        try:
+            _create_view(connection, name, delta, served)
+        except Exception as error:
+            raise MedallionError(
+                f"{name} at {delta.table_uri} cannot be read at version {delta.version()}: {one_line(error)}"
+            ) from error
 
 
 # Python's own variables are no tables either. The last one keeps all of them as they are.
