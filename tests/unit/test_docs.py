@@ -9,6 +9,7 @@ from scripts.reference import PAGES as GENERATED
 
 PAGES = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+TEST = re.compile(r"`((?:unit|spark|airflow|e2e|faults)/\w+)`")
 
 
 def anchors(page: Path) -> set[str]:
@@ -33,6 +34,13 @@ def test_every_page_is_of_one_kind_and_reachable_from_the_index() -> None:
             assert f"{folder}/{page.name}" in index, f"docs/index.md does not link {page}"
     loose = {page.name for page in Path("docs").glob("*.md")}
     assert loose == {"index.md", "tutorial.md"}
+
+
+@pytest.mark.parametrize("page", ["reliability.md", "threat-model.md"])
+def test_page_of_promises_names_tests_that_exist(page: str) -> None:
+    tests = set(TEST.findall(Path("docs/explanation", page).read_text()))
+    assert tests
+    assert not [test for test in tests if not Path("tests", f"{test}.py").exists()]
 
 
 @pytest.mark.parametrize("name", GENERATED)
