@@ -25,7 +25,7 @@ from typing import Any
 from medallion.errors import MedallionError, UsageError
 from medallion.settings import PROJECT
 from medallion.spark.java import java_home
-from medallion.spark.session import TOKEN, spark_home
+from medallion.spark.session import TOKEN_VARIABLE, spark_home
 
 DAG_ID = "hourly_refresh"
 PRELOADED = (
@@ -123,8 +123,8 @@ class LocalAirflow:
             "JAVA_HOME": str(java_home()),
         }
         variables = defaults | dict(os.environ) | fixed | dict(self.overrides)
-        if variables.get(WARM) and not variables.get(TOKEN):
-            variables[TOKEN] = self._draw(self.home / "spark-token", secrets.token_hex(16))
+        if variables.get(WARM) and not variables.get(TOKEN_VARIABLE):
+            variables[TOKEN_VARIABLE] = self._draw(self.home / "spark-token", secrets.token_hex(16))
         return variables
 
     @property

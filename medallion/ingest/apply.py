@@ -55,7 +55,7 @@ def apply_feed(
     if decoded is None or not decoded.changes:
         advance(state, hour)
         return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
-    if state.bytes <= delta_writes.MOST_BYTES and decoded.bytes <= MAX_CHANGE_BYTES:
+    if state.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and decoded.bytes <= MAX_CHANGE_BYTES:
         _apply_in_process(lake, feed, hour, state)
         return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each merge has one of its own.

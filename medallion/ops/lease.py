@@ -1,8 +1,8 @@
 """The writer lease: a record in the lake itself that says which machine may write, until when, and under which number.
 
-A lease ends TTL seconds after its last renewal, by the clock of the lake's storage. Its holder renews it in a thread
-and stops earlier, SAFETY seconds before that, by its own clock: it measures seconds that have passed, so the clocks of
-two machines need not agree. See docs/adr/0014-writer-lease.md.
+A lease ends TTL_SECONDS after its last renewal, by the clock of the lake's storage. Its holder renews it in a thread
+and stops SAFETY_SECONDS before that, by its own clock: it measures seconds that have passed, so the clocks of two
+machines need not agree. See docs/adr/0014-writer-lease.md.
 """
 
 import time
@@ -19,9 +19,9 @@ from medallion.storage.fence import LeaseLost
 from medallion.storage.lake import Lake
 from medallion.storage.shared_record import Entry, SharedRecord, shared_record
 
-TTL = 60.0  # seconds after its last renewal that a lease ends
-SAFETY = 15.0  # seconds before that, when its holder stops: for pauses between a check and the commit that follows
-RENEWALS = 4  # tries to renew within TTL
+TTL_SECONDS = 60.0  # from the last renewal of a lease to its end
+SAFETY_SECONDS = 15.0  # before that end its holder stops: for pauses between a check and the commit that follows
+RENEWALS = 4  # tries to renew within TTL_SECONDS
 
 
 class Lease:
@@ -44,7 +44,7 @@ class Lease:
 
     def require(self) -> None:
         """Raise LeaseLost when the lease may have ended; asks the clock alone."""
-        if self._ended is None and (silent := _passed(self._renewed)) > TTL - SAFETY:
+        if self._ended is None and (silent := _passed(self._renewed)) > TTL_SECONDS - SAFETY_SECONDS:
             self._ended = f"it could not be renewed for {silent:.0f} seconds"
         if self._ended is not None:
             raise LeaseLost(
@@ -87,12 +87,12 @@ class Lease:
                     self._record.swap(self._entry, {"fence": self.number, "owner": ""})
 
     def _keep_renewed(self) -> None:
-        while not self._stop.wait(TTL / RENEWALS):
+        while not self._stop.wait(TTL_SECONDS / RENEWALS):
             with suppress(MedallionError):  # the next try, or the watch
                 self.renew()
 
     def _watch(self) -> None:
-        while not self._stop.wait(TTL / 60):
+        while not self._stop.wait(TTL_SECONDS / 60):
             try:
                 self.require()
             except LeaseLost:
@@ -153,7 +153,7 @@ def lease_record(lake: Lake) -> SharedRecord:
 def _is_held(entry: Entry, record: SharedRecord) -> bool:
     """Whether it has a holder whose time has not ended; in a copy of a lake it says nothing."""
     content = entry.content
-    return bool(content.get("owner")) and entry.age < TTL and content.get("place") == record.identity
+    return bool(content.get("owner")) and entry.age < TTL_SECONDS and content.get("place") == record.identity
 
 
 def _last_published(lake: Lake) -> int:

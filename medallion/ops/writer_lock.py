@@ -192,8 +192,8 @@ def _acquire_lease(lake: Lake, me: Holder, deadline: float, wait: float, report:
             raise _occupied(holder, wait)
         if not waiting:
             waiting = True
-            report(f"waiting for {holder}, whose lease ends at most {lease.TTL:.0f} seconds after it stops")
-        time.sleep(lease.TTL / 60)
+            report(f"waiting for {holder}, whose lease ends at most {lease.TTL_SECONDS:.0f} seconds after it stops")
+        time.sleep(lease.TTL_SECONDS / 60)
 
 
 def _occupied(holder: Holder | None, wait: float) -> MedallionError:

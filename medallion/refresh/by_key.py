@@ -30,7 +30,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     values = _touched_values(refresh, by)
     _require_worth_it(refresh, by, values)
     former, column = refresh.former, by.column
-    is_local = former.bytes <= delta_writes.MOST_BYTES
+    is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES
     spark = refresh.spark if is_local else small_job_session(refresh.spark, filewise=True)
     is_set_up = _ensure_clustered(refresh, column)
     frames: dict[str, Any] = {name: _restricted(spark, refresh, name, column, values) for name in refresh.inputs}
@@ -83,7 +83,7 @@ def _ensure_clustered(refresh: Refresh, column: str) -> bool:
     if refresh.origin.get("clustered", False) or wanted == 1:
         return False
     file_bytes = max(1, former.bytes // wanted)
-    if former.bytes <= delta_writes.MOST_BYTES:
+    if former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES:
         cluster(former.delta, column, file_bytes, former.bytes, json.dumps(refresh.origin))
     else:
         fence.require()

@@ -86,7 +86,7 @@ class Refresh(Target):
 
     def require_cheap(self, size: int, change: str) -> None:
         """Raise TooLarge where recomputing is known to cost less than a change of that size, ``change`` in words."""
-        if reason := self.costs.in_full(size, change):
+        if reason := self.costs.reason_to_recompute(size, change):
             raise TooLarge(reason)
 
     def overwrite(self, rows: "DataFrame", how: str, note: str | None = None) -> Written:

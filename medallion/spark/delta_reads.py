@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from medallion.storage.lake import TableState
 
-MOST_FILES = 5_000
+MAX_LISTED_FILES = 5_000
 SIDE = "_side"  # of a changed row: the place of its commit among those read, from 1; negative where it was taken away
-ONE_TASK = 16 << 20  # bytes that one task reads: rows that are in one place need no exchange to be grouped or joined
+MAX_SINGLE_TASK_BYTES = 16 << 20  # rows that one task reads need no exchange to be grouped or joined
 
 
 def read_table(
@@ -38,7 +38,7 @@ def read_table(
     column, wanted: leave out files that are not wanted, going by the least and the largest value of ``column`` in them,
     where their statistics tell.
     """
-    if state.delta.protocol().min_reader_version > 1 or state.files > MOST_FILES:
+    if state.delta.protocol().min_reader_version > 1 or state.files > MAX_LISTED_FILES:
         return spark.read.format("delta").option("versionAsOf", state.version).load(path)
     unknown = [None] * state.files
     low, high = (state.actions.get(f"{end}.{column}", unknown) for end in ("min", "max"))
@@ -113,7 +113,7 @@ def schema_of(delta: "DeltaTable") -> Any:
 
 def _gathered(rows: "DataFrame", size: int) -> "DataFrame":
     """Read rows of ``size`` bytes in one task where they are small."""
-    return rows.coalesce(1) if size <= ONE_TASK else rows
+    return rows.coalesce(1) if size <= MAX_SINGLE_TASK_BYTES else rows
 
 
 def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any) -> "DataFrame":

@@ -12,7 +12,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.settings import Settings
 from medallion.spark.java import java_home
 from medallion.spark.listener import PROCESS_SETTING, SERVER_CLASS
-from medallion.spark.session import TOKEN, spark_home, submit_conf
+from medallion.spark.session import TOKEN_VARIABLE, spark_home, submit_conf
 
 _SHORT = 20.0  # seconds: one that ends sooner did not start
 _MOST_SHORT = 3
@@ -25,8 +25,8 @@ def serve(settings: Settings, report: Callable[[str], None] = print) -> None:
     """
     if settings.spark_connect is None:
         raise UsageError("set MEDALLION_SPARK_CONNECT to where it shall listen, such as sc://localhost:15002")
-    if not os.environ.get(TOKEN):
-        raise UsageError(f"set {TOKEN} to a secret, here and where steps run, such as {secrets.token_hex(16)}")
+    if not os.environ.get(TOKEN_VARIABLE):
+        raise UsageError(f"set {TOKEN_VARIABLE} to a secret, here and where steps run, such as {secrets.token_hex(16)}")
     command = _command(settings)
     environment = os.environ | {"JAVA_HOME": str(java_home()), "SPARK_HOME": str(spark_home())}
     signal.signal(signal.SIGTERM, _leave)

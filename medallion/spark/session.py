@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (where the secret of a warm Spark is)
-PATIENCE = 30.0  # seconds to wait for a warm Spark, or a master, that is being started
+TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (where the secret of a warm Spark is)
+CONNECT_TIMEOUT_SECONDS = 30.0  # for a warm Spark, or a master, that is being started
 
 LOG_SETTINGS = PROJECT / "medallion" / "spark" / "log4j2.properties"
 
@@ -68,8 +68,8 @@ TUNING = {
 }
 JAVA_TUNING = "-XX:+UseParallelGC"
 
-EXECUTORS = 60.0  # seconds to wait for the first executor of a cluster
-STEADY = 1.0  # seconds without a further executor, after which the present ones count as the cluster
+EXECUTOR_TIMEOUT_SECONDS = 60.0  # for the first executor of a cluster
+EXECUTOR_SETTLE_SECONDS = 1.0  # without a further executor: then the present ones count as the cluster
 
 
 def submit_conf(settings: Settings, master: str) -> dict[str, str]:
@@ -249,15 +249,15 @@ def _cores_of(context: "SparkContext") -> int:
     tracker: Any = context._jsc.sc().statusTracker()
     began = since = time.monotonic()
     executors = 0
-    while executors == 0 or time.monotonic() < since + STEADY:
+    while executors == 0 or time.monotonic() < since + EXECUTOR_SETTLE_SECONDS:
         running = len(tracker.getExecutorInfos()) - 1  # the driver is among them
         if running != executors:
             executors, since = running, time.monotonic()
-        if executors == 0 and time.monotonic() > began + EXECUTORS:
+        if executors == 0 and time.monotonic() > began + EXECUTOR_TIMEOUT_SECONDS:
             memory = context.getConf().get("spark.executor.memory")
             raise MedallionError(
-                f"{context.master} has given no executor within {EXECUTORS:.0f} s: check that its workers run and have"
-                f" {memory} of memory (MEDALLION_EXECUTOR_MEMORY) and a core free"
+                f"{context.master} has given no executor within {EXECUTOR_TIMEOUT_SECONDS:.0f} s: check that its"
+                f" workers run and have {memory} of memory (MEDALLION_EXECUTOR_MEMORY) and a core free"
             )
         time.sleep(0.05)
     return context.defaultParallelism
@@ -280,7 +280,7 @@ def _attached(url: str) -> "SparkSession":
         spark.version  # noqa: B018 (asks the server: whether the token is right)
     except PySparkException as error:
         raise MedallionError(
-            f"the Spark at {url} refuses: {_in_short(error)}; is {TOKEN} the one that it was started with?"
+            f"the Spark at {url} refuses: {_in_short(error)}; is {TOKEN_VARIABLE} the one that it was started with?"
         ) from error
     _close_in_time(spark)
     _suit(spark)
@@ -303,7 +303,7 @@ def require_master(master: str) -> None:
 def _require_listening(places: str, what: str, hint: str) -> None:
     """Wait until one of ``places``, with commas between them, takes connections; it may be being started."""
     addresses = [urlsplit(f"//{place}") for place in places.split(",")]
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
     while True:
         for address in addresses:
             try:

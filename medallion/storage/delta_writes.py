@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable
 
-MOST_BYTES = 1 << 30  # of a table, for its rows to be replaced here: beyond it a cluster is worth its overhead
+MAX_LOCAL_TABLE_BYTES = (
+    1 << 30
+)  # of a table, for its rows to be replaced here: beyond it a cluster is worth its overhead
 # Values of a key, for them to be named in a condition, which leaves rows in the order of their files but costs a
 # millisecond for each; more are joined.
 MAX_LISTED_KEYS = 2_000

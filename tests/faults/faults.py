@@ -248,7 +248,7 @@ def frozen_machine(commits: int, *, late: bool) -> Fault:
             for process in family:
                 process.suspend()
         try:
-            with patch.multiple(lease, TTL=SHORT_LEASE[0], SAFETY=SHORT_LEASE[1]):
+            with patch.multiple(lease, TTL_SECONDS=SHORT_LEASE[0], SAFETY_SECONDS=SHORT_LEASE[1]):
                 while not _takes_over(world, thaw=() if late else family):
                     time.sleep(0.5)
         finally:

@@ -31,7 +31,7 @@ def as_another_machine(folder: Path) -> None:
     """Keep locks in ``folder`` from now on, and leases for a few seconds."""
     from medallion.ops import lease, writer_lock
 
-    lease.TTL, lease.SAFETY = SHORT_LEASE
+    lease.TTL_SECONDS, lease.SAFETY_SECONDS = SHORT_LEASE
     folder.mkdir(parents=True, exist_ok=True)
     writer_lock.machine_id = lambda: folder.name  # type: ignore[assignment]
     writer_lock.lock_file = lambda _: folder / "writer.lock"  # type: ignore[assignment]

@@ -19,7 +19,7 @@ from medallion.ops import event_log
 from medallion.ops.writer_lock import current_writer
 from medallion.settings import Settings
 from medallion.spark import session
-from medallion.spark.session import TOKEN
+from medallion.spark.session import TOKEN_VARIABLE
 from tests.faults.faults import start
 from tests.faults.world import HOURS, World, differing
 
@@ -36,7 +36,7 @@ class Warm:
 
     @property
     def attached(self) -> dict[str, str]:
-        return {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{self.port}", TOKEN: "a secret"}
+        return {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{self.port}", TOKEN_VARIABLE: "a secret"}
 
     def jvm(self) -> psutil.Process:
         """The JVM, once it listens."""
@@ -52,7 +52,7 @@ class Warm:
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Warm]:
     port = free_port()
-    told = os.environ | {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{port}", TOKEN: "a secret"}
+    told = os.environ | {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{port}", TOKEN_VARIABLE: "a secret"}
     told |= {"MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_DRIVER_MEMORY": "1g"}
     made = Warm(subprocess.Popen([*MEDALLION, "spark-server"], env=told, cwd=Path(__file__).parents[2]), port)
     yield made
@@ -109,14 +109,14 @@ def test_what_a_killed_step_left_running_there_is_ended_before_the_next(world: W
 
 def test_another_secret_is_an_error_of_one_line(world: World, warm: Warm) -> None:
     warm.jvm()
-    process = start(world, H0, **(warm.attached | {TOKEN: "another"}))
+    process = start(world, H0, **(warm.attached | {TOKEN_VARIABLE: "another"}))
     told, _ = process.communicate(timeout=300)
     assert process.returncode == 1
-    assert f"is {TOKEN} the one that it was started with?" in told.splitlines()[-1]
+    assert f"is {TOKEN_VARIABLE} the one that it was started with?" in told.splitlines()[-1]
 
 
 def test_where_none_answers_the_error_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "PATIENCE", 0)
+    monkeypatch.setattr(session, "CONNECT_TIMEOUT_SECONDS", 0)
     with pytest.raises(
         MedallionError, match="no Spark answers at sc://localhost:1 .*: medallion spark-server starts one"
     ):

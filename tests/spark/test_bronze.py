@@ -111,7 +111,7 @@ def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if request.param == "joined":
         monkeypatch.setattr(delta_writes, "MAX_LISTED_KEYS", 0)
     if request.param == "by Spark":
-        monkeypatch.setattr(delta_writes, "MOST_BYTES", -1)
+        monkeypatch.setattr(delta_writes, "MAX_LOCAL_TABLE_BYTES", -1)
 
 
 @pytest.mark.usefixtures("either_way")
@@ -373,7 +373,7 @@ def test_a_widened_key_finds_the_rows_of_before_and_takes_in_larger_ones(
     )
     write_deltalake(path, narrow, mode="overwrite", schema_mode="overwrite")  # as it was when the key was an INT
     if by_spark:
-        monkeypatch.setattr("medallion.storage.delta_writes.MOST_BYTES", -1)
+        monkeypatch.setattr("medallion.storage.delta_writes.MAX_LOCAL_TABLE_BYTES", -1)
     shop.change(H0, insert(supplier(1, 9)), insert(supplier(1 << 40, 8)), delete(supplier(2)))
     shop.apply()
     assert shop.lead_times() == {1: 9, 3: 7, 1 << 40: 8}
@@ -419,7 +419,7 @@ def test_a_required_column_that_is_not_declared_any_more_loses_not_null_and_stay
 def test_spark_merges_null_into_a_column_that_is_not_declared_any_more(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("medallion.storage.delta_writes.MOST_BYTES", -1)
+    monkeypatch.setattr("medallion.storage.delta_writes.MAX_LOCAL_TABLE_BYTES", -1)
     without = "supplier_id BIGINT NOT NULL, supplier_name STRING NOT NULL, lead_time_days INT, updated_at TIMESTAMP"
     declared(shop, without)
     shop.change(H0, insert(supplier(1, 77)), insert(supplier(4, 9)))

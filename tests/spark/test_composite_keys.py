@@ -70,7 +70,7 @@ def test_spark_and_this_process_merge_alike_and_a_dimension_refreshed_by_key_equ
                 change_log.append_lines(lake, log, hour, decoded[FEED.name])
             with monkeypatch.context() as patch:
                 if way == "spark":
-                    patch.setattr(delta_writes, "MOST_BYTES", -1)
+                    patch.setattr(delta_writes, "MAX_LOCAL_TABLE_BYTES", -1)
                 apply.apply_feed(lambda: spark, lake, FEED, hour, decoded[FEED.name])
         assert rows(lakes["here"], FEED.name) == rows(lakes["spark"], FEED.name)
         for name, refresh in (("silver_by_full", refresh_full), ("silver_by_incremental", refresh_incremental)):

@@ -275,7 +275,9 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
     ways: dict[str, set[str]] = {table.name: set() for table in tables()}
     hours = int(os.environ.get("MEDALLION_HISTORY", "8"))
     for hour in range(1, hours + 1):
-        monkeypatch.setattr(delta_writes, "MOST_BYTES", -1 if hour % 3 == 0 else 1 << 30)  # by Spark, and without it
+        monkeypatch.setattr(
+            delta_writes, "MAX_LOCAL_TABLE_BYTES", -1 if hour % 3 == 0 else 1 << 30
+        )  # by Spark, and without it
         monkeypatch.setattr(delta_writes, "MAX_LISTED_KEYS", 0 if hour % 3 == 1 else 2_000)
         for _ in range(shop.chance.choice((1, 1, 2))):  # two commits before a refresh: an hour that was cut short
             shop.live()
@@ -428,7 +430,7 @@ def test_a_large_change_is_recomputed_and_the_next_small_one_clusters_once(
 def test_the_first_incremental_hour_after_a_full_one_changes_only_the_rows_that_differ(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, max_bytes: int
 ) -> None:
-    monkeypatch.setattr(delta_writes, "MOST_BYTES", max_bytes)
+    monkeypatch.setattr(delta_writes, "MAX_LOCAL_TABLE_BYTES", max_bytes)
     monkeypatch.setattr("medallion.refresh.commits._ROWS_PER_FILE", 5)
     monkeypatch.setattr("medallion.refresh.commits.SMALL_ROWS", 0)  # as of large tables: all is written
     some_orders(shop, "pending")  # several files of rows, whatever ran before

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from medallion.refresh.cost import RETRY, Costs, costs_of
+from medallion.refresh.cost import MAX_FULL_BEFORE_RETRY, Costs, costs_of
 
 
 def row(strategy: str, seconds: float, changed: int | None = None, table: str | None = "gold_x") -> dict[str, Any]:
@@ -19,37 +19,39 @@ GROWING = [row("incremental", 1 + size, size * 1_000_000) for size in (1, 2, 4)]
 
 def test_what_is_expected_grows_with_the_change() -> None:
     costs = known(*GROWING)
-    assert round(costs.predicted(3_000_000), 6) == 4
-    assert round(costs.predicted(20_000_000), 6) == 21
-    assert costs.predicted(0) == 2, "but less than any known refresh is not expected"
+    assert round(costs.predict_seconds(3_000_000), 6) == 4
+    assert round(costs.predict_seconds(20_000_000), 6) == 21
+    assert costs.predict_seconds(0) == 2, "but less than any known refresh is not expected"
 
 
 def test_a_large_change_is_recomputed_and_the_reason_has_both_figures() -> None:
     costs = known(row("full", 10.0), *GROWING)
-    assert costs.in_full(5_000_000, "a change") is None
-    assert costs.in_full(13_000_000, "a change") is None, "14 seconds against 10 are within the margin"
-    assert costs.in_full(20_000_000, "a change") == (
-        "a change would take about 21.0 s, recomputing takes 10.0 s, going by the last 3 and 1 times"
+    assert costs.reason_to_recompute(5_000_000, "a change") is None
+    assert costs.reason_to_recompute(13_000_000, "a change") is None, "14 seconds against 10 are within the margin"
+    assert costs.reason_to_recompute(20_000_000, "a change") == (
+        "a change would take about 21.0 s, a full recompute 10.0 s (from the last 3 incremental and 1 full refreshes)"
     )
 
 
 def test_changes_of_one_size_are_expected_to_take_what_they_took() -> None:
     same = [row("incremental", seconds, 1_000_000) for seconds in (30.0, 5.0, 6.0)]
-    assert known(row("full", 5.0), *same).in_full(1_000_000, "a change") is None, "the first one had a cold driver"
-    assert known(row("full", 2.0), *same).in_full(1_000_000, "a change") is not None
+    assert known(row("full", 5.0), *same).reason_to_recompute(1_000_000, "a change") is None, (
+        "the first one had a cold driver"
+    )
+    assert known(row("full", 2.0), *same).reason_to_recompute(1_000_000, "a change") is not None
 
 
 def test_nothing_is_given_up_before_it_is_known() -> None:
-    assert Costs().in_full(10**12, "a change") is None
-    assert known(row("full", 0.1), *GROWING[:2]).in_full(10**12, "a change") is None
-    assert known(*GROWING).in_full(10**12, "a change") is None
+    assert Costs().reason_to_recompute(10**12, "a change") is None
+    assert known(row("full", 0.1), *GROWING[:2]).reason_to_recompute(10**12, "a change") is None
+    assert known(*GROWING).reason_to_recompute(10**12, "a change") is None
 
 
 def test_after_a_day_in_full_incremental_is_tried_again() -> None:
-    rows = [*GROWING, *[row("full", 0.1)] * (RETRY - 1)]
-    assert known(*rows).in_full(1, "a change") is not None
-    assert known(*rows, row("full", 0.1)).in_full(1, "a change") is None
-    assert known(*rows, row("full", 0.1), row("incremental", 5.0, 1)).in_full(1, "a change") is not None
+    rows = [*GROWING, *[row("full", 0.1)] * (MAX_FULL_BEFORE_RETRY - 1)]
+    assert known(*rows).reason_to_recompute(1, "a change") is not None
+    assert known(*rows, row("full", 0.1)).reason_to_recompute(1, "a change") is None
+    assert known(*rows, row("full", 0.1), row("incremental", 5.0, 1)).reason_to_recompute(1, "a change") is not None
 
 
 def test_only_tables_count_and_only_what_was_done_by_changes() -> None:

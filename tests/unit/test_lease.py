@@ -34,7 +34,7 @@ from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake
 
 lake, host, folder = Lake(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-lease.TTL, lease.SAFETY = 4.0, 1.5
+lease.TTL_SECONDS, lease.SAFETY_SECONDS = 4.0, 1.5
 writer_lock.machine_id = lambda: host
 writer_lock.lock_file = lambda lake: folder / f"{host}.lock"
 writer_lock.socket.gethostname = lambda: host
@@ -129,8 +129,8 @@ def held(lake: Lake, name: str, **more: Any) -> Iterator[Lease]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lease that ends soon; stores tell the time in whole seconds."""
-    monkeypatch.setattr(lease, "TTL", 4.0)
-    monkeypatch.setattr(lease, "SAFETY", 1.5)
+    monkeypatch.setattr(lease, "TTL_SECONDS", 4.0)
+    monkeypatch.setattr(lease, "SAFETY_SECONDS", 1.5)
 
 
 def cut_off(holder: Lease) -> None:
@@ -158,7 +158,7 @@ def test_fencing_number_grows_with_each_holder(lake: Lake) -> None:
 
 def test_lease_is_refused_while_another_machine_renews_it(lake: Lake, quick: None) -> None:
     with held(lake, "first") as holder:
-        end = time.monotonic() + 1.3 * lease.TTL
+        end = time.monotonic() + 1.3 * lease.TTL_SECONDS
         while time.monotonic() < end:
             assert take(lake, "second") == {"name": "first"}
             time.sleep(0.3)
@@ -204,7 +204,7 @@ def test_holder_without_network_stops_before_its_lease_ends(lake: Lake, quick: N
     stopped = threading.Event()
     with held(lake, "first", lost=stopped.set) as holder, fence.holding(holder):
         cut_off(holder)
-        assert stopped.wait(timeout=lease.TTL)
+        assert stopped.wait(timeout=lease.TTL_SECONDS)
         assert take(lake, "second") == {"name": "first"}, "nobody else may write before it has stopped"
         with pytest.raises(LeaseLost, match="could not be renewed for"):
             properties("{}")
@@ -249,10 +249,10 @@ def test_later_try_on_another_machine_stops_the_earlier_one(lake: Lake, quick: N
     stopped = threading.Event()
     with held(lake, "try 1", lost=stopped.set) as given_up:
         assert take(lake, "try 2", given_up="try 1") == {"name": "try 1"}
-        assert stopped.wait(timeout=2 * lease.TTL)
+        assert stopped.wait(timeout=2 * lease.TTL_SECONDS)
         with pytest.raises(LeaseLost, match="try 2 took it over"):
             given_up.require()
-        deadline = time.monotonic() + 3 * lease.TTL
+        deadline = time.monotonic() + 3 * lease.TTL_SECONDS
         while not isinstance(taken := take(lake, "try 2"), Lease):
             assert time.monotonic() < deadline
             time.sleep(0.2)
@@ -269,7 +269,7 @@ def test_lost_lease_ends_the_processes_that_write_for_its_holder(on_disk: Lake, 
         holder = fence._held[-1]
         assert isinstance(holder, Lease)
         cut_off(holder)
-        child.wait(timeout=2 * lease.TTL)  # raises while it runs
+        child.wait(timeout=2 * lease.TTL_SECONDS)  # raises while it runs
 
 
 def test_request_whose_answer_was_lost_counts_as_made(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 from medallion.errors import MedallionError
 from medallion.settings import Settings
 from medallion.spark.listener import PROCESS_SETTING, SERVER_CLASS, require_own_server
-from medallion.spark.session import TOKEN, spark_session
+from medallion.spark.session import TOKEN_VARIABLE, spark_session
 
 LISTEN = """
 import socket, time
@@ -72,7 +72,7 @@ def server(told_process: str = "$$") -> Iterator[int]:
 
 
 def test_stranger_on_the_port_receives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TOKEN, "a secret")
+    monkeypatch.setenv(TOKEN_VARIABLE, "a secret")
     with listening("127.0.0.1") as stranger:
         with pytest.raises(MedallionError, match=f"port {stranger.port} .* not .* Spark server .* token was not sent"):
             spark_session(Settings(spark_connect=f"sc://localhost:{stranger.port}"))

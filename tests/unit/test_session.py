@@ -47,7 +47,7 @@ def test_what_suits_a_cluster_follows_from_its_size() -> None:
 
 
 def test_a_master_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "PATIENCE", 0)
+    monkeypatch.setattr(session, "CONNECT_TIMEOUT_SECONDS", 0)
     with pytest.raises(
         MedallionError, match="no Spark master answers at spark://127.0.0.1:1,localhost:1 .*: see spark_d"
     ):
