@@ -37,7 +37,7 @@ FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 
 def age(settings: Settings, hours: int) -> None:
     """Let ``hours`` pass over a loaded lake, up to the first hour of changes."""
-    lake, tables = Lake(settings.lake), registry()
+    lake, tables = Lake.of(settings), registry()
     driver = Driver(settings, report=lambda _: None)
     first = parse_hour(FIRST_HOUR) - timedelta(hours=hours)
     rows = {table.name: DeltaTable(lake.path(table.name)).to_pyarrow_table() for table in tables}
@@ -83,12 +83,11 @@ def sizes(lake: Lake) -> str:
     return f"{len(data):,} data files, {len(logs):,} files of logs, {megabytes:.1f} MB of logs"
 
 
-def compare_ages(hours: int, rounds: int) -> None:
+def compare_ages(plain: Settings, hours: int, rounds: int) -> None:
     """Age two lakes, refresh copies of them in turns, and print the ratio."""
     with tempfile.TemporaryDirectory(prefix="aging-") as folder:
         root = Path(folder)
         generate(root / "source", days=2, hours=1, scale=0.05, seed=0)
-        plain = Settings.from_environment()
 
         def at(name: str) -> Settings:
             return plain.replace(lake=str(root / name), source=str(root / "source"))

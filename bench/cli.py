@@ -1,16 +1,16 @@
 """The commands ``medallion bench`` and ``medallion feldera-program``."""
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from medallion.cli.common import number_list
+from medallion.cli.common import number_list, settings
 from medallion.settings import Settings
 
-if TYPE_CHECKING:
-    pass
+
+def _settings() -> Settings:
+    """Read the settings of a benchmark: without extra tables, so that what is compared is the same for everybody."""
+    return settings().replace(extras=False)
 
 
 @click.group()
@@ -69,8 +69,6 @@ def run_strategies(
     """
     from tempfile import TemporaryDirectory
 
-    os.environ["MEDALLION_EXTRAS"] = "false"  # what is compared is the same for everybody
-
     from bench import report, runner
     from bench.plan import Plan
     from medallion.cli.console import progress_bar
@@ -82,7 +80,7 @@ def run_strategies(
         catalogue=catalogue,
     )
     with TemporaryDirectory(prefix="bench-") as folder, progress_bar() as advance:
-        runner.run(plan, Settings.from_environment(), work or Path(folder), out, advance, resume)
+        runner.run(plan, _settings(), work or Path(folder), out, advance, resume)
     report.write(out)
     click.echo(f"rows equal after every hour; the report is {out / 'report.html'}")
 
@@ -97,7 +95,7 @@ def dag(days: int, hours: int, warm_up: int, work: Path, out: Path) -> None:
     """Time the hour as a run of the DAG, with a JVM per task and with a warm Spark, from trigger to release."""
     from bench.dag import write_report
 
-    write_report(days, hours, warm_up, work, out)
+    write_report(_settings(), (days, warm_up, hours), work, out)
     click.echo(f"rows equal; the report is {out / 'report.html'}")
 
 
@@ -109,7 +107,7 @@ def scale(scales: tuple[float, ...], days: int, work: Path) -> None:
     """Time shops of these sizes (1 and 10 by default); prints a line of JSON for each hour and layer."""
     from bench.scale import measure_sizes
 
-    measure_sizes(scales or (1.0, 10.0), days, work)
+    measure_sizes(_settings(), scales or (1.0, 10.0), days, work)
 
 
 @bench.command()
@@ -119,7 +117,7 @@ def aging(hours: int, rounds: int) -> None:
     """Compare a refresh of a lake after 10 hours of commits with one after 1,000."""
     from bench.aging import compare_ages
 
-    compare_ages(hours, rounds)
+    compare_ages(_settings(), hours, rounds)
 
 
 @bench.command()
@@ -129,7 +127,7 @@ def streaming(hours: int, every: float) -> None:
     """Time clicks from their file to Silver by Spark Structured Streaming, exactly once."""
     from bench.streaming import time_stream
 
-    time_stream(hours, every)
+    time_stream(_settings(), hours, every)
 
 
 @click.command("feldera-program")

@@ -41,11 +41,11 @@ TARGET_SWITCH = 1.15  # the first incremental run after a full one, in full ones
 TARGET_WAIT = 2.0  # seconds between two tasks
 
 
-def measure(days: int, warm_up: int, hours: int, work: Path) -> dict[str, Any]:
+def measure(settings: Settings, days: int, warm_up: int, hours: int, work: Path) -> dict[str, Any]:
     """Seconds by phase of each run that counts, as plain values. Raises MedallionError when a run is not green."""
     each = warm_up + hours
     plan = Plan(STRATEGIES, (days,), hours=each * len(STRATEGIES), warm_up=0, catalogue=False)
-    ready = prepare(plan, Settings.from_environment(), work, days)
+    ready = prepare(plan, settings, work, days)
     runs: list[dict[str, Any]] = []
     first: dict[str, float] = {}  # the seconds of the first incremental run, by Spark
     lakes: list[Lake] = []
@@ -132,9 +132,16 @@ def target_rows(result: Mapping[str, Any]) -> list[tuple[str, float, float]]:
     return [*rows, ("wait between two tasks, s", median(waits), TARGET_WAIT)]
 
 
-def write_report(days: int, hours: int, warm_up: int, work: Path, out: Path) -> None:
-    """Measure, write ``out/dag.json`` and the report beside it, and print what was measured beside its targets."""
-    result = measure(days, warm_up, hours, work.resolve())
+def write_report(settings: Settings, sizes: tuple[int, int, int], work: Path, out: Path) -> None:
+    """Measure, write ``out/dag.json`` and the report beside it, and print what was measured beside its targets.
+
+    Args:
+        settings: Of the source and of Spark.
+        sizes: Days of history, hours that warm up, hours that count.
+        work: A folder for the lakes and for Airflow.
+        out: The folder of the report.
+    """
+    result = measure(settings, *sizes, work.resolve())
     write_json(out / "dag.json", result)
     report.write(out)
     print(f"{'median':<60}{'measured':>10}{'target':>10}")

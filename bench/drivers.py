@@ -80,7 +80,7 @@ class Drivers:
             lake = self._work / f"lake-{strategy}"
             shutil.rmtree(lake, ignore_errors=True)
             if strategy == "feldera":
-                service = Service.from_environment(str(self._plan.feldera))
+                service = Service.of(self._settings, str(self._plan.feldera))
                 bad, workers = self._settings.max_bad_lines, cores(self._settings.spark_master)
                 self._made[strategy] = FelderaDriver(service, Path(self._settings.source), lake, workers, bad)
                 continue

@@ -72,10 +72,10 @@ def _peak(pid: int) -> int:
     return int(peak_line.split()[1]) * 1024
 
 
-def measure(scale: float, days: int, work: Path) -> None:
+def measure(plain: Settings, scale: float, days: int, work: Path) -> None:
     """One size: print a line of JSON for each hour and layer, then one of what it held."""
-    settings = Settings.from_environment().replace(lake=str(work / "lake"), source=str(work / "source"))
-    lake, driver = Lake(settings.lake), Driver(settings, report=lambda _: None)
+    settings = plain.replace(lake=str(work / "lake"), source=str(work / "source"))
+    lake, driver = Lake.of(settings), Driver(settings, report=lambda _: None)
     stages: Stages | None = None
 
     def print_steps(run_id: str, hour: str, strategy: str, began: float) -> None:
@@ -113,7 +113,7 @@ def measure(scale: float, days: int, work: Path) -> None:
     driver.stop()
 
 
-def measure_sizes(scales: Sequence[float], days: int, work: Path) -> None:
+def measure_sizes(settings: Settings, scales: Sequence[float], days: int, work: Path) -> None:
     """Measure each size in a process of its own, so that its memory is its own.
 
     Raises MedallionError when one of them fails.
@@ -121,7 +121,7 @@ def measure_sizes(scales: Sequence[float], days: int, work: Path) -> None:
     for scale in scales:
         folder = work / f"{scale:g}"
         folder.mkdir(parents=True)
-        process = get_context("spawn").Process(target=measure, args=(scale, days, folder))
+        process = get_context("spawn").Process(target=measure, args=(settings, scale, days, folder))
         process.start()
         process.join()
         if process.exitcode:

@@ -95,14 +95,14 @@ def _columns(feed: Feed) -> str:
     return ", ".join(f"{column.name}: {column.type}" for column in feed.columns)
 
 
-def time_stream(hours_of_clicks: int, every: float) -> None:
+def time_stream(settings: Settings, hours_of_clicks: int, every: float) -> None:
     """Stream ``hours_of_clicks`` files of clicks, ``every`` seconds apart, and print the latency of each."""
     with tempfile.TemporaryDirectory(prefix="streaming-") as folder:
         root = Path(folder)
         generate(root / "source", days=1, hours=hours_of_clicks, scale=1, seed=0)
         hours = sorted((root / "source" / "cdc" / "clickstream_events").glob("*.json"))
         (root / "arrived").mkdir()
-        spark = spark_session(Settings.from_environment())
+        spark = spark_session(settings)
         done = threading.Event()
         query = stream(spark, root / "arrived", root / "silver", root / "checkpoint", lambda _: done.set())
         latency = []

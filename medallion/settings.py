@@ -13,6 +13,7 @@ from medallion.errors import UsageError
 
 PROJECT = Path(__file__).resolve().parents[1]
 PREFIX = "MEDALLION_"
+FELDERA_REQUEST_BYTES = 8_000_000  # the service sets no limit; proxies in front of it do, often 1 MB
 _UNITS = {"k": 1 << 10, "": 1 << 20, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -109,6 +110,10 @@ class Settings(BaseSettings):
     whole_check_hours: Seconds = Field(
         default=24.0,
         description="Hours after which an incremental hour checks whole tables again, not changed rows; `0`: always",
+    )
+    feldera_key: str | None = Field(default=None, description="API key of a Feldera that takes part in a benchmark")
+    feldera_request_bytes: Annotated[int, Field(ge=1000)] = Field(
+        default=FELDERA_REQUEST_BYTES, description="Largest request to it: the limit of a proxy in front of it"
     )
     extras: bool | None = Field(
         default=None, description="Whether `medallion load` gives a lake the extra tables; `make up` sets `true`"

@@ -29,7 +29,7 @@ RUNS = f"dags/{DAG_ID}/dagRuns"
 def main() -> None:
     airflow = LocalAirflow.of_this_project()
     settings = Settings.from_environment(airflow.environment)
-    lake = Lake(settings.lake)
+    lake = Lake.of(settings)
     if "://" not in settings.source and not Path(settings.source).exists():
         say(f"making the demo shop in {settings.source}")
         medallion(airflow, "source", "generate", settings.source, "--days", "7", "--hours", "24")

@@ -6,7 +6,6 @@ waits 10 seconds for, 30 for pushed changes, and then answers 503: such a call i
 
 import http.client
 import json
-import os
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.feldera.api import Api
-from medallion.errors import MedallionError, UsageError
+from medallion.errors import MedallionError
+from medallion.settings import FELDERA_REQUEST_BYTES, Settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PIPELINE = "medallion_bench"
-REQUEST_BYTES = 8_000_000  # the service sets no limit; proxies in front of it do, often 1 MB
 REQUEST_RECORDS = 50_000  # half of the buffer of an input
 _COMPILING = {"Pending", "CompilingSql", "SqlCompiled", "CompilingRust"}
 _LONGEST_SECONDS = 3600.0  # for a program to compile, for an hour to be computed
@@ -54,15 +53,12 @@ class Service(Api):
         request_bytes: The largest request.
     """
 
-    request_bytes: int = REQUEST_BYTES
+    request_bytes: int = FELDERA_REQUEST_BYTES
 
     @classmethod
-    def from_environment(cls, url: str) -> "Service":
-        """Return the service at ``url``, with MEDALLION_FELDERA_KEY and MEDALLION_FELDERA_REQUEST_BYTES."""
-        limit = os.environ.get("MEDALLION_FELDERA_REQUEST_BYTES") or str(REQUEST_BYTES)
-        if not limit.isdigit() or int(limit) < 1000:
-            raise UsageError(f"MEDALLION_FELDERA_REQUEST_BYTES is {limit[:40]!r}: write bytes, 1000 or more")
-        return cls(url, os.environ.get("MEDALLION_FELDERA_KEY") or None, request_bytes=int(limit))
+    def of(cls, settings: Settings, url: str) -> "Service":
+        """Return the service at ``url``, with the key and the largest request that ``settings`` name."""
+        return cls(url, settings.feldera_key, request_bytes=settings.feldera_request_bytes)
 
     # --- the pipeline's life ---------------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ def replay(user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Tex
     if confirmed != "yes":
         raise UsageError(NOT_CONFIRMED)
     parse_hour(hour)
-    feed_of(tables_of(Lake(Settings.from_environment().lake)).feeds, feed)
+    feed_of(tables_of(Lake.of(Settings.from_environment())).feeds, feed)
     parse_mended(lines, "the text")
     run_id = _run_id("replay")
     _record(user, "medallion_replay", {"feed": feed, "hour": hour, "run_id": run_id})

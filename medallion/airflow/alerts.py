@@ -98,7 +98,7 @@ def failed_in_a_row() -> int:
     from medallion.storage.lake import Lake
 
     failed: dict[str, None] = {}
-    lake = Lake(Settings.from_environment().lake)
+    lake = Lake.of(Settings.from_environment())
     for row in event_log.read(lake, event_log.RECENT, ("run_id", "event_type", "status", "table_name")):
         if row["event_type"] == "publish" and row["status"] == "succeeded":
             failed.clear()

@@ -69,7 +69,7 @@ class HourArrived(BaseTrigger):
 
     def _look(self, settings: Settings, arrivals: "Arrivals") -> tuple[str | None, str]:
         """Return the hour that can be refreshed now, or the reason why none can."""
-        lake = Lake(settings.lake)
+        lake = Lake.of(settings)
         arrival = arrivals.look()
         verdict = decide(Request("person", None), read_line(settings), SchedulerRuns(REFRESH_DAG, ""), window=0)
         if isinstance(verdict, Wait | End):

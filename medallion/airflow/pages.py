@@ -43,7 +43,7 @@ app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
 
 
 def _lake() -> Lake:
-    return Lake(Settings.from_environment().lake)
+    return Lake.of(Settings.from_environment())
 
 
 @app.exception_handler(MedallionError)

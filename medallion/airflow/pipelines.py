@@ -25,7 +25,7 @@ def write_pipeline(work: str) -> int:
     with as_airflow_errors():
         require_master(spark_master(RunOnSpark.connection))
         write_specification(work, Settings.from_environment())
-        return releases.find(Lake(Settings.from_environment().lake), None).release_id
+        return releases.find(Lake.of(Settings.from_environment()), None).release_id
 
 
 @task
@@ -36,7 +36,7 @@ def compare_views(work: str, number: int) -> str:
     from medallion.storage.lake import Lake
 
     with as_airflow_errors():
-        lake = Lake(Settings.from_environment().lake)
+        lake = Lake.of(Settings.from_environment())
         release = releases.find(lake, int(number))
         if wrong := differing_views(lake, release, tables_of(lake), Path(work)):
             raise CheckFailed(f"the pipeline has other rows than release {release.release_id} in {', '.join(wrong)}")

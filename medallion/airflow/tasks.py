@@ -21,11 +21,12 @@ from airflow.sdk.exceptions import (
 )
 
 from medallion.airflow.alerts import Webhook
-from medallion.airflow.lineage import as_parent, parent_of_tables
+from medallion.airflow.lineage import lineage_parent
 from medallion.airflow.metrics import STEPS, send_metrics
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import RequestRefused, requested_hour
 from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
+from medallion.inspect.openlineage import PARENT
 from medallion.model.table import Layer
 from medallion.ops.event_schema import EventType
 from medallion.ops.lake_tables import tables_at_parse_time
@@ -64,7 +65,7 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
     Return the hour. The reason of a failure, and of the last step what the run did, becomes the run's note.
     """
     ti = context["ti"]
-    with noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")), as_parent(ti):
+    with noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")):
         try:
             outcome = run_in_process(step, layer, hour, context)
         finally:
@@ -74,7 +75,7 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
             from medallion.checks.docs_queue import build_data_docs
             from medallion.inspect.run_summary import run_summary
 
-            lake = Lake(Settings.from_environment().lake)
+            lake = Lake.of(Settings.from_environment())
             leave_note(ti, run_summary(lake, context["dag_run"].run_id))
             if error := build_data_docs(lake.reports):
                 logging.getLogger(__name__).warning("Data Docs not built: %s; medallion data-docs builds them", error)
@@ -92,8 +93,9 @@ def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Ma
         settings = Settings.from_environment()
         if step == "apply":
             settings = settings.replace(spark_master=spark_master(RunOnSpark.connection))
-        run_id, attempt = context["dag_run"].run_id, context["ti"].try_number
-        return run_step(step, Run(settings, hour, run_id, attempt, context["params"]["strategy"]), layer)
+        ti, strategy = context["ti"], context["params"]["strategy"]
+        run = Run(settings, hour, context["dag_run"].run_id, ti.try_number, strategy, lineage_parent(ti))
+        return run_step(step, run, layer)
 
 
 @task(task_id="maintain")
@@ -180,7 +182,8 @@ class RunOnSpark(SparkSubmitOperator):
                 master = spark_master(self._conn_id)
                 require_master(master)
                 self.conf = submit_conf(settings, master)
-                self.env_vars = {**(self.env_vars or {}), **parent_of_tables(context["ti"])}
+                if parent := lineage_parent(context["ti"]):
+                    self.env_vars = {**(self.env_vars or {}), PARENT: parent}
             try:
                 super().execute(context)
             except AirflowException as error:
@@ -205,7 +208,7 @@ def record_failure(context: Mapping[str, Any], *, step: EventType, layer: Layer 
         return
     ti = context["ti"]
     try:
-        lake = Lake(Settings.from_environment().lake)
+        lake = Lake.of(Settings.from_environment())
         hour = requested_hour(context["params"], context["dag_run"]) or ti.xcom_pull(task_ids=LAND)
         log = EventLog(lake, run_id=context["run_id"], hour=hour, strategy="", attempt=ti.try_number)
         close_lost_step(lake, log, step, layer, error=str(context.get("exception") or "the process was killed"))

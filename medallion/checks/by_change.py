@@ -105,7 +105,7 @@ class ChangedRows:
         if former is None or name not in views.versions or former.table_id != views.table_ids[name]:
             return None
         try:
-            difference = changes(views.tables[name].path, former.version, views.versions[name])
+            difference = changes(views.tables[name].folder, former.version, views.versions[name])
             size = state_of(views.opened[name]).bytes if difference else 0
         except (OSError, ValueError):
             return None

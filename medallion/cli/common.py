@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import click
@@ -79,17 +79,24 @@ def number_list(kind: type) -> Callable[..., Any]:
     return read
 
 
+def settings() -> Settings:
+    """Return the settings of this command, which the environment names; read when first asked for."""
+    root = click.get_current_context().find_root()
+    if root.obj is None:
+        root.obj = Settings.from_environment()
+    return cast(Settings, root.obj)
+
+
 def current_lake() -> Lake:
     """The lake that the environment names."""
-    return Lake(Settings.from_environment().lake)
+    return Lake.of(settings())
 
 
 def current_tables() -> "Registry":
     """The tables of the lake that the environment names."""
     from medallion.ops.lake_tables import tables_of
 
-    settings = Settings.from_environment()
-    return tables_of(Lake(settings.lake), settings.extras)
+    return tables_of(current_lake(), settings().extras)
 
 
 @contextmanager
@@ -97,7 +104,7 @@ def open_driver() -> Iterator["Driver"]:
     """Yield what one command works with; its Spark session, if it started one, ends with it."""
     from medallion.pipeline.driver import Driver
 
-    driver = Driver(Settings.from_environment(), report=click.echo)
+    driver = Driver(settings(), report=click.echo)
     try:
         yield driver
     finally:

@@ -18,11 +18,11 @@ from medallion.cli.common import (
     print_json,
     print_rich,
     print_sheet,
+    settings,
     show_rows,
 )
 from medallion.errors import MedallionError, UsageError
 from medallion.ops import releases
-from medallion.settings import Settings
 
 
 @click.command()
@@ -36,7 +36,7 @@ def status(form: str, check: bool, stale_hours: float) -> None:
     """
     from medallion.inspect.status import lake_status
 
-    state = lake_status(Settings.from_environment(), stale_hours)
+    state = lake_status(settings(), stale_hours)
     if not state["exists"]:
         raise UsageError(
             f"lake {state['lake']} does not exist: run medallion load to create it, or set MEDALLION_LAKE to another"
@@ -85,7 +85,7 @@ def tables(root: str | None, add: str | None, drop: str | None, form: str) -> No
         return
     from medallion.inspect.status import lake_status
 
-    state = lake_status(Settings.from_environment())
+    state = lake_status(settings())
     if form == "json":
         print_json(state["tables"])
     else:

@@ -1,13 +1,8 @@
 """The command that keeps a Spark warm."""
 
-from typing import TYPE_CHECKING
-
 import click
 
-from medallion.settings import Settings
-
-if TYPE_CHECKING:
-    pass
+from medallion.cli.common import settings
 
 
 @click.command("spark-server")
@@ -24,4 +19,4 @@ def spark_server() -> None:
     """
     from medallion.spark.server import serve
 
-    serve(Settings.from_environment(), report=click.echo)
+    serve(settings(), report=click.echo)

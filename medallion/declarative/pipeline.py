@@ -18,7 +18,7 @@ from medallion.settings import Settings
 from medallion.storage.lake import Lake
 from medallion.storage.named_versions import open_named
 
-LAKE = Lake(Settings.from_environment().lake)
+LAKE = Lake.of(Settings.from_environment())
 RELEASE = os.environ.get("MEDALLION_RELEASE")
 PUBLISHED = releases.find(LAKE, int(RELEASE)) if RELEASE else None
 

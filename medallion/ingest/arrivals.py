@@ -26,7 +26,7 @@ def pending_at_source(settings: Settings, until: str | None = None) -> list[str]
 
 def _pending(settings: Settings, source: Source, until: str | None = None) -> tuple[list[str], Listing]:
     """The pending hours, and what the source lists."""
-    lake = Lake(settings.lake)
+    lake = Lake.of(settings)
     tables = tables_of(lake, settings.extras)
     listing = change_files(source, tuple(feed.topic for feed in tables.feeds))
     applied, restated = ledger.applied_hour(lake, tables), read_restatement(lake)

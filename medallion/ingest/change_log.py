@@ -48,7 +48,7 @@ def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
         schema_mode="overwrite" if lake.open(path) is not None else None,
         description=log.doc,
         configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(log.fed_by.keys)},
-        storage_options=files.storage_options(path),
+        storage_options=lake.storage_options,
         commit_properties=delta_writes.properties(None, (LEDGER, hour_number(hour) if hour else 0)),
     )
 
@@ -186,7 +186,8 @@ def _table_rows(
     import pyarrow.dataset as ds
 
     # Listed now: delta-rs, which asks for the batches, cannot be asked for anything meanwhile.
-    places = [files.in_arrow(located(lake.path(log.of), name)) for name in state_of(table).actions["path"]]
+    folder = lake.at(lake.path(log.of))
+    places = [files.in_arrow(located(folder, name)) for name in state_of(table).actions["path"]]
 
     def batches() -> "Iterator[pa.RecordBatch]":
         line = 1

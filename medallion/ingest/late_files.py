@@ -144,4 +144,4 @@ def _read(state: Mapping[str, Any]) -> list[LateHour]:
 
 
 def _place(lake: Lake) -> Place:
-    return files.at(lake.ops("late_files.json"))
+    return lake.at(lake.ops("late_files.json"))

@@ -49,7 +49,7 @@ def keep(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> No
     table = _arrow(Rejected(hour, file, line, reason, raw, run_id) for line, reason, raw in decoded.rejected)
     delta, commit = lake.open(path), properties()
     if delta is None:
-        options = files.storage_options(path)
+        options = lake.storage_options
         write_deltalake(path, table, name=feed.topic, storage_options=options, commit_properties=commit)
     else:
         write_deltalake(delta, table, mode="overwrite", predicate=f"hour = '{hour}'", commit_properties=commit)

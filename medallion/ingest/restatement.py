@@ -150,4 +150,4 @@ def missing_files(lake: Lake, hour: str, topics: Collection[str]) -> list[str]:
 
 
 def restatement_file(lake: Lake) -> Place:
-    return files.at(lake.ops("restatement.json"))
+    return lake.at(lake.ops("restatement.json"))

@@ -1,6 +1,7 @@
 """The snapshot: the state before the first change hour, loaded into Bronze once."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
@@ -26,7 +27,7 @@ def snapshot_folder(source: Source, feed: Feed, lake: Lake, advance: Advance = s
     Raises MedallionError when the table is missing or lacks a declared column or type.
     """
     if isinstance(source, FolderSource):
-        folder = files.at(source.root, "snapshot", feed.name)
+        folder: Place = Path(source.root, "snapshot", feed.name)
     else:
         folder = lake.landing / "_snapshot" / feed.name
         copy_snapshot(source, feed.topic, folder, advance)
@@ -54,13 +55,13 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place) ->
     from deltalake import DeltaTable
 
     path = lake.path(feed.name)
-    files.remove_tree(files.at(path))
+    files.remove_tree(lake.at(path))
     DeltaTable.create(
         path,
         arrow_schema(feed.columns),
         description=description(feed),
         configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join((*feed.keys, *feed.pruned_by))},
-        storage_options=files.storage_options(path),
+        storage_options=lake.storage_options,
         commit_properties=properties(),
     )
     rows = spark.read.format("delta").load(str(snapshot)).select(*(c.name for c in feed.columns))

@@ -17,6 +17,7 @@ from medallion.hours import PATTERN, format_hour, is_hour
 from medallion.settings import Settings
 from medallion.storage import files, s3
 from medallion.storage.files import Place
+from medallion.storage.s3 import S3Access
 
 _CHANGE_FILE = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json")
 _UNFINISHED = re.compile(r".*(\.tmp|\.part|\.filepart|\.crc|\.swp|~)|_[^.]*", re.DOTALL)  # by those who write files
@@ -144,7 +145,7 @@ def open_source(settings: Settings) -> Source:
                 f" or make a demo source there with medallion source generate {settings.source}"
             )
         return FolderSource(settings.source)
-    return S3Source(settings.source, s3.client(settings, anonymous=settings.s3_anonymous, tries=MAX_TRIES))
+    return S3Source(settings.source, S3Access.of(settings).client(anonymous=settings.s3_anonymous, tries=MAX_TRIES))
 
 
 def change_files(source: Source, topics: tuple[str, ...], now: datetime | None = None) -> Listing:

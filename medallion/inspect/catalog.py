@@ -34,7 +34,7 @@ def write_duckdb_catalog(lake: Lake, release: Release, file: Path) -> None:
     about = {"release_id": str(release.release_id), "hour": hour_or_snapshot(release.hour), "published_at": published}
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        write_views(draft, tables, about)
+        write_views(draft, lake, tables, about)
         draft.replace(file)  # who has the former one open goes on reading it
     finally:
         draft.unlink(missing_ok=True)

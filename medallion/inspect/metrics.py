@@ -27,7 +27,7 @@ METRICS = {
 
 def run_metrics(settings: Settings, run_id: str) -> dict[str, float]:
     """Return what METRICS names, of one run and of the lake as of now."""
-    lake = Lake(settings.lake)
+    lake = Lake.of(settings)
     rows = event_log.read(lake, run_id=run_id)
     # A step that was tried again counts as it ended.
     steps = {(row["event_type"], row["layer"], row["table_name"]): row for row in rows}.values()

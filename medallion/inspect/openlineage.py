@@ -58,8 +58,11 @@ def is_enabled(environment: Mapping[str, str] = os.environ) -> bool:
     return any(value and name.startswith(_TARGETS) for name, value in environment.items())
 
 
-def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Event]) -> None:
-    """Send what ``events`` of one step did, if there is a receiver; the first that fails ends it."""
+def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Event], parent: str | None = None) -> None:
+    """Send what ``events`` of one step did, if there is a receiver; the first that fails ends it.
+
+    parent: the task that the step works for, as OpenLineage names it; without it OPENLINEAGE_PARENT_ID names it.
+    """
     steps = [event for event in events if event.event_type in _REPORTED and event.status != "skipped"]
     reportable = [event for event in steps if event.table_name in tables.tables]
     if not reportable or not is_enabled() or PAUSE.lasts():
@@ -68,7 +71,7 @@ def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Eve
         from openlineage.client import OpenLineageClient
 
         client = OpenLineageClient()
-        lineage = Lineage(lake, tables, source)
+        lineage = Lineage(lake, tables, source, parent or os.environ.get(PARENT, ""))
         for event in reportable:
             _emit(client, lineage.run_events(event))
         client.close()
@@ -85,11 +88,12 @@ def _emit(client: "OpenLineageClient", events: Iterator["RunEvent"]) -> None:
 
 @dataclass(frozen=True)
 class Lineage:
-    """What lineage is made from. source: the root of the change files."""
+    """What lineage is made from. source: the root of the change files. parent: the task that the steps work for."""
 
     lake: Lake
     tables: Registry
     source: str
+    parent: str = ""
 
     def run_events(self, event: Event) -> "Iterator[RunEvent]":
         """Yield the start and the end of one step of one table."""
@@ -113,11 +117,10 @@ class Lineage:
                 outputs=[] if state == RunState.START else outputs,
             )
 
-    @staticmethod
-    def _run_facets(event: Event) -> dict[str, Any]:
+    def _run_facets(self, event: Event) -> dict[str, Any]:
         from openlineage.client.generated import error_message_run, nominal_time_run, parent_run, processing_engine_run
 
-        facets: dict[str, Any] = {"parent": _parent(event, parent_run)}
+        facets: dict[str, Any] = {"parent": _parent(event, self.parent, parent_run)}
         facets["processing_engine"] = processing_engine_run.ProcessingEngineRunFacet(version="", name=event.engine)
         if event.hour is not None:
             start = parse_hour(event.hour)
@@ -222,10 +225,10 @@ def _job_facets(table: Node, event_type: str) -> dict[str, Any]:
     return facets
 
 
-def _parent(event: Event, parent_run: Any) -> Any:
-    """The task of Airflow that this process works for, or else the run of the command."""
+def _parent(event: Event, given: str, parent_run: Any) -> Any:
+    """Return the task ``given``, which this process works for, or else the run of the command."""
     namespace, job, run_id = _namespace(), "refresh", str(uuid5(NAMESPACE_URL, f"{PRODUCER}/{event.run_id}"))
-    if (given := os.environ.get(PARENT, "")).count("/") >= 2:
+    if given.count("/") >= 2:
         namespace, rest = given.split("/", 1)
         job, run_id = rest.rsplit("/", 1)
     return parent_run.ParentRunFacet(run=parent_run.Run(run_id), job=parent_run.Job(namespace, job))

@@ -38,9 +38,8 @@ def open_release(lake: Lake, release: Release) -> Iterator["DuckDBPyConnection"]
     It can read the data files of this release and nothing else, and cannot write. Raises MedallionError when a table
     cannot be read at its version.
     """
-    with open_sealed_views(
-        {table: open_named(lake, _named(release, table)) for table in release.versions}
-    ) as connection:
+    tables = {table: open_named(lake, _named(release, table)) for table in release.versions}
+    with open_sealed_views(lake, tables) as connection:
         yield connection
 
 
@@ -165,7 +164,7 @@ def _two(lake: Lake, table: str, old: Release, new: Release) -> Iterator[tuple["
     are enough.
     """
     sides = {side: open_named(lake, _named(release, table)) for side, release in (("old", old), ("new", new))}
-    with open_sealed_views(sides) as connection:
+    with open_sealed_views(lake, sides) as connection:
         columns = {side: types_of(connection, side) for side in sides}
         every = columns["new"] | columns["old"]
 

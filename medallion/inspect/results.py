@@ -90,7 +90,7 @@ def _open_table(lake: Lake, release: Release, table: str) -> Any:
     version = release.version_of(table)
     if version is None:
         raise UsageError(f"release {release.release_id} has no table {table[:80]}")
-    return open_sealed_views({table: open_named(lake, version)})
+    return open_sealed_views(lake, {table: open_named(lake, version)})
 
 
 def _read_result(lake: Lake, release: Release, table: Table) -> TableResult:

@@ -33,7 +33,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
     mode is its refresh method, last_seconds and mean_seconds how long that took, of the last MEAN_OF times. Checks,
     failures and seconds are those of the 7 days before the newest event.
     """
-    lake = Lake(settings.lake)
+    lake = Lake.of(settings)
     release = releases.latest(lake)
     rows = event_log.read(lake, event_log.RECENT, ("table_name", "event_type", "status", "seconds"))
     checks = {row["table_name"]: row for row in rows if row["event_type"] == "check" and row["table_name"]}

@@ -35,7 +35,7 @@ def _entry(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[
         return entry | {"problem": str(error)}
     entry["rows"] = rows = state_of(delta).rows
     entry["hour"] = data_hour = hour_in(delta) if table.layer == "bronze" else release.hour
-    if not is_complete(delta):
+    if not is_complete(delta, lake.access):
         entry["problem"] = f"files of version {version} are missing"
     elif not rows and any(promise.kind == _NOT_EMPTY for promise in table.expectations):
         entry["problem"] = "it is empty"

@@ -78,4 +78,4 @@ def read_check_records(lake: Lake, layers: Iterable[str]) -> dict[str, CheckReco
 
 
 def _place(lake: Lake, layer: str) -> Place:
-    return files.at(lake.ops("checks"), f"{layer}.json")
+    return lake.at(lake.ops("checks"), f"{layer}.json")

@@ -56,7 +56,7 @@ class EventLog:
     """Collects the events of one step: ``keep`` puts them into a file that readers see, ``flush`` into the table."""
 
     def __init__(self, lake: Lake, *, run_id: str, hour: str | None, strategy: str, attempt: int) -> None:
-        self._path = lake.ops("event_log")
+        self._lake, self._path = lake, lake.ops("event_log")
         self.run_id, self._strategy, self.attempt = run_id, strategy, attempt
         self._pending: list[Event] = []
         self.hour = hour
@@ -109,7 +109,7 @@ class EventLog:
     def keep(self) -> None:
         """Write the recorded events to a file beside the table, for the next flush: that costs no commit."""
         if self._pending:
-            write_waiting(files.at(self._path).parent, map(asdict, self._pending))
+            write_waiting(self._lake.at(self._path).parent, map(asdict, self._pending))
             self._pending = []
 
     def flush(self) -> None:
@@ -118,9 +118,9 @@ class EventLog:
         A failed write loses no refresh: the events wait in a file for the next flush.
         """
         try:
-            waiting_by_file = _kept(self._path)
+            waiting_by_file = _kept(self._lake)
             if rows := [event for waiting in waiting_by_file.values() for event in waiting.events] + self._pending:
-                append(self._path, rows)
+                append(self._lake, rows)
         except Exception as error:
             problem = f"the event log {self._path} cannot be written, its rows wait beside it for the next step"
             print(f"medallion: {problem}: {error}", file=sys.stderr)
@@ -141,10 +141,10 @@ class _Waiting:
     unreadable: list[str]
 
 
-def _kept(path: str) -> dict[Place, _Waiting]:
-    """Read the events that wait in files beside the event log at ``path``, by file."""
+def _kept(lake: Lake) -> dict[Place, _Waiting]:
+    """Read the events that wait in files beside the event log, by file."""
     waiting_by_file: dict[Place, _Waiting] = {}
-    for file, waiting in read_waiting(files.at(path).parent).items():
+    for file, waiting in read_waiting(lake.at(lake.ops("event_log")).parent).items():
         waiting_by_file[file] = _Waiting([], waiting.unreadable)
         for row in waiting.rows:
             event = _event_of(row)
@@ -181,11 +181,11 @@ def _event_of(row: Mapping[str, Any]) -> Event | None:
     return event
 
 
-def append(path: str, events: Sequence[Event]) -> None:
-    """Append ``events`` to the event log at ``path``, creating the table when it does not exist."""
+def append(lake: Lake, events: Sequence[Event]) -> None:
+    """Append ``events`` to the event log of ``lake``, creating the table when it does not exist."""
     from deltalake import write_deltalake
 
-    options = files.storage_options(path)
+    path, options = lake.ops("event_log"), lake.storage_options
     write_deltalake(path, _arrow(events), mode="append", name="event_log", storage_options=options)
 
 
@@ -214,7 +214,7 @@ def read(
     path = lake.ops("event_log")
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     known = {name: value for name, value in equal.items() if value is not None}
-    waiting_rows = [asdict(event) for waiting in _kept(path).values() for event in waiting.events]
+    waiting_rows = [asdict(event) for waiting in _kept(lake).values() for event in waiting.events]
     rows = _in_table(lake, path, since, known, wanted)  # after what is kept, which goes into it
     earliest = since if isinstance(since, datetime) else datetime.min.replace(tzinfo=UTC)
     for row in waiting_rows:
@@ -242,7 +242,8 @@ def _in_table(
     if since is not None:
         conditions.append(pc.field("event_timestamp") >= since)
         least["event_timestamp"] = since - timedelta(milliseconds=1)  # statistics are cut to milliseconds
-    places = [files.in_arrow(located(path, name)) for name in files_holding(held, least, known)]
+    folder = lake.at(path)
+    places = [files.in_arrow(located(folder, name)) for name in files_holding(held, least, known)]
     if not places:
         return []
     # Not the dataset that delta-rs makes: each step adds a small file, and that takes longer to tell of them all.

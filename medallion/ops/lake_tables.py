@@ -66,7 +66,7 @@ def tables_at_parse_time(settings: Settings) -> Registry:
 
     Those of the lake's record on a disk. For a lake in a bucket, and without a record, MEDALLION_EXTRAS decides.
     """
-    record = None if files.in_bucket(settings.lake) else read_record(Lake(settings.lake))
+    record = None if files.in_bucket(settings.lake) else read_record(Lake.of(settings))
     return registry(extras=bool(settings.extras) if record is None else record.extras)
 
 
@@ -138,4 +138,4 @@ def _known_record(lake: Lake) -> TableRecord:
 
 
 def _place(lake: Lake) -> Place:
-    return files.at(lake.ops("tables.json"))
+    return lake.at(lake.ops("tables.json"))

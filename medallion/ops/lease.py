@@ -14,7 +14,6 @@ from uuid import uuid4
 
 from medallion.errors import MedallionError
 from medallion.ops import releases
-from medallion.storage import files
 from medallion.storage.fence import LeaseLost
 from medallion.storage.lake import Lake
 from medallion.storage.shared_record import Entry, SharedRecord, shared_record
@@ -147,7 +146,7 @@ def current_holder(lake: Lake) -> Mapping[str, Any] | None:
 
 def lease_record(lake: Lake) -> SharedRecord:
     """Where the lease of a lake is kept."""
-    return shared_record(files.at(lake.ops("lease")))
+    return shared_record(lake.at(lake.ops("lease")))
 
 
 def _is_held(entry: Entry, record: SharedRecord) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
-from medallion.storage import fence, files
+from medallion.storage import fence
 from medallion.storage.lake import Lake, state_of, table_id
 from medallion.storage.named_versions import NamedVersion, open_current
 
@@ -156,7 +156,7 @@ def _append(lake: Lake, delta: "DeltaTable | None", release: Release) -> None:
     path = lake.ops("releases")
     rows = releases_as_arrow([vars(release) | {name: list(getattr(release, name).items()) for name in _MAPS}])
     if delta is None:
-        write_deltalake(path, rows, mode="error", name="releases", storage_options=files.storage_options(path))
+        write_deltalake(path, rows, mode="error", name="releases", storage_options=lake.storage_options)
     else:
         once = CommitProperties(max_commit_retries=0)
         write_deltalake(delta, rows, mode="append", schema_mode="merge", commit_properties=once)

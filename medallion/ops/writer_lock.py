@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.ops import lease
-from medallion.settings import Settings
 from medallion.storage import fence
 from medallion.storage.files import in_bucket
 from medallion.storage.lake import Lake
@@ -135,7 +134,7 @@ def lock_file(lake: Lake) -> Path:
     if not in_bucket(lake.root):
         return Path(lake.root) / "ops" / "writer.lock"
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    where = f"{Settings.from_environment().s3_endpoint} {lake.root}"
+    where = f"{lake.access.endpoint} {lake.root}"
     return state / "medallion" / f"{sha256(where.encode()).hexdigest()[:32]}.lock"
 
 

@@ -29,7 +29,7 @@ class Driver:
 
     def __init__(self, settings: Settings, report: Report = print) -> None:
         self.settings = settings
-        self.lake = Lake(settings.lake)
+        self.lake = Lake.of(settings)
         self._record = read_record(self.lake)
         self.tables: Registry = tables_of(self.lake, settings.extras)
         self.report = report
@@ -102,7 +102,7 @@ class Driver:
             try:
                 yield log
             finally:
-                send_lineage(self.lake, self.tables, self.settings.source, log.pending)
+                send_lineage(self.lake, self.tables, self.settings.source, log.pending, run.lineage_parent)
                 log.keep()
 
     def _log(self, run: Run) -> EventLog:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -111,7 +112,7 @@ def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
     yield from ((table.name, lake.path(table.name)) for table in driver.tables)
     yield from ((f"quarantine_{feed.topic}", lake.quarantine(feed.topic)) for feed in driver.tables.feeds)
     yield from ((name, lake.ops(name)) for name in ("event_log", "releases"))
-    yield from ((path.name, str(path)) for path in files.glob(files.at(lake.ops("kept")), "*.*"))
+    yield from ((path.name, str(path)) for path in files.glob(lake.at(lake.ops("kept")), "*.*"))
 
 
 def _named_versions(lake: Lake, name: str, retained: Collection[releases.Release]) -> set[int]:
@@ -156,11 +157,12 @@ def maintain_table(
     elif state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):
         size = max(1, state.bytes // wanted)
         merged, note = cluster(delta, column, size, state.bytes, metadata)
-    removed = _vacuum(delta, path, needed, keep, metadata)
+    folder = lake.at(path)
+    removed = _vacuum(delta, folder, needed, keep, metadata)
     fence.require()
     delta.update_incremental()
     delta.create_checkpoint()
-    clean_log(path, {*needed, delta.version()}, time.time() - max(_LOG_DAYS * 24, keep.hours) * 3600)
+    clean_log(folder, {*needed, delta.version()}, time.time() - max(_LOG_DAYS * 24, keep.hours) * 3600)
     return {"merged": merged, "removed": removed} | ({"note": note} if note else {})
 
 
@@ -175,7 +177,7 @@ def _turn_off_log_cleanup(delta: "DeltaTable", metadata: str | None) -> None:
         )
 
 
-def _vacuum(delta: "DeltaTable", path: str, needed: Collection[int], keep: Retention, metadata: str | None) -> int:
+def _vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], keep: Retention, metadata: str | None) -> int:
     # Full, as what a crash left behind is in no log. The log also names files that went long ago.
     def vacuum(*, dry_run: bool) -> list[str]:
         return delta.vacuum(
@@ -187,13 +189,13 @@ def _vacuum(delta: "DeltaTable", path: str, needed: Collection[int], keep: Reten
             commit_properties=properties(metadata),
         )
 
-    unneeded = [files.at(path, unquote(name)) for name in vacuum(dry_run=True)]
+    unneeded = [folder / unquote(name) for name in vacuum(dry_run=True)]
     gone = [
         file for file, exists in zip(unneeded, files.each(lambda file: file.exists(), unneeded), strict=True) if exists
     ]
     if gone:
         vacuum(dry_run=False)
-    if not files.in_bucket(path):
+    if isinstance(folder, Path):
         for file in gone:
             file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum beside it
     return len(gone)

@@ -181,7 +181,7 @@ def _require_whole(lake: Lake, release: releases.Release) -> dict[str, str]:
             raise MedallionError(f"release {release.release_id} cannot be restored: {reason}") from None
         except MedallionError:
             delta = None
-        if delta is None or not is_complete(delta):
+        if delta is None or not is_complete(delta, lake.access):
             gone.append(version.table)
         else:
             ids[version.table] = table_id(delta)

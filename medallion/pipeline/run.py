@@ -13,13 +13,17 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Run:
-    """One refresh of one hour. hour: None for the next pending one. attempt counts from 1."""
+    """One refresh of one hour. hour: None for the next pending one. attempt counts from 1.
+
+    lineage_parent: the scheduler's task that it works for, as OpenLineage names it.
+    """
 
     settings: Settings
     hour: str | None
     run_id: str
     attempt: int = 1
     strategy: str = "full"
+    lineage_parent: str | None = None
 
     def __post_init__(self) -> None:
         if self.hour is not None:

@@ -105,7 +105,7 @@ def read_line(settings: Settings, until: str | None = None) -> Line:
     from medallion.ingest.arrivals import pending_at_source
     from medallion.ops.lake_tables import tables_of
 
-    lake = Lake(settings.lake)
+    lake = Lake.of(settings)
     applied = ledger.applied_hour(lake, tables_of(lake, settings.extras))
     return Line(applied, pending_at_source(settings, until), unsettled_hour(lake, applied))
 

@@ -83,7 +83,7 @@ class AggregateState:
 
         source, read = self.source, {self.source.name: self.source.state}
         state, origin = former_state(self.target.lake, self.path, self.target.table, read)
-        change = changes(source.path, origin["inputs"][source.name], source.state.version)
+        change = changes(self.target.lake.at(source.path), origin["inputs"][source.name], source.state.version)
         require_small({source.name: change}, read)
         if len(change.versions) > MAX_COMMITS:
             raise FullRecompute(f"{source.name} has {len(change.versions)} commits since")
@@ -127,7 +127,7 @@ class AggregateState:
                 schema_mode="overwrite",
                 configuration=TABLE_PROPERTIES,
                 commit_properties=properties(self._metadata()),
-                storage_options=files.storage_options(self.path),
+                storage_options=self.target.lake.storage_options,
             )
             return
         (
@@ -140,12 +140,13 @@ class AggregateState:
         )
 
     def _remove_damaged(self) -> None:
+        folder = self.target.lake.at(self.path)
         try:
             self.target.lake.open(self.path)
         except MedallionError:
-            if proven_damage(self.path) is None:
+            if proven_damage(folder) is None:
                 raise
-            files.remove_tree(files.at(self.path))
+            files.remove_tree(folder)
             forget_logs(self.target.spark)
 
     def _metadata(self) -> str:

@@ -49,7 +49,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     return Written(
         len(values),
         count,
-        bytes_written(refresh.path, version),
+        bytes_written(refresh.lake.at(refresh.path), version),
         version,
         versions_of(refresh.inputs),
         "incremental",
@@ -126,7 +126,7 @@ def _touched_values(refresh: Refresh, by: ByKey) -> list[Any]:
         column = by.column if name not in by.via else by.via[name][0]
         # Many rows of another table may lead to few of this one.
         most = MAX_KEYS if name not in by.via else MAX_LOCAL_ROWS
-        values = changed_values(refresh.lake.path(name), column, change, most)
+        values = changed_values(refresh.lake.at(refresh.lake.path(name)), column, change, most)
         if len(values) > most:
             raise TooLarge(f"more than {most:,} values of {column} changed")
         if name in by.via:

@@ -88,7 +88,7 @@ def set_damaged_aside(spark: "SparkSession", lake: Lake, table: Table) -> str | 
     try:
         lake.version(table.name)
     except MedallionError:
-        damage = proven_damage(lake.path(table.name))
+        damage = proven_damage(lake.at(lake.path(table.name)))
         if damage is None:
             raise
         aside = lake.set_aside(table.name)

@@ -46,7 +46,8 @@ def _plan(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) -> R
     """All that is known before a method is chosen. Raises FullRecompute when that is not enough."""
     inputs = input_states(lake, table)
     former, origin = former_state(lake, lake.path(table.name), table, inputs)
-    by_input = {name: changes(lake.path(name), origin["inputs"][name], state.version) for name, state in inputs.items()}
+    known = origin["inputs"]
+    by_input = {name: changes(lake.at(lake.path(name)), known[name], state.version) for name, state in inputs.items()}
     costs = _costs(lake, run.run_id).get(table.name, Costs())
     return Refresh(spark, lake, table, run, inputs, former, origin, by_input, costs)
 

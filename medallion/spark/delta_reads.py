@@ -9,10 +9,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from medallion.storage.change_feed import Changes, located
 from medallion.storage.delta_writes import with_plain_texts
-from medallion.storage.files import in_arrow
+from medallion.storage.files import Place, in_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,8 +83,8 @@ def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", changes:
     return _gathered(reduce(lambda a, b: a.unionAll(b), parts), changes.bytes)
 
 
-def changed_values(path: str, column: str, changes: Changes, max_values: int) -> "pa.Array":
-    """The values that ``column`` has in the rows that ``changes`` deleted and inserted, each once. Without Spark.
+def changed_values(folder: Place, column: str, changes: Changes, max_values: int) -> "pa.Array":
+    """The values that ``column`` has in the rows that ``changes`` of a table deleted and inserted, each once. No Spark.
 
     Reading ends with the batch of rows that brings more than ``max_values``, so that memory does not grow with the
     change.
@@ -94,7 +95,7 @@ def changed_values(path: str, column: str, changes: Changes, max_values: int) ->
 
     values = pa.nulls(0)
     for *_, file in changes.files:
-        name, at = in_arrow(located(path, file))
+        name, at = in_arrow(located(folder, file))
         with pq.ParquetFile(name, filesystem=at) as rows:
             for batch in rows.iter_batches(columns=[column]):
                 more = with_plain_texts(pa.Table.from_batches([batch]))[column].combine_chunks()
@@ -117,7 +118,7 @@ def _gathered(rows: "DataFrame", size: int) -> "DataFrame":
 
 
 def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any) -> "DataFrame":
-    paths = [str(located(path, file)) for file in files]
+    paths = [f"{path}/{unquote(file)}" for file in files]
     if not paths:
         from pyspark.sql import functions as F
 

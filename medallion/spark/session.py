@@ -20,9 +20,9 @@ from medallion.settings import PROJECT, Settings, bytes_of
 from medallion.spark.class_archive import archive_options, class_path
 from medallion.spark.java import java_home
 from medallion.spark.listener import PROCESS_SETTING, require_own_server
-from medallion.storage import s3
 from medallion.storage.files import in_bucket
 from medallion.storage.log_cleanup import LOG_CLEANUP
+from medallion.storage.s3 import S3Access
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -171,7 +171,7 @@ def _bucket_conf(settings: Settings) -> dict[str, str]:
     }
     wanted = {
         **(own if endpoint else {}),
-        "fs.s3a.endpoint.region": s3.shared(settings).meta.region_name,
+        "fs.s3a.endpoint.region": S3Access.of(settings).region_name,
         # The chain that AWS's other tools have; Hadoop's own leaves out ~/.aws.
         "fs.s3a.aws.credentials.provider": "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
         "fs.s3a.connection.timeout": f"{max(1, round(settings.s3_timeout))}s",
@@ -194,10 +194,6 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
     """
     if settings.spark_connect:
         return _attached(settings.spark_connect)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if _on_loopback(settings.spark_master):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["JAVA_HOME"] = str(java_home())
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -209,7 +205,8 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
         for key, value in (conf or submit_conf(settings, settings.spark_master)).items():
             builder = builder.config(key, value)
     try:
-        session = builder.getOrCreate()
+        with lent_to_children(_jvm_variables(settings.spark_master)):
+            session = builder.getOrCreate()
     except socket.gaierror as error:
         raise MedallionError(
             f"this machine does not know the name localhost, which Spark needs ({error.strerror}): add the line"
@@ -219,6 +216,29 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
         raise MedallionError(f"Spark did not start on {settings.spark_master}: {_in_short(error)}") from error
     _suit(session)
     return session
+
+
+def _jvm_variables(master: str) -> dict[str, str]:
+    """Return the variables that a JVM on ``master`` and the Python processes that it starts need."""
+    local = {"SPARK_LOCAL_IP": "127.0.0.1"} if _on_loopback(master) else {}
+    return {"PYSPARK_PYTHON": sys.executable, **local, **os.environ, "JAVA_HOME": str(java_home())}
+
+
+@contextmanager
+def lent_to_children(variables: Mapping[str, str]) -> Iterator[None]:
+    """Have processes that start in the block see ``variables``, and nobody after it.
+
+    pyspark starts its JVM with a copy of os.environ: launch_gateway overwrites an ``env`` that it is given, and none of
+    these variables has a setting in SparkConf.
+    """
+    former = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables.keys() - former.keys():
+            del os.environ[name]
+        os.environ.update(former)
 
 
 def _suit(spark: "SparkSession") -> None:

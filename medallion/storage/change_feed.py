@@ -33,8 +33,8 @@ class Changes:
             yield version, kind, [name for *commit, name in self.files if commit == [version, kind]]
 
 
-def changes(path: str, since: int, newest: int) -> Changes:
-    """List the commits after ``since`` up to ``newest`` that changed rows, not those that only moved them."""
+def changes(folder: Place, since: int, newest: int) -> Changes:
+    """List the commits of a table after ``since`` up to ``newest`` that changed rows, not only moved them."""
     if newest < since:
         return Changes(unknown=f"it is at version {newest}, before {since}")
     versions: list[int] = []
@@ -42,16 +42,16 @@ def changes(path: str, since: int, newest: int) -> Changes:
     read = 0
     for version in range(since + 1, newest + 1):
         try:
-            actions = actions_of(path, version)
+            actions = actions_of(folder, version)
         except FileNotFoundError:
             return Changes(unknown=f"its log no longer has version {version}")
         metadata = [content for kind, content in actions if kind == "metaData"]
-        if metadata and not _keeps_columns(path, version, metadata[-1]):
+        if metadata and not _keeps_columns(folder, version, metadata[-1]):
             return Changes(unknown=f"its columns changed with version {version}")
         moved = [(kind, file) for kind, file in actions if kind in {"add", "remove"} and file.get("dataChange")]
         feed = [(kind, file) for kind, file in actions if kind == "cdc"] or moved
         if feed:
-            if not files.all_there(located(path, file["path"]) for _, file in feed):
+            if not files.all_there(located(folder, file["path"]) for _, file in feed):
                 return Changes(unknown=f"upkeep has removed what version {version} changed")
             versions.append(version)
             changed_files += [(version, kind, file["path"]) for kind, file in feed]
@@ -59,29 +59,29 @@ def changes(path: str, since: int, newest: int) -> Changes:
     return Changes(tuple(versions), tuple(changed_files), read)
 
 
-def _keeps_columns(path: str, version: int, metadata: dict[str, Any]) -> bool:
+def _keeps_columns(folder: Place, version: int, metadata: dict[str, Any]) -> bool:
     """Check whether a commit that changed a table's metadata kept its columns."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     try:
-        former = DeltaTable(path, version=version - 1, storage_options=files.storage_options(path))
+        former = DeltaTable(str(folder), version=version - 1, storage_options=files.storage_options(folder))
     except (DeltaError, OSError):
         return False
     same: bool = json.loads(metadata["schemaString"]) == json.loads(former.schema().to_json())
     return same and metadata["partitionColumns"] == former.metadata().partition_columns
 
 
-def actions_of(path: str, version: int) -> list[tuple[str, dict[str, Any]]]:
-    """Read the actions of one commit of the table at ``path``, as pairs of kind and content.
+def actions_of(folder: Place, version: int) -> list[tuple[str, dict[str, Any]]]:
+    """Read the actions of one commit of the table in ``folder``, as pairs of kind and content.
 
     Raises:
         FileNotFoundError: The log has no such commit.
     """
-    lines = files.at(path, "_delta_log", f"{version:020}.json").read_text(encoding="utf-8").splitlines()
+    lines = (folder / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8").splitlines()
     return [next(iter(json.loads(line).items())) for line in lines if line]
 
 
-def located(path: str, file: str) -> Place:
-    """Return the place of a file that the log of the table at ``path`` names."""
-    return files.at(path, unquote(file))
+def located(folder: Place, file: str) -> Place:
+    """Return the place of a file that the log of the table in ``folder`` names."""
+    return folder / unquote(file)

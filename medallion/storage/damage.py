@@ -9,30 +9,28 @@ import re
 from typing import Any
 
 from medallion.errors import MedallionError
-from medallion.storage import files
 from medallion.storage.files import Place
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\b.*\.(parquet|json)")
 
 
-def proven_damage(path: str) -> str | None:
-    """Describe the damage in the log of the table at ``path``; None without damage, or where it cannot be read now."""
+def proven_damage(folder: Place) -> str | None:
+    """Describe the damage in the log of a table; None without damage, or where the log cannot be read now."""
     try:
-        return log_damage(path)
+        return log_damage(folder)
     except (OSError, MedallionError):
         return None
 
 
-def log_damage(path: str) -> str | None:
+def log_damage(folder: Place) -> str | None:
     """Describe the damage in the part of a table's log that is needed to open it; None without damage.
 
     Raises:
         OSError: A file cannot be read, which proves nothing.
         MedallionError: The same, for a bucket.
     """
-    folder = files.at(path, "_delta_log")
-    names = {place.name: place for place in folder.iterdir()}
+    names = {place.name: place for place in (folder / "_delta_log").iterdir()}
     commits = {int(match[1]): names[name] for name in names if (match := _COMMIT.fullmatch(name))}
     checkpoints: dict[int, list[Place]] = {}
     for name, place in names.items():

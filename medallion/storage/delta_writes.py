@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.storage import fence
 from medallion.storage.change_feed import actions_of
+from medallion.storage.files import Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -214,6 +215,6 @@ def properties(metadata_text: str | None = None, transaction: tuple[str, int] | 
     )
 
 
-def bytes_written(path: str, version: int) -> int:
+def bytes_written(folder: Place, version: int) -> int:
     """Return the size in bytes of the files that a version added: its rows, and its change feed."""
-    return sum(file.get("size") or 0 for kind, file in actions_of(path, version) if kind in {"add", "cdc"})
+    return sum(file.get("size") or 0 for kind, file in actions_of(folder, version) if kind in {"add", "cdc"})

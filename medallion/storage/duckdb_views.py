@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from medallion.errors import MedallionError, one_line
-from medallion.storage import files
 from medallion.storage.change_feed import Changes, located
 from medallion.storage.files import Place
-from medallion.storage.lake import open_table, table_id
+from medallion.storage.lake import Lake, data_files, open_table, table_id
+from medallion.storage.s3 import AWS, S3Path
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -40,7 +39,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 class TableAt:
     """A Delta table at one version; None is the newest."""
 
-    path: str
+    folder: Place
     version: int | None = None
 
 
@@ -78,14 +77,14 @@ class Views:
 
         A row that one commit inserted and a later one deleted is in both.
         """
-        path = self.tables[name].path
-        served = self.served if files.in_bucket(path) else None
+        folder = self.tables[name].folder
+        served = self.served if isinstance(folder, S3Path) else None
         for side, kinds, types in _SIDES:
             parts = []
             for number, (_, kind, names) in enumerate(changes.by_kind()):
                 if kind not in kinds:
                     continue
-                rows = _rows_of(f"{name}__{side}{number}", [located(path, file) for file in names], served)
+                rows = _rows_of(f"{name}__{side}{number}", [located(folder, file) for file in names], served)
                 parts.append(f"FROM {rows} WHERE _change_type IN {types}" if kind == "cdc" else f"FROM {rows}")
             declared, columns = f"SELECT * FROM declared.{name}", _columns(self.opened[name])
             rows = " UNION ALL BY NAME ".join([declared, *(f"SELECT * {part}" for part in parts)])
@@ -109,22 +108,25 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
         _configure(connection, spill)
         # Without a file system of this process's own, DuckDB would have to fetch an extension for a bucket.
-        served = _served(connection) if any(files.in_bucket(table.path) for table in tables.values()) else None
+        served = _served(connection) if any(isinstance(table.folder, S3Path) for table in tables.values()) else None
         for name, table in tables.items():
             try:
-                delta = open_table(table.path, table.version)
+                delta = open_table(table.folder, table.version)
                 if delta is None:
                     raise FileNotFoundError("there is no Delta table")
-                _create_view(connection, name, delta, served if files.in_bucket(table.path) else None)
+                if isinstance(table.folder, S3Path):
+                    _create_view(connection, name, delta, data_files(delta, table.folder.access), served)
+                else:
+                    _create_view(connection, name, delta, data_files(delta, AWS), None)
                 (rows[name],) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
                 versions[name], ids[name], opened[name] = delta.version(), table_id(delta), delta
             except Exception as error:
-                errors[name] = f"{name} at {table.path} cannot be read: {one_line(error)}"
+                errors[name] = f"{name} at {table.folder} cannot be read: {one_line(error)}"
         yield Views(database, connection, versions, ids, rows, errors, tables, opened, served)
 
 
 @contextmanager
-def open_sealed_views(tables: "Mapping[str, DeltaTable]") -> Iterator["DuckDBPyConnection"]:
+def open_sealed_views(lake: Lake, tables: "Mapping[str, DeltaTable]") -> Iterator["DuckDBPyConnection"]:
     """A database with one view per table, as it was opened, that can read their data files and do nothing else.
 
     It is opened read-only, may not touch any file system but one that serves exactly these files and cannot write, and
@@ -136,7 +138,7 @@ def open_sealed_views(tables: "Mapping[str, DeltaTable]") -> Iterator["DuckDBPyC
         database = f"{scratch}/views.duckdb"
         with duckdb.connect(database) as connection:
             served = _served(connection)
-            _create_views(connection, tables, served)
+            _create_views(connection, lake, tables, served)
         with duckdb.connect(database, read_only=True) as connection:
             connection.register_filesystem(served)
             _configure(connection, f"{scratch}/spill")
@@ -146,7 +148,7 @@ def open_sealed_views(tables: "Mapping[str, DeltaTable]") -> Iterator["DuckDBPyC
             yield connection
 
 
-def write_views(file: Path, tables: "Mapping[str, DeltaTable]", about: Mapping[str, str]) -> None:
+def write_views(file: Path, lake: Lake, tables: "Mapping[str, DeltaTable]", about: Mapping[str, str]) -> None:
     """Make a database of views that read the files of ``tables`` as they were opened, and of a table ``release``.
 
     about: the columns of its one row. Raises MedallionError when a table cannot be read.
@@ -156,15 +158,18 @@ def write_views(file: Path, tables: "Mapping[str, DeltaTable]", about: Mapping[s
     with duckdb.connect(str(file)) as connection:
         columns = ", ".join(f"? AS {name}" for name in about)
         connection.execute(f"CREATE TABLE release AS SELECT {columns}", [*about.values()])
-        _create_views(connection, tables, None)
+        _create_views(connection, lake, tables, None)
 
 
 def _create_views(
-    connection: "DuckDBPyConnection", tables: "Mapping[str, DeltaTable]", served: "ReadOnlyFiles | None"
+    connection: "DuckDBPyConnection",
+    lake: Lake,
+    tables: "Mapping[str, DeltaTable]",
+    served: "ReadOnlyFiles | None",
 ) -> None:
     for name, delta in tables.items():
         try:
-            _create_view(connection, name, delta, served)
+            _create_view(connection, name, delta, data_files(delta, lake.access), served)
         except Exception as error:
             raise MedallionError(
                 f"{name} at {delta.table_uri} cannot be read at version {delta.version()}: {one_line(error)}"
@@ -196,11 +201,15 @@ def _served(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
 
 
 def _create_view(
-    connection: "DuckDBPyConnection", name: str, delta: "DeltaTable", served: "ReadOnlyFiles | None"
+    connection: "DuckDBPyConnection",
+    name: str,
+    delta: "DeltaTable",
+    places: "Sequence[Place]",
+    served: "ReadOnlyFiles | None",
 ) -> None:
     """Make the view ``name`` of a table at the version it was opened at.
 
-    served: what its files are read through; None for the file system of this machine.
+    places: of its data files. served: what they are read through; None for the file system of this machine.
     """
     import pyarrow as pa
 
@@ -210,7 +219,6 @@ def _create_view(
         raise ValueError(f"its files alone do not tell its rows, it uses {', '.join(sorted(features))}")
     if delta.metadata().partition_columns:
         raise ValueError("its files alone do not tell its rows, it is partitioned")
-    places = [files.at(unquote(uri)) for uri in delta.file_uris()]  # they are percent-encoded
     # The declared columns, by name: a file may be older than a column, and a merge leaves one of its own in its files.
     empty = pa.schema(delta.schema().to_arrow()).empty_table()  # noqa: F841  DuckDB finds it by its name
     connection.execute("CREATE SCHEMA IF NOT EXISTS declared")  # of its own, so that SHOW TABLES lists the tables alone

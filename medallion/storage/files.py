@@ -1,6 +1,6 @@
 """The files of a lake: on a disk through pathlib, in a bucket through S3Path, which is used alike.
 
-Where a bucket is reached and with which credentials follows from the environment, so a path alone is enough.
+A place in a bucket carries how it is reached; its credentials follow from where AWS's own tools look for them.
 """
 
 import json
@@ -15,9 +15,8 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from medallion.settings import Settings
 from medallion.storage import s3
-from medallion.storage.s3 import S3Path
+from medallion.storage.s3 import S3Access, S3Path
 
 if TYPE_CHECKING:
     from pyarrow.fs import S3FileSystem
@@ -32,11 +31,11 @@ def in_bucket(path: str) -> bool:
     return path.startswith(s3.SCHEME)
 
 
-def at(path: str, *names: str) -> Place:
-    """The place that ``path`` names, and ``names`` under it."""
+def at(path: str, *names: str, access: S3Access) -> Place:
+    """Return the place that ``path`` names, and ``names`` under it."""
     if not in_bucket(path):
         return Path(path, *names)
-    return S3Path.of("/".join((path, *names)))
+    return S3Path.of("/".join((path, *names)), access)
 
 
 @contextmanager
@@ -102,14 +101,14 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
         return list(pool.map(work, items))
 
 
-def unreadable_part(path: str) -> str | None:
+def unreadable_part(folder: Place) -> str | None:
     """Return the first folder or file of a table's log on this disk that this account cannot read, or None."""
-    if in_bucket(path):
+    if isinstance(folder, S3Path):
         return None
-    log = Path(path, "_delta_log")
-    for folder, right in ((log.parent, os.X_OK), (log, os.R_OK | os.X_OK)):
-        if not os.access(folder, right):
-            return str(folder) if os.access(folder, os.F_OK) else None
+    log = folder / "_delta_log"
+    for part, right in ((folder, os.X_OK), (log, os.R_OK | os.X_OK)):
+        if not os.access(part, right):
+            return str(part) if os.access(part, os.F_OK) else None
     with suppress(OSError):  # whatever else is wrong with the disk
         return next((str(file) for file in sorted(log.iterdir()) if not os.access(file, os.R_OK)), None)
     return None
@@ -178,38 +177,38 @@ def move(place: Place, target: Place) -> None:
         raise ValueError(f"{place} and {target} are not on the same storage")
 
 
-def storage_options(path: str) -> dict[str, str] | None:
-    """Return the options with which delta-rs reaches a table at ``path``; None for a table on a disk.
+def storage_options(folder: Place) -> dict[str, str] | None:
+    """Return the options with which delta-rs reaches a table in ``folder``; None for a table on a disk.
 
     A commit is a conditional put, which fails where the object exists, so no commit overwrites another.
     """
-    if not in_bucket(path):
+    if not isinstance(folder, S3Path):
         return None
-    settings = Settings.from_environment()
+    access = folder.access
     options = {
-        "aws_region": s3.shared(settings).meta.region_name,
+        "aws_region": access.region_name,
         "aws_conditional_put": "etag",
-        "timeout": f"{max(1, round(settings.s3_timeout))}s",
+        "timeout": f"{max(1, round(access.timeout))}s",
     }
-    if settings.s3_endpoint:
-        options |= {"aws_endpoint_url": settings.s3_endpoint, "aws_allow_http": "true"}
+    if access.endpoint:
+        options |= {"aws_endpoint_url": access.endpoint, "aws_allow_http": "true"}
     return options
 
 
 def in_arrow(place: Place) -> tuple[str | Path, Any]:
     """Return a file's name and file system for Arrow; the file system is None for this machine's own."""
     if isinstance(place, S3Path):
-        return "/".join((place.bucket, place.key)), _arrow_client()
+        return "/".join((place.bucket, place.key)), _arrow_client(place.access)
     return place, None
 
 
-def _arrow_client() -> "S3FileSystem":
-    settings = Settings.from_environment()
-    return _made(settings.s3_endpoint, s3.shared(settings).meta.region_name, settings.s3_timeout)
-
-
 @lru_cache(maxsize=4)
-def _made(endpoint: str | None, region: str, timeout: float) -> "S3FileSystem":
+def _arrow_client(access: S3Access) -> "S3FileSystem":
     from pyarrow.fs import S3FileSystem
 
-    return S3FileSystem(endpoint_override=endpoint, region=region, request_timeout=timeout, connect_timeout=10)
+    return S3FileSystem(
+        endpoint_override=access.endpoint,
+        region=access.region_name,
+        request_timeout=access.timeout,
+        connect_timeout=10,
+    )

@@ -13,9 +13,11 @@ from urllib.parse import unquote
 
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_from_number
+from medallion.settings import Settings
 from medallion.storage import fence, files, s3
 from medallion.storage.change_feed import changes
 from medallion.storage.files import Place
+from medallion.storage.s3 import AWS, S3Access, S3Path
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -82,13 +84,18 @@ def table_id(delta: "DeltaTable") -> str:
     return str(delta.metadata().id)
 
 
-def is_complete(delta: "DeltaTable") -> bool:
+def is_complete(delta: "DeltaTable", access: S3Access) -> bool:
     """Check whether every data file of an opened table exists."""
-    return files.all_there(files.at(unquote(uri)) for uri in delta.file_uris())
+    return files.all_there(data_files(delta, access))
 
 
-def open_table(path: str, version: int | None = None) -> "DeltaTable | None":
-    """Open the Delta table at ``path``; None when it does not exist.
+def data_files(delta: "DeltaTable", access: S3Access) -> list[Place]:
+    """Return the places of the data files of an opened table, whose URIs are percent-encoded."""
+    return [files.at(unquote(uri), access=access) for uri in delta.file_uris()]
+
+
+def open_table(folder: Place, version: int | None = None) -> "DeltaTable | None":
+    """Open the Delta table in ``folder``; None when it does not exist.
 
     Raises:
         MedallionError: Its log cannot be read. That proves no damage: storage may fail for longer than the attempts
@@ -97,27 +104,27 @@ def open_table(path: str, version: int | None = None) -> "DeltaTable | None":
     from deltalake.exceptions import DeltaError
 
     try:
-        return _patiently(lambda: _open_once(path, version))
+        return _patiently(lambda: _open_once(folder, version))
     except (DeltaError, OSError) as error:
-        of_storage = files.in_bucket(path) or isinstance(error, OSError)
+        of_storage = isinstance(folder, S3Path) or isinstance(error, OSError)
         why = s3.short_reason(error) if of_storage else str(error).splitlines()[0]
         at = "" if version is None else f" at version {version}"
-        if (denied := files.unreadable_part(path)) is not None:
+        if (denied := files.unreadable_part(folder)) is not None:
             why = f"this account has no permission to read {denied}"
-        raise MedallionError(f"{path} cannot be read{at}: {why}") from error
+        raise MedallionError(f"{folder} cannot be read{at}: {why}") from error
 
 
-def _open_once(path: str, version: int | None) -> "DeltaTable | None":
+def _open_once(folder: Place, version: int | None) -> "DeltaTable | None":
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
-    if not files.in_bucket(path):
+    if not isinstance(folder, S3Path):
         try:
-            files.at(path, "_delta_log").stat()
+            (folder / "_delta_log").stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
     try:
-        return DeltaTable(path, version=version, storage_options=files.storage_options(path))
+        return DeltaTable(str(folder), version=version, storage_options=files.storage_options(folder))
     except TableNotFoundError:
         return None
 
@@ -137,9 +144,27 @@ def _patiently(work: Callable[[], T]) -> T:
 
 @dataclass(frozen=True)
 class Lake:
-    """The lakehouse under ``root``. Paths follow from names; nothing is registered in a catalog."""
+    """The lakehouse under ``root``. Paths follow from names; nothing is registered in a catalog.
+
+    access: how a bucket is reached, which a lake on a disk does not need.
+    """
 
     root: str
+    access: S3Access = AWS
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Lake":
+        """Return the lake that ``settings`` name."""
+        return cls(settings.lake, S3Access.of(settings))
+
+    def at(self, path: str, *names: str) -> Place:
+        """Return the place of ``path`` on this lake's storage, and of ``names`` under it."""
+        return files.at(path, *names, access=self.access)
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """The options with which delta-rs writes a new table of this lake; None on a disk."""
+        return files.storage_options(self.at(self.root))
 
     def path(self, table: str) -> str:
         """Return the folder of a table: silver/orders_enriched for silver_orders_enriched."""
@@ -161,22 +186,22 @@ class Lake:
     @cached_property
     def landing(self) -> Place:
         """Where change files land before they are applied."""
-        return files.at(self.root, "landing")
+        return self.at(self.root, "landing")
 
     @cached_property
     def reports(self) -> Place:
         """Where validation reports are left."""
-        return files.at(self.root, "reports", "validation")
+        return self.at(self.root, "reports", "validation")
 
     @cached_property
     def benchmark(self) -> Place:
         """The report of a benchmark that is to be shown beside them."""
-        return files.at(self.root, "reports", "benchmark", "report.html")
+        return self.at(self.root, "reports", "benchmark", "report.html")
 
     def require_writable(self) -> None:
         """Make the root if it is not there. Raises UsageError when nothing can be written to it."""
-        root = files.at(self.root)
-        if isinstance(root, s3.S3Path):
+        root = self.at(self.root)
+        if isinstance(root, S3Path):
             root.require_writable()
             return
         root = root.absolute()
@@ -189,7 +214,7 @@ class Lake:
 
     def open(self, path: str, version: int | None = None) -> "DeltaTable | None":
         """The Delta table at ``path``, or None where there is none (yet). Raises as ``open_table``."""
-        return open_table(path, version)
+        return open_table(self.at(path), version)
 
     def opened(self, path: str, version: int | None = None) -> "DeltaTable":
         """The Delta table at ``path``, which is there. Raises MedallionError when its log cannot be read."""
@@ -216,15 +241,15 @@ class Lake:
             delta = self.open(self.path(table), version)
         except MedallionError:
             return False
-        return delta is not None and is_complete(delta)
+        return delta is not None and is_complete(delta, self.access)
 
     def set_aside(self, table: str) -> Place:
         """Move a table that is proven to be damaged, and can be rebuilt, out of the way; where it is now.
 
         Releases that name it are read from there, until upkeep removes what none of them names.
         """
-        aside = files.at(self.ops("damaged"), f"{table}-{datetime.now(UTC):{SET_ASIDE_STAMP}}")
-        files.move(files.at(self.path(table)), aside)
+        aside = self.at(self.ops("damaged"), f"{table}-{datetime.now(UTC):{SET_ASIDE_STAMP}}")
+        files.move(self.at(self.path(table)), aside)
         return aside
 
     def last_commit(self, table: str) -> dict[str, Any]:
@@ -235,7 +260,7 @@ class Lake:
 
     def same_rows(self, table: str, version: int | None, newest: int) -> bool:
         """Check whether no commit after ``version`` up to ``newest`` changed a row."""
-        return version is not None and not changes(self.path(table), version, newest)
+        return version is not None and not changes(self.at(self.path(table)), version, newest)
 
     def applied_hour(self, table: str) -> str | None:
         """Return the last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""

@@ -15,13 +15,14 @@ _ENTRY = re.compile(r"\.?(\d{20})\..+")  # Hadoop's checksums are hidden files b
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.[0-9a-f-]{36})?\.parquet")
 
 
-def clean_log(path: str, needed: Collection[int], before: float) -> int:
+def clean_log(folder: Place, needed: Collection[int], before: float) -> int:
     """Remove what no version of ``needed`` is read from, and was written before a time; the number of entries.
 
-    path: of the table. needed: at least its newest version. before: in seconds since the epoch. A version is read from
-    the newest checkpoint up to it and the commits since, so without such a checkpoint everything stays.
+    folder: of the table. needed: at least its newest version. before: in seconds since the epoch. A version is read
+    from the newest checkpoint up to it and the commits since, so without such a checkpoint everything stays.
     """
-    entries = [(int(match[1]), place) for place in _entries(path) if (match := _ENTRY.fullmatch(place.name))]
+    places = (folder / "_delta_log").iterdir()
+    entries = [(int(match[1]), place) for place in places if (match := _ENTRY.fullmatch(place.name))]
     oldest = min(needed)
     checkpoints = [version for version, place in entries if version <= oldest and _CHECKPOINT.fullmatch(place.name)]
     if not checkpoints:
@@ -30,10 +31,6 @@ def clean_log(path: str, needed: Collection[int], before: float) -> int:
     old = [place for version, place in entries if version < base and place.stat().st_mtime < before]
     files.each(_remove, old)
     return len(old)
-
-
-def _entries(path: str) -> list[Place]:
-    return list(files.at(path, "_delta_log").iterdir())
 
 
 def _remove(place: Place) -> Any:

@@ -78,7 +78,7 @@ def holds(folder: Place, target: NamedVersion) -> bool:
 
 def _open_aside(folder: Place, target: NamedVersion) -> "DeltaTable | None":
     try:
-        delta = open_table(str(folder), target.version)
+        delta = open_table(folder, target.version)
     except MedallionError:
         return None
     return delta if delta is not None and target.is_in(delta) else None
@@ -94,4 +94,4 @@ def moment_set_aside(stamp: str) -> datetime:
 
 def set_aside_folders(lake: Lake, table: str = "") -> Iterator[Place]:
     """Where versions of ``table``, or of any, were set aside, the newest first."""
-    yield from reversed(files.glob(files.at(lake.ops("damaged")), f"{table or '*'}-*"))
+    yield from reversed(files.glob(lake.at(lake.ops("damaged")), f"{table or '*'}-*"))

@@ -32,8 +32,34 @@ class Missing(MedallionError, FileNotFoundError):
     """There is no such object."""
 
 
-def client(settings: Settings, *, anonymous: bool = False, tries: int = _TRIES) -> Any:
-    """A client of the S3 service that ``settings`` name, with the usual AWS credential chain unless ``anonymous``."""
+@dataclass(frozen=True)
+class S3Access:
+    """How buckets are reached: the server (None for AWS), the region, and seconds without a byte until a retry."""
+
+    endpoint: str | None = None
+    region: str | None = None
+    timeout: float = 60.0
+
+    @classmethod
+    def of(cls, settings: Settings) -> "S3Access":
+        """Return the access that ``settings`` name."""
+        return cls(settings.s3_endpoint, settings.s3_region, settings.s3_timeout)
+
+    def client(self, *, anonymous: bool = False, tries: int = _TRIES) -> Any:
+        """Return a client, shared by this process, with the usual AWS credential chain unless ``anonymous``."""
+        return _client(self, anonymous, tries)
+
+    @property
+    def region_name(self) -> str:
+        """The region of the settings, else of AWS's own configuration, else us-east-1."""
+        return str(self.client().meta.region_name)
+
+
+AWS = S3Access()
+
+
+@lru_cache(maxsize=8)
+def _client(access: S3Access, anonymous: bool, tries: int) -> Any:
     import boto3
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -43,14 +69,11 @@ def client(settings: Settings, *, anonymous: bool = False, tries: int = _TRIES) 
         signature_version=UNSIGNED if anonymous else None,
         retries={"mode": "standard", "total_max_attempts": tries},
         connect_timeout=10,
-        read_timeout=settings.s3_timeout,
+        read_timeout=access.timeout,
         max_pool_connections=2 * AT_ONCE,
     )
-    region = settings.s3_region or session.region_name or "us-east-1"
-    return session.client("s3", endpoint_url=settings.s3_endpoint, region_name=region, config=config)
-
-
-shared = lru_cache(maxsize=4)(client)  # for the lake, whose files are many
+    region = access.region or session.region_name or "us-east-1"
+    return session.client("s3", endpoint_url=access.endpoint, region_name=region, config=config)
 
 
 @contextmanager
@@ -112,19 +135,20 @@ class S3Path:
 
     bucket: str
     key: str
+    access: S3Access = field(compare=False, repr=False)
     _stat: Stat | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, uri: str) -> "S3Path":
-        """What ``s3a://bucket/key`` names."""
+    def of(cls, uri: str, access: S3Access) -> "S3Path":
+        """Return the place that ``s3a://bucket/key`` names."""
         bucket, _, key = uri.removeprefix(SCHEME).partition("/")
-        return cls(bucket, key.strip("/"))
+        return cls(bucket, key.strip("/"), access)
 
     def __str__(self) -> str:
         return f"{SCHEME}{self.bucket}/{self.key}"
 
     def __truediv__(self, name: str) -> "S3Path":
-        return S3Path(self.bucket, f"{self.key}/{name}".strip("/"))
+        return S3Path(self.bucket, f"{self.key}/{name}".strip("/"), self.access)
 
     @property
     def _pure(self) -> PurePosixPath:
@@ -148,7 +172,7 @@ class S3Path:
     @property
     def parent(self) -> "S3Path":
         """Return the folder above."""
-        return S3Path(self.bucket, self.key.rpartition("/")[0])
+        return S3Path(self.bucket, self.key.rpartition("/")[0], self.access)
 
     def with_name(self, name: str) -> "S3Path":
         """Its neighbour of that name."""
@@ -283,14 +307,16 @@ class S3Path:
             )
             for page in pages:
                 for folder in page.get("CommonPrefixes", ()):
-                    yield S3Path(self.bucket, folder["Prefix"].rstrip("/"))
+                    yield S3Path(self.bucket, folder["Prefix"].rstrip("/"), self.access)
                 for entry in page.get("Contents", ()):
                     if not entry["Key"].endswith("/"):  # which other tools put there to stand for a folder
-                        yield S3Path(self.bucket, entry["Key"], _stat(entry["Size"], entry["LastModified"]))
+                        yield S3Path(
+                            self.bucket, entry["Key"], self.access, _stat(entry["Size"], entry["LastModified"])
+                        )
 
     @property
     def _client(self) -> Any:
-        return shared(Settings.from_environment())
+        return self.access.client()
 
 
 def _stat(size: int, written: datetime) -> Stat:

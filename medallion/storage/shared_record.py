@@ -18,7 +18,6 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from medallion.errors import NOT_ALLOWED, MedallionError
-from medallion.settings import Settings
 from medallion.storage import s3
 from medallion.storage.files import Place
 from medallion.storage.s3 import S3Path
@@ -173,8 +172,8 @@ class BucketRecord:
 
     @property
     def _client(self) -> Any:
-        settings = Settings.from_environment()
-        return s3.shared(settings.replace(s3_timeout=min(settings.s3_timeout, _REQUEST_SECONDS)), tries=2)
+        access = self._place.access
+        return replace(access, timeout=min(access.timeout, _REQUEST_SECONDS)).client(tries=2)
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Standing:
 
 def read_standing(settings: Settings) -> Standing:
     """Read where the lake stands: logs and one listing of the source; a source that cannot be listed is no error."""
-    lake = Lake(settings.lake)
+    lake = Lake.of(settings)
     stale_hours = STALE_HOURS if goes_with_clock(releases.published(lake)) else float("inf")
     status = lake_status(settings, stale_hours)
     release = status["release"]

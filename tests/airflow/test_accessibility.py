@@ -55,7 +55,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     contents = releases.Contents({STATUS: 0})
     releases.publish(lake, after=None, hour="2025-11-30T02", run_id="r", strategy="full", contents=contents)
     statuses = ("succeeded", "warned", "succeeded", "failed")
-    append(lake.ops("event_log"), [event for n, status in enumerate(statuses) for event in hour_of(n, status)])
+    append(lake, [event for n, status in enumerate(statuses) for event in hour_of(n, status)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDALLION_LAKE", lake.root)
         app.dependency_overrides[get_user] = lambda: None

@@ -92,10 +92,10 @@ def test_a_refused_request_is_told_to_nobody_and_counts_as_no_failing_run(receiv
 
 
 def test_three_failed_runs_in_a_row_are_told(received: Received, tmp_path: Path) -> None:
-    path = Lake(str(tmp_path / "lake")).ops("event_log")
+    lake = Lake(str(tmp_path / "lake"))
 
     def ended(run: str, kind: str, status: str) -> None:
-        append(path, [Event(run, None, kind, "full", 1, "bronze", status=status)])
+        append(lake, [Event(run, None, kind, "full", 1, "bronze", status=status)])
 
     for number in range(IN_A_ROW - 1):
         ended(f"early-{number}", "apply", "failed")

@@ -12,9 +12,10 @@ from fastapi.testclient import TestClient
 
 from medallion.airflow.pages import app
 from medallion.ops.event_log import Event, append
-from medallion.settings import PROJECT
+from medallion.settings import PROJECT, Settings
 from medallion.storage import files
 from medallion.storage.lake import Lake
+from medallion.storage.s3 import S3Access
 
 PAGES = [
     "/results",
@@ -99,7 +100,7 @@ def test_the_report_of_a_check_task_is_shown_where_its_links_lead_on(client: Tes
     page = lake.reports / "2025-11-30T00" / "silver.html"
     page.parent.mkdir(parents=True)
     page.write_text("all hold")
-    append(lake.ops("event_log"), [Event("r", "h", "check", "full", 1, "silver", details={"report": str(page)})])
+    append(lake, [Event("r", "h", "check", "full", 1, "silver", details={"report": str(page)})])
     answer = client.get("/report?run_id=r&task_id=silver.check")
     assert (answer.text, answer.url.path) == ("all hold", "/reports/file/2025-11-30T00/silver.html")
 
@@ -123,14 +124,14 @@ def test_the_pages_of_a_lake_in_a_bucket_are_those_of_one_on_a_disk(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDALLION_LAKE", "s3a://lakes/shop")
-    lake = Lake("s3a://lakes/shop")
+    lake = Lake("s3a://lakes/shop", S3Access.of(Settings.from_environment()))
     for page in PAGES:
         assert 'class="empty"' in client.get(page).text
     report = lake.reports / "2025-11-30T00" / "silver.html"
     files.write_text(report, "all hold")
     files.write_text(lake.reports / "gx" / "site" / "style.css", "p {}")
     files.write_text(lake.benchmark, "the answer")
-    append(lake.ops("event_log"), [Event("r", "h", "check", "full", 1, "silver", details={"report": str(report)})])
+    append(lake, [Event("r", "h", "check", "full", 1, "silver", details={"report": str(report)})])
     answer = client.get("/report?run_id=r&task_id=silver.check")
     assert (answer.text, answer.url.path) == ("all hold", "/reports/file/2025-11-30T00/silver.html")
     assert "default-src 'none'" in answer.headers["content-security-policy"]

@@ -20,7 +20,7 @@ from medallion.errors import MedallionError
 from medallion.ops import event_log, lease, releases
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
-from medallion.storage import fence, files
+from medallion.storage import fence
 from medallion.storage.s3 import S3Path
 from tests.faults.few import SHORT_LEASE
 from tests.faults.world import HOURS, Effects, Reader, World, dies, differing
@@ -226,7 +226,7 @@ def two_at_once(apart: float) -> Fault:
 
 
 def _commits(world: World, *, drafts: bool) -> list[str]:
-    if isinstance(root := files.at(world.settings.lake), S3Path):  # a commit is one request there: it has no draft
+    if isinstance(root := world.lake.at(world.settings.lake), S3Path):  # a commit is one request there: it has no draft
         return [str(file) for file in root.rglob("[0-9]*.json") if file.parent.name == "_delta_log"]
     pattern = ".*.json.*.tmp" if drafts else "[0-9]*.json"
     return [str(file) for file in root.glob(f"*/*/_delta_log/{pattern}")]

@@ -62,7 +62,7 @@ class World:
     @property
     def lake(self) -> Lake:
         """The lake."""
-        return Lake(self.settings.lake)
+        return Lake.of(self.settings)
 
     def change_file(self, topic: str, hour: str) -> Path:
         """The change file of a feed and hour at the source."""

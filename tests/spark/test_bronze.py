@@ -44,7 +44,7 @@ class Shop:
 
     def __init__(self, root: Path, spark: Any) -> None:
         self.source, self.settings = root / "source", Settings(lake=str(root / "lake"), source=str(root / "source"))
-        self.lake = Lake(self.settings.lake)
+        self.lake = Lake.of(self.settings)
         self.driver = Driver(self.settings, report=lambda _: None)
         self.driver.use(spark)
         for feed in registry().feeds:
@@ -99,7 +99,7 @@ def shop(loaded: Path, tmp_path: Path, spark: Any) -> Shop:
         tmp_path / "source",
         Settings(lake=str(tmp_path / "lake"), source=str(tmp_path / "source")),
     )
-    made.lake = Lake(made.settings.lake)
+    made.lake = Lake.of(made.settings)
     made.driver = Driver(made.settings, report=lambda _: None)
     made.driver.use(spark)
     return made
@@ -150,7 +150,7 @@ def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Sh
     commit = shop.lake.last_commit(SUPPLIERS)
     assert (commit["operation"], shop.lake.applied_hour(SUPPLIERS)) == ("WRITE", H0)
     path, version = shop.lake.path(SUPPLIERS), commit["version"]
-    (change,) = read_changes(spark, path, shop.lake.opened(path), changes(path, version - 1, version)).collect()
+    (change,) = read_changes(spark, path, shop.lake.opened(path), changes(Path(path), version - 1, version)).collect()
     assert (change["_side"], change["supplier_id"], change["lead_time_days"]) == (1, 4, 9)
     (row,) = [r for r in event_log.read(shop.lake, event_type="apply") if r["table_name"] == SUPPLIERS]
     assert (row["rows_in"], row["rows_out"], row["details"]["inserted"]) == (6, 1, 1)

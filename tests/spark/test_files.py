@@ -53,7 +53,7 @@ def test_every_version_has_the_rows_that_delta_reads(spark: Any, path: str) -> N
 def test_every_commit_has_the_changes_that_delta_tells(spark: Any, path: str) -> None:
     newest = DeltaTable(path).version()
     for version in range(1, newest + 1):
-        found = changes(path, version - 1, version)
+        found = changes(Path(path), version - 1, version)
         reader = spark.read.format("delta").option("readchangefeed", "true")
         feed = reader.option("startingversion", version).option("endingversion", version).load(path)
         side = "CASE WHEN _change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END AS _side"
@@ -63,16 +63,16 @@ def test_every_commit_has_the_changes_that_delta_tells(spark: Any, path: str) ->
             continue
         assert counted(read_changes(spark, path, DeltaTable(path), found)) == wanted, version
         ids = {row["id"] for row in feed.select("id").collect()}
-        assert set(changed_values(path, "id", found, 1_000_000).to_pylist()) == ids
+        assert set(changed_values(Path(path), "id", found, 1_000_000).to_pylist()) == ids
 
 
 def test_the_changes_of_several_commits_are_told_apart(spark: Any, path: str) -> None:
     newest = DeltaTable(path).version()
-    found = changes(path, 0, newest)
+    found = changes(Path(path), 0, newest)
     assert len(found.versions) > 3
     sides = Counter(row["_side"] for row in read_changes(spark, path, DeltaTable(path), found).collect())
     for place, version in enumerate(found.versions, 1):
-        alone = read_changes(spark, path, DeltaTable(path), changes(path, version - 1, version)).collect()
+        alone = read_changes(spark, path, DeltaTable(path), changes(Path(path), version - 1, version)).collect()
         count = Counter(row["_side"] for row in alone)
         assert (sides[place], sides[-place]) == (count[1], count[-1]), version
 

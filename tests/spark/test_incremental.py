@@ -441,7 +441,7 @@ def test_the_first_incremental_hour_after_a_full_one_changes_only_the_rows_that_
     state = shop.lake.state("silver_orders_enriched")
     assert state is not None
     assert state.version == before + 2, "it was clustered, and then the rows were replaced"
-    change = changes(shop.lake.path("silver_orders_enriched"), before, state.version)
+    change = changes(Path(shop.lake.path("silver_orders_enriched")), before, state.version)
     assert len(change.versions) == 1, "clustering is not a change"
     rows = read_changes(shop.spark, shop.lake.path("silver_orders_enriched"), state.delta, change).collect()
     orders_of_one = {row["order_id"] for row in rows if row["user_id"] == 1}
@@ -459,7 +459,8 @@ def test_a_table_whose_new_rows_are_its_old_ones_lets_nothing_follow(shop: Shop)
     found = refresh(shop, 2)
     newest = shop.lake.version("silver_inventory_current") or 0
     assert found["silver_inventory_current"].how != "unchanged"
-    assert (newest, changes(shop.lake.path("silver_inventory_current"), before, newest).versions) == (before + 1, ())
+    path = Path(shop.lake.path("silver_inventory_current"))
+    assert (newest, changes(path, before, newest).versions) == (before + 1, ())
     assert found["silver_inventory_by_supplier"].how == "unchanged"
     assert found["gold_realtime_inventory_alerts"].how == "unchanged"
 
@@ -477,7 +478,7 @@ def test_an_incremental_hour_of_a_small_lake_writes_no_more_than_a_full_one(
         for path in paths():
             for number in range(before.get(path, -1) + 1, version(path) + 1):
                 commits += 1
-                added = (file for kind, file in actions_of(path, number) if kind == "add")
+                added = (file for kind, file in actions_of(Path(path), number) if kind == "add")
                 rows += sum(json.loads(file["stats"])["numRecords"] for file in added)
         return commits, rows
 
@@ -566,7 +567,7 @@ def test_a_log_that_does_not_reach_back_is_no_reason_to_guess(shop: Shop) -> Non
     path = shop.lake.path("bronze_customers")
     newest = shop.lake.version("bronze_customers") or 0
     commit = Path(path, "_delta_log", f"{newest:020}.json").rename(Path(path, "gone"))
-    assert changes(path, newest - 1, newest).unknown == f"its log no longer has version {newest}"
+    assert changes(Path(path), newest - 1, newest).unknown == f"its log no longer has version {newest}"
     commit.rename(Path(path, "_delta_log", f"{newest:020}.json"))
 
 
@@ -591,7 +592,7 @@ def test_a_change_adds_to_sums_over_sums_and_only_to_the_groups_it_touches(shop:
     assert before is not None
     assert (written.how, written.note) == ("additive", None)
     assert differing(shop) == []
-    added = changes(path, before.version(), shop.lake.opened(path).version())
+    added = changes(Path(path), before.version(), shop.lake.opened(path).version())
     rows = read_changes(shop.spark, path, before, added).collect()
     assert [(row["product_id"], row["units_sold"], row["days_sold"]) for row in rows] == [(1, 1, 0)]
 

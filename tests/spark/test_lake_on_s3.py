@@ -108,7 +108,7 @@ def lake(environment: dict[str, str]) -> Lake:
     """Loaded, refreshed in full, then incrementally by a run that is killed, and once more."""
     killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    made = Lake(LAKE)
+    made = Lake.of(Settings.from_environment())
     assert releases.find(made, None).hour == H0, "half an hour is not published"
     again = subprocess.run(
         [str(Path(sys.executable).with_name("medallion")), "refresh", "--hour", H1, "--strategy", "incremental"],
@@ -151,7 +151,7 @@ def test_the_commands_that_need_no_spark_read_it(lake: Lake) -> None:
 
 
 def test_a_query_reads_the_lake_and_nothing_else_of_the_bucket(lake: Lake) -> None:
-    place = files.at("s3a://lakes/private.csv")
+    place = lake.at("s3a://lakes/private.csv")
     files.write_text(place, "a secret")
     done = CliRunner().invoke(cli, ["query", f"SELECT * FROM read_text('{place}')"])
     assert "read_text() cannot be used" in str(done.exception)

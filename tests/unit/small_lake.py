@@ -66,7 +66,7 @@ def passed(
     checked: checkpoint.CheckedLayer, tables: Mapping[str, Any], *, suites: Mapping[str, Any], **about: Any
 ) -> CheckResult:
     """A check that looks at the current version of each table of a layer, and judges row counts alone."""
-    states = {name: state_of(Lake("").opened(at.path)) for name, at in tables.items() if name in suites}
+    states = {name: state_of(Lake("").opened(str(at.folder))) for name, at in tables.items() if name in suites}
     rules = about.pop("row_counts")
     about.pop("reports")
     about.pop("basis")
@@ -96,7 +96,7 @@ class Shop:
 
     @property
     def lake(self) -> Lake:
-        return Lake(self.settings.lake)
+        return Lake.of(self.settings)
 
     def put(self, hour: str, rows: Rows | str, topic: str = "orders") -> Path:
         """Have the source deliver a file: these rows inserted, or this very text."""

@@ -80,7 +80,7 @@ class Lake:
         return str(self.root / name)
 
     def check(self, basis: Basis | None = None, about: Suites | None = None) -> CheckResult:
-        tables = {path.name: TableAt(str(path)) for path in self.root.iterdir() if path.name != "reports"}
+        tables = {path.name: TableAt(path) for path in self.root.iterdir() if path.name != "reports"}
         suites = self.suites if about is None else about
         checked = CheckedLayer("silver", "2025-11-30T00", "run")
         return run_checkpoint(checked, tables, suites=suites, reports=self.root / "reports", basis=basis)

@@ -51,7 +51,7 @@ class Lake:
 
     def write(self, name: str, rows: pa.Table, **options: Any) -> None:
         write_deltalake(str(self.root / name), rows, **options)
-        self.tables[name] = TableAt(str(self.root / name))
+        self.tables[name] = TableAt(self.root / name)
 
     def check(self, suites: Suites, **names: Any) -> CheckResult:
         about = {"hour": "2025-11-30T00", "run_id": RUN, **names}
@@ -166,7 +166,7 @@ def test_a_few_rows_may_break_a_promise_where_that_is_said(lake: Lake, word: Cal
 def test_the_version_asked_for_is_judged_not_the_newest(lake: Lake) -> None:
     lake.write("shop", pa.table({"id": [1]}))
     lake.write("shop", pa.table({"id": [-1]}), mode="append")
-    lake.tables["shop"] = TableAt(lake.tables["shop"].path, version=0)
+    lake.tables["shop"] = TableAt(lake.tables["shop"].folder, version=0)
 
     result = lake.check({"shop": [at_least("id", 0)]})
 
@@ -249,7 +249,7 @@ def test_a_promise_without_a_verdict_fails_even_as_a_warning(shop: Lake, expecta
 
 
 def unreadable(lake: Lake) -> None:
-    lake.tables["shop"] = TableAt(str(lake.root / "nowhere"))
+    lake.tables["shop"] = TableAt(lake.root / "nowhere")
 
 
 def without_its_files(lake: Lake) -> None:

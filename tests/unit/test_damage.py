@@ -18,11 +18,13 @@ from medallion.inspect.query import open_release
 from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.refresh.full import set_damaged_aside
+from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage import lake as lake_module
 from medallion.storage.damage import log_damage
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake, origin_of
+from medallion.storage.s3 import S3Access
 
 LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)
 TABLE = Table(keys=("x",), query="SELECT 1 AS x", name="gold_x", layer="gold", doc="One.")
@@ -83,7 +85,7 @@ def test_a_damaged_log_is_proven_and_its_table_set_aside(damage: Callable[[Lake]
     damage(lake)
     with pytest.raises(MedallionError, match="cannot be read"):
         lake.version("gold_x")
-    assert log_damage(lake.path("gold_x")) == told
+    assert log_damage(lake.at(lake.path("gold_x"))) == told
     note = set_damaged_aside(Mock(spec=[]), lake, TABLE)
     assert note is not None
     assert note.startswith(f"rebuilt, as {told} in the log of gold_x; what was there is in ")
@@ -93,7 +95,7 @@ def test_a_damaged_log_is_proven_and_its_table_set_aside(damage: Callable[[Lake]
 def test_a_commit_that_is_missing_is_proven(lake: Lake) -> None:
     write_deltalake(lake.path("gold_x"), pa.table({"x": [4]}), mode="append")
     commit(lake, 3).unlink()
-    assert log_damage(lake.path("gold_x")) == "commit 3 is missing"
+    assert log_damage(lake.at(lake.path("gold_x"))) == "commit 3 is missing"
 
 
 def test_readers_keep_the_release_of_a_table_that_was_set_aside(lake: Lake) -> None:
@@ -116,9 +118,9 @@ def test_readers_keep_the_release_of_a_table_that_was_set_aside(lake: Lake) -> N
 
 
 def test_a_sound_log_proves_nothing(lake: Lake) -> None:
-    assert log_damage(lake.path("gold_x")) is None
+    assert log_damage(lake.at(lake.path("gold_x"))) is None
     log_file(lake, "_last_checkpoint").write_text("nonsense")
-    assert log_damage(lake.path("gold_x")) is None, "readers do without a damaged hint"
+    assert log_damage(lake.at(lake.path("gold_x"))) is None, "readers do without a damaged hint"
 
 
 def test_a_damaged_commit_under_a_checkpoint_holds_up_nothing(lake: Lake) -> None:
@@ -170,7 +172,7 @@ def test_too_many_open_files_set_nothing_aside(
         resource.setrlimit(resource.RLIMIT_NOFILE, LIMITS)
     assert "Too many open files" in told
     assert len(pauses) == 4 and 0.7 < sum(pauses) < 2.3
-    assert lake.version("gold_x") == 3 and not files.at(lake.ops("damaged")).exists()
+    assert lake.version("gold_x") == 3 and not lake.at(lake.ops("damaged")).exists()
 
 
 FAILURES = {
@@ -202,19 +204,19 @@ def test_a_log_that_cannot_be_looked_at_proves_nothing(lake: Lake) -> None:
         pytest.raises(MedallionError, match="cannot be read"),
     ):
         set_damaged_aside(Mock(spec=[]), lake, TABLE)
-    assert not files.at(lake.ops("damaged")).exists()
+    assert not lake.at(lake.ops("damaged")).exists()
 
 
 @pytest.mark.usefixtures("lake_bucket")
 def test_damage_in_a_bucket_is_proven_and_its_release_still_read() -> None:
-    lake = Lake("s3a://lakes/shop")
-    options = files.storage_options(lake.path("gold_x"))
+    lake = Lake("s3a://lakes/shop", S3Access.of(Settings.from_environment()))
+    options = lake.storage_options
     for x in range(3):
         write_deltalake(lake.path("gold_x"), pa.table({"x": [x]}), mode="append", storage_options=options)
     releases.publish(
         lake, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({"gold_x": 1})
     )
-    files.write_text(files.at(lake.path("gold_x"), "_delta_log", f"{2:020}.json"), "{broken")
+    files.write_text(lake.at(lake.path("gold_x"), "_delta_log", f"{2:020}.json"), "{broken")
     note = set_damaged_aside(Mock(spec=[]), lake, TABLE)
     assert note is not None
     assert note.startswith("rebuilt, as commit 2 is damaged in the log of gold_x")

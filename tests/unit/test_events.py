@@ -212,7 +212,7 @@ def history(lake: Lake, days: int) -> Lake:
                 Event(run, name, "check", layer="gold", details={"report": "x/y.html"}, **same),
                 Event(run, name, "publish", **same),
             ]
-        event_log.append(lake.ops("event_log"), events)
+        event_log.append(lake, events)
     return lake
 
 

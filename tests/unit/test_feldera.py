@@ -21,6 +21,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import registry
 from medallion.model.table import Feed
 from medallion.ops import event_log, releases
+from medallion.settings import Settings
 from medallion.storage.lake import Lake
 from tests.unit.feldera import FakeFeldera, Refused, serving
 
@@ -199,21 +200,19 @@ def test_tables_are_pushed_side_by_side(fake: FakeFeldera) -> None:
     assert fake.at_once == 1, "the changes of one table stay in order"
 
 
-def test_the_size_of_a_request_is_a_setting(fake: FakeFeldera, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_request_is_a_setting(fake: FakeFeldera) -> None:
     lines = [insert(id=n, price="1.00") for n in range(100)]
     feldera = started(fake)
     fake.proxy_bytes = 1200
     with pytest.raises(MedallionError, match="413 Request Entity Too Large"):
         feldera.push({"t": lines})
-    monkeypatch.setenv("MEDALLION_FELDERA_REQUEST_BYTES", "1000")
-    monkeypatch.setenv("MEDALLION_FELDERA_KEY", "key of the api")
-    made = Service.from_environment(fake.url)
+    variables = {"MEDALLION_FELDERA_REQUEST_BYTES": "1000", "MEDALLION_FELDERA_KEY": "key of the api"}
+    made = Service.of(Settings.from_environment(variables), fake.url)
     assert made.key == "key of the api"
     made.push({"t": lines})
     assert max(size for _, size, _ in fake.pushes) <= 1000
-    monkeypatch.setenv("MEDALLION_FELDERA_REQUEST_BYTES", "1 MB")
-    with pytest.raises(UsageError, match="MEDALLION_FELDERA_REQUEST_BYTES is '1 MB'"):
-        Service.from_environment(fake.url)
+    with pytest.raises(UsageError, match="MEDALLION_FELDERA_REQUEST_BYTES='1 MB' cannot be used"):
+        Settings.from_environment({"MEDALLION_FELDERA_REQUEST_BYTES": "1 MB"})
 
 
 def test_a_transaction_is_computed_at_its_end(fake: FakeFeldera, tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from deltalake import write_deltalake
 from medallion.cli.main import cli
 from medallion.errors import MedallionError
 from medallion.ops import releases, writer_lock
+from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
-from medallion.storage.s3 import S3Path
+from medallion.storage.s3 import S3Access, S3Path
 from medallion.ui.reports import report_file
 
 
@@ -25,7 +26,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "disk":
         return tmp_path / "lake"
     request.getfixturevalue("lake_bucket")
-    return files.at("s3a://lakes/a shop")
+    return files.at("s3a://lakes/a shop", access=S3Access.of(Settings.from_environment()))
 
 
 def names(folder: Place, pattern: str) -> list[str]:
@@ -94,7 +95,7 @@ def test_lines_are_read_as_from_a_file(folder: Place) -> None:
 
 @pytest.mark.usefixtures("lake_bucket")
 def test_a_release_in_a_bucket_is_not_written_over_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = Lake("s3a://lakes/shop")
+    lake = Lake("s3a://lakes/shop", S3Access.of(Settings.from_environment()))
     hour = {"hour": "2025-11-30T00", "strategy": "full", "contents": releases.Contents({"gold_x": 1})}
     first = releases.publish(lake, after=None, run_id="a", **hour)  # type: ignore[arg-type]
     seen = releases.read_releases(lake)
@@ -108,13 +109,13 @@ def test_a_release_in_a_bucket_is_not_written_over_another(monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("lake_bucket")
 def test_a_table_in_a_bucket_is_opened_and_one_that_is_not_there_is_none() -> None:
-    lake = Lake("s3a://lakes/shop")
+    lake = Lake("s3a://lakes/shop", S3Access.of(Settings.from_environment()))
     path = lake.path("gold_x")
     assert lake.open(path) is None
-    write_deltalake(path, pa.table({"x": [1, 2]}), storage_options=files.storage_options(path))
+    write_deltalake(path, pa.table({"x": [1, 2]}), storage_options=lake.storage_options)
     assert lake.state("gold_x").rows == 2  # type: ignore[union-attr]
     assert lake.is_whole("gold_x", 0)
-    next(files.at(path).glob("*.parquet")).unlink()
+    next(lake.at(path).glob("*.parquet")).unlink()
     assert not lake.is_whole("gold_x", 0)
     aside = lake.set_aside("gold_x")
     assert lake.open(path) is None and str(aside).startswith("s3a://lakes/shop/ops/damaged/gold_x-")
@@ -122,7 +123,7 @@ def test_a_table_in_a_bucket_is_opened_and_one_that_is_not_there_is_none() -> No
 
 @pytest.mark.usefixtures("lake_bucket")
 def test_the_lock_of_a_lake_in_a_bucket_is_kept_on_this_machine(tmp_path: Path) -> None:
-    lake = Lake("s3a://lakes/shop")
+    lake = Lake("s3a://lakes/shop", S3Access.of(Settings.from_environment()))
     with (
         writer_lock.writer_lock(lake, "first", 1, "load", wait=0),
         pytest.raises(MedallionError, match="load of run first"),
@@ -131,15 +132,16 @@ def test_the_lock_of_a_lake_in_a_bucket_is_kept_on_this_machine(tmp_path: Path) 
         pass
     (file,) = (tmp_path / "state" / "medallion").iterdir()
     assert file.suffix == ".lock"
-    with writer_lock.writer_lock(Lake("s3a://lakes/another"), "third", 1, "load", wait=0):
+    other = Lake("s3a://lakes/another", lake.access)
+    with writer_lock.writer_lock(other, "third", 1, "load", wait=0):
         assert writer_lock.current_writer(lake) is None
 
 
 @pytest.mark.usefixtures("lake_bucket")
 def test_a_report_is_found_in_the_bucket_and_nothing_outside_of_the_folder() -> None:
-    lake = Lake("s3a://lakes/shop")
+    lake = Lake("s3a://lakes/shop", S3Access.of(Settings.from_environment()))
     files.write_text(lake.reports / "2025-11-30T00" / "gold.html", "a report")
-    files.write_text(files.at(lake.root, "ops", "secret.json"), "{}")
+    files.write_text(lake.at(lake.root, "ops", "secret.json"), "{}")
     found = report_file(lake, "2025-11-30T00/gold.html")
     assert isinstance(found, S3Path) and found.read_text() == "a report"
     for name in ("", "2025-11-30T00", "../../ops/secret.json", "x/../../../ops/secret.json", "//ops", "no.html"):

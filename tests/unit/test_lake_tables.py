@@ -29,7 +29,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def publish(settings: Settings, names: list[str]) -> None:
     """Publish a release of these tables, of the snapshot, as a lake has it after its load."""
-    lake = Lake(settings.lake)
+    lake = Lake.of(settings)
     for feed in EVERY.feeds:
         if lake.open(lake.path(feed.name)) is None:
             write_deltalake(lake.path(feed.name), pa.table({"id": pa.array([1])}))
@@ -48,7 +48,7 @@ def publish(settings: Settings, names: list[str]) -> None:
 def test_every_process_has_the_tables_of_the_lake_whatever_its_shell_says(
     settings: Settings, extras: bool, setting: bool | None
 ) -> None:
-    lake, shell = Lake(settings.lake), settings.replace(extras=setting)
+    lake, shell = Lake.of(settings), settings.replace(extras=setting)
     write_record(lake, TableRecord(extras=extras))
     wanted = set((EVERY if extras else PLAIN).tables)
     assert set(Driver(shell, report=lambda _: None).tables.tables) == wanted
@@ -78,7 +78,7 @@ def test_a_lake_without_a_record_has_the_tables_of_its_newest_release(settings: 
 
 
 def test_a_shell_that_disagrees_with_the_lake_is_warned_once(settings: Settings) -> None:
-    write_record(Lake(settings.lake), TableRecord(extras=True))
+    write_record(Lake.of(settings), TableRecord(extras=True))
     said: list[str] = []
     Driver(settings.replace(extras=False), report=said.append)
     (warning,) = said
@@ -90,7 +90,7 @@ def test_a_shell_that_disagrees_with_the_lake_is_warned_once(settings: Settings)
 
 
 def test_a_process_that_stays_follows_the_record_from_its_next_step_on(settings: Settings) -> None:
-    lake = Lake(settings.lake)
+    lake = Lake.of(settings)
     write_record(lake, TableRecord(extras=False))
     driver = Driver(settings, report=lambda _: None)
     write_record(lake, TableRecord(extras=True))
@@ -153,7 +153,7 @@ def test_tables_do_not_change_while_an_hour_is_on_its_way(settings: Settings, mo
 
 
 def test_a_step_of_a_layer_without_tables_is_skipped(settings: Settings) -> None:
-    write_record(Lake(settings.lake), TableRecord(extras=False))
+    write_record(Lake.of(settings), TableRecord(extras=False))
     outcome = run_step("refresh", Run(settings, None, "run"), "platinum", Driver(settings, report=lambda _: None))
     assert (outcome.status, outcome.message) == ("skipped", "the lake has no platinum tables")
 
@@ -164,4 +164,4 @@ def test_a_damaged_record_is_named_and_nothing_is_guessed(settings: Settings, te
     place.parent.mkdir(parents=True)
     place.write_text(text)
     with pytest.raises(MedallionError, match=r"ops/tables\.json is damaged: restore it, or remove it"):
-        tables_of(Lake(settings.lake), True)
+        tables_of(Lake.of(settings), True)

@@ -19,10 +19,12 @@ from deltalake import DeltaTable, write_deltalake
 from medallion.errors import MedallionError
 from medallion.ops import lease, releases, writer_lock
 from medallion.ops.lease import Lease, acquire, lease_record
-from medallion.storage import fence, files
+from medallion.settings import Settings
+from medallion.storage import fence
 from medallion.storage.delta_writes import properties
 from medallion.storage.fence import LeaseLost
 from medallion.storage.lake import Lake
+from medallion.storage.s3 import S3Access
 from medallion.storage.shared_record import DiskRecord, Entry
 
 HOST = """
@@ -30,10 +32,13 @@ import sys
 from pathlib import Path
 from medallion.ops import lease, writer_lock
 from medallion.ops import releases
+from medallion.settings import Settings
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake
+from medallion.storage.s3 import S3Access
 
-lake, host, folder = Lake(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+access = S3Access.of(Settings.from_environment())
+lake, host, folder = Lake(sys.argv[1], access), sys.argv[2], Path(sys.argv[3])
 lease.TTL_SECONDS, lease.SAFETY_SECONDS = 4.0, 1.5
 writer_lock.machine_id = lambda: host
 writer_lock.lock_file = lambda lake: folder / f"{host}.lock"
@@ -93,7 +98,7 @@ def host(tmp_path: Path) -> Iterator[Callable[..., Host]]:
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     if request.param == "bucket":
         request.getfixturevalue("lake_bucket")
-        return Lake("s3a://lakes/shop")
+        return Lake("s3a://lakes/shop", S3Access.of(Settings.from_environment()))
     return Lake(str(tmp_path / "lake"))
 
 
@@ -307,7 +312,7 @@ def test_number_goes_on_from_the_newest_release_when_the_record_is_gone(lake: La
                 strategy="full",
                 contents=releases.Contents({"x": 1}),
             )
-    record = files.at(lake.ops("lease"))
+    record = lake.at(lake.ops("lease"))
     shutil.rmtree(record) if isinstance(record, Path) else record.unlink()
     with held(lake, "d") as holder:
         assert holder.number == 4
@@ -357,7 +362,7 @@ def test_state_that_is_long_gone_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_taking_and_giving_back_costs_three_requests(lake_bucket: Any) -> None:
-    lake = Lake("s3a://lakes/shop")
+    lake = Lake("s3a://lakes/shop", S3Access.of(Settings.from_environment()))
     with held(lake, "first"):
         pass
     requests: list[str] = []

@@ -87,7 +87,7 @@ def test_a_part_of_a_table_without_permission_is_named(shop: Shop, let_go: None,
     place = Path(shop.settings.lake, hidden)
     place.chmod(rights)
     table = Path(shop.settings.lake, "silver", "orders")
-    read = f"from medallion.storage.lake import open_table; open_table({str(table)!r})"
+    read = f"from pathlib import Path; from medallion.storage.lake import open_table; open_table(Path({str(table)!r}))"
     done = subprocess.run([*PREFIX, sys.executable, "-c", read], capture_output=True, text=True, cwd=PROJECT)
     reason = f"{table} cannot be read: this account has no permission to read {place}"
     assert done.stderr.splitlines()[-1] == f"medallion.errors.MedallionError: {reason}"

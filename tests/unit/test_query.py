@@ -14,8 +14,9 @@ from deltalake import write_deltalake
 from medallion.errors import UsageError
 from medallion.inspect.query import open_release, select
 from medallion.ops import releases
-from medallion.storage import files
+from medallion.settings import Settings
 from medallion.storage.lake import Lake
+from medallion.storage.s3 import S3Access
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -90,9 +91,10 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     """A release of one table with the rows 1 and 2."""
     if request.param == "bucket":
         request.getfixturevalue("lake_bucket")
-    made = Lake("s3a://lakes/shop" if request.param == "bucket" else str(tmp_path / "lake"))
+    root = "s3a://lakes/shop" if request.param == "bucket" else str(tmp_path / "lake")
+    made = Lake(root, S3Access.of(Settings.from_environment()))
     path = made.path(TABLE)
-    write_deltalake(path, pa.table({"x": [1, 2]}), storage_options=files.storage_options(path))
+    write_deltalake(path, pa.table({"x": [1, 2]}), storage_options=made.storage_options)
     releases.publish(made, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({TABLE: 0}))
     return made
 
@@ -105,12 +107,12 @@ def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
 
 def content(lake: Lake) -> dict[str, str]:
     """Every file of a lake, and a hash of it."""
-    found = (place for place in files.at(lake.root).rglob("*") if place.is_file())
+    found = (place for place in lake.at(lake.root).rglob("*") if place.is_file())
     return {str(place): sha256(place.read_bytes()).hexdigest() for place in found}
 
 
 def filled(sql: str, lake: Lake, scratch: Path) -> str:
-    (file,) = files.at(lake.path(TABLE)).glob("*.parquet")
+    (file,) = lake.at(lake.path(TABLE)).glob("*.parquet")
     return sql.format(lake=lake.root, scratch=scratch, file=file)
 
 

@@ -53,7 +53,7 @@ def rebuild(lake: Lake, *, set_aside: bool) -> None:
     if set_aside:
         lake.set_aside(NAME)
     else:
-        files.remove_tree(files.at(lake.path(NAME)))
+        files.remove_tree(lake.at(lake.path(NAME)))
     write(lake, [7])
     write(lake, [8])
 
@@ -92,7 +92,7 @@ def test_a_release_is_read_from_where_its_table_was_set_aside(lake: Lake) -> Non
 
 
 def test_a_rebuilt_table_with_fewer_versions_is_refused_in_words(lake: Lake) -> None:
-    files.remove_tree(files.at(lake.path(NAME)))
+    files.remove_tree(lake.at(lake.path(NAME)))
     write(lake, [7])
     with pytest.raises(MedallionError, match=f"{NAME} was rebuilt since the release that names version 1"):
         rows(lake, 2)

@@ -94,9 +94,9 @@ def test_a_log_without_a_checkpoint_up_to_the_named_version_stays_whole(tmp_path
     for x in range(6):
         write_deltalake(path, pa.table({"x": [x]}), mode="append")
     DeltaTable(path).create_checkpoint()
-    assert clean_log(path, {3, 5}, time.time() + 60) == 0
-    assert clean_log(path, {5}, time.time() - 60) == 0
-    assert clean_log(path, {5}, time.time() + 60) == 5
+    assert clean_log(tmp_path / "x", {3, 5}, time.time() + 60) == 0
+    assert clean_log(tmp_path / "x", {5}, time.time() - 60) == 0
+    assert clean_log(tmp_path / "x", {5}, time.time() + 60) == 5
     assert DeltaTable(path).version() == 5
 
 

@@ -38,7 +38,7 @@ def replaced(path: Path, rows: list[Row], key: tuple[str, ...]) -> list[dict[str
     assert delta.version() == before + 1
     assert delta.history(1)[0]["userMetadata"] == COMMIT
     assert rows_in(path) == Counter(rows)
-    if not changes(str(path), before, before + 1):
+    if not changes(path, before, before + 1):
         return []
     feed = DeltaTable(str(path)).load_cdf(starting_version=before + 1, ending_version=before + 1)
     return pa.table(feed).to_pylist()

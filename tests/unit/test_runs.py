@@ -32,7 +32,7 @@ def lake(tmp_path: Path) -> Lake:
     lake = Lake(str(tmp_path / "lake"))
     built = "rebuilt aggregate state for `days`: none existed"
     hours = [run(0, "full", 10.0), run(1, "full", 14.0), run(2, "incremental", 20.0, built), run(3, "incremental", 2.0)]
-    append(lake.ops("event_log"), [event for events in hours for event in events])
+    append(lake, [event for events in hours for event in events])
     return lake
 
 

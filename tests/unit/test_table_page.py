@@ -60,7 +60,7 @@ def lake(tmp_path: Path) -> Lake:
             Event("r", hour, "refresh", "full", 1, "gold", STATUS, seconds=1.5, bytes_out=2_000_000, details=told),
             Event("r", hour, "check", "full", 1, "gold", STATUS, rows_in=2),
         ]
-    append(lake.ops("event_log"), events)
+    append(lake, events)
     return lake
 
 

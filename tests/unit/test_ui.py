@@ -56,7 +56,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def log(lake: Lake, *events: Event) -> Lake:
-    append(lake.ops("event_log"), events)
+    append(lake, events)
     return lake
 
 
