@@ -8,6 +8,7 @@ from threading import Lock
 from time import time
 from typing import TYPE_CHECKING
 
+from medallion.errors import UsageError
 from medallion.ingest.source import Listing
 from medallion.inspect.openlineage import send_lineage
 from medallion.model.registry import Registry
@@ -16,6 +17,7 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_of, write_record
 from medallion.ops.writer_lock import WriterLock, writer_lock
 from medallion.pipeline.run import Outcome, Report, Run
+from medallion.refresh.strategies import ENGINE_STRATEGIES, Strategies, Strategy
 from medallion.settings import Settings
 from medallion.spark.session import CpuClock, cluster_cores, is_local, session_began, spark_session
 from medallion.storage.lake import Lake
@@ -25,10 +27,14 @@ if TYPE_CHECKING:
 
 
 class Driver:
-    """The state that the steps of one process share: lake, tables, and one Spark session, started on first use."""
+    """The state that the steps of one process share: lake, tables, and one Spark session, started on first use.
 
-    def __init__(self, settings: Settings, report: Report = print) -> None:
+    strategies: how a table may be refreshed, by the name that a run asks for.
+    """
+
+    def __init__(self, settings: Settings, report: Report = print, strategies: Strategies = ENGINE_STRATEGIES) -> None:
         self.settings = settings
+        self._strategies = strategies
         self.lake = Lake.of(settings)
         self._record = read_record(self.lake)
         self.tables: Registry = tables_of(self.lake, settings.extras)
@@ -41,12 +47,22 @@ class Driver:
         self._proven: Registry | None = None
         self._starting = Lock()
 
+    def strategy_of(self, run: Run) -> Strategy:
+        """Return the strategy that ``run`` asks for. Raises UsageError when there is none of that name."""
+        try:
+            return self._strategies[run.strategy]
+        except KeyError:
+            known = ", ".join(self._strategies)
+            raise UsageError(f"strategy {run.strategy[:40]!r} is unknown: choose {known}") from None
+
     @contextmanager
     def writing(self, run: Run, doing: str) -> Iterator[None]:
         """Hold the writer lock of the lake for the block; within such a block, do nothing.
 
-        Raises MedallionError, naming the other writer, when it is still at work after MEDALLION_LOCK_WAIT seconds.
+        Raises UsageError for an unknown strategy, before anything is written; MedallionError, naming the other writer,
+        when it is still at work after MEDALLION_LOCK_WAIT seconds.
         """
+        self.strategy_of(run)
         if self._lock is not None:
             yield
             return

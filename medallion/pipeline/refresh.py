@@ -8,13 +8,13 @@ from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.full import side_by_side
-from medallion.refresh.strategies import REFRESH
 
 
 def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
     assert layer is not None, "run_step asks for it"
     require_bronze_at(driver, run.hour)
     driver.require_proven_tables()
+    strategy = driver.strategy_of(run)
     spark = driver.spark(log)
     tables = driver.tables.queries(layer)
     with log.timed("refresh", layer, cpu=driver.cpu) as event:
@@ -23,7 +23,7 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
 
         def work(table: Table) -> None:
             with log.timed("refresh", layer, table.name) as step:
-                written = REFRESH[run.strategy](spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
+                written = strategy(spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
                 step.rows_in, step.rows_out, step.bytes_out = (
                     written.rows_in,
                     written.rows_out,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
-from medallion.refresh.strategies import REFRESH
 from medallion.settings import Settings
 
 Report = Callable[[str], None]
@@ -28,8 +27,6 @@ class Run:
     def __post_init__(self) -> None:
         if self.hour is not None:
             parse_hour(self.hour)
-        if self.strategy not in REFRESH:
-            raise UsageError(f"strategy {self.strategy[:40]!r} is unknown: choose {', '.join(REFRESH)}")
 
     @property
     def required_hour(self) -> str:

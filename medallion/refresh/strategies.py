@@ -1,5 +1,7 @@
-"""The strategies that a refresh can choose, by name."""
+"""What a strategy is, and those that a refresh can choose, by name."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from medallion.model.table import STRATEGIES, Table
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Refresh(Protocol):
+class Strategy(Protocol):
     """Bring one table to its inputs' current versions in one commit, or none where it is there already."""
 
     def __call__(
@@ -20,5 +22,6 @@ class Refresh(Protocol):
     ) -> Written: ...
 
 
-REFRESH: dict[str, Refresh] = {"full": refresh_full, "incremental": refresh_incremental}  # the benchmark adds others
-assert tuple(REFRESH) == STRATEGIES, "a strategy of the DAG is missing"
+Strategies = Mapping[str, Strategy]
+ENGINE_STRATEGIES: Strategies = MappingProxyType({"full": refresh_full, "incremental": refresh_incremental})
+assert tuple(ENGINE_STRATEGIES) == STRATEGIES, "a strategy of the DAG is missing"

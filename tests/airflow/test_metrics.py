@@ -67,7 +67,7 @@ def test_metrics_of_a_run_reach_statsd(shop: Shop, statsd: socket.socket) -> Non
 def test_failed_expectations_are_counted_by_severity(shop: Shop) -> None:
     results = {name: {"status": status} for name, status in (("a", "failed"), ("b", "warned"), ("c", "succeeded"))}
     event = Event("red", H1, "check", "full", 1, "gold", "gold_orders", details={"expectations": results})
-    append(shop.lake.ops("event_log"), [event])
+    append(shop.lake, [event])
     metrics = run_metrics(shop.settings, "red")
     assert (metrics["medallion.expectations.failed"], metrics["medallion.expectations.warned"]) == (1, 1)
 

@@ -40,7 +40,7 @@ KILLED = f"""
 import os, signal
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
-from medallion.refresh.strategies import REFRESH
+from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
 
@@ -48,15 +48,15 @@ settings = Settings.from_environment()
 driver = Driver(settings)
 operations.load(Run(settings, None, "load"), driver)
 operations.refresh_hour(Run(settings, "{H0}", "first"), driver)
-work = REFRESH["incremental"]
 
 def killed(spark, lake, table, **run):
     if table.name == "gold_realtime_inventory_alerts":
         os.kill(os.getpid(), signal.SIGKILL)
-    return work(spark, lake, table, **run)
+    return ENGINE_STRATEGIES["incremental"](spark, lake, table, **run)
 
-REFRESH["incremental"] = killed
-operations.refresh_hour(Run(settings, "{H1}", "second", strategy="incremental"), driver)
+dying = Driver(settings, strategies={{"incremental": killed}})
+dying.use(driver.spark(None))
+operations.refresh_hour(Run(settings, "{H1}", "second", strategy="incremental"), dying)
 """
 
 

@@ -23,9 +23,9 @@ from medallion.model.table import Feed, Table
 from medallion.ops import releases
 from medallion.pipeline import operations, steps
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.run import Outcome, Run
+from medallion.pipeline.run import Outcome, Report, Run
 from medallion.refresh.commits import Written
-from medallion.refresh.strategies import REFRESH
+from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake, state_of, table_id
@@ -83,6 +83,9 @@ def passed(
     return CheckResult(tables=results, **(vars(checked) | about | times | seen))
 
 
+STRATEGIES = {**ENGINE_STRATEGIES, "full": copied}
+
+
 @dataclass(frozen=True)
 class Shop:
     """A source and a lake that was loaded from it, in one folder."""
@@ -111,7 +114,8 @@ class Shop:
 
     def driver(self, said: list[str] | None = None) -> Driver:
         """A new one, as a process of its own would have. said: gets what it reports."""
-        made = Driver(self.settings, report=(said.append if said is not None else lambda _: None))
+        report: Report = said.append if said is not None else lambda _: None
+        made = Driver(self.settings, report, STRATEGIES)
         made.tables = self.tables
         return made
 
@@ -154,7 +158,6 @@ def load(root: Path, tables: Registry = TABLES) -> Shop:
 
 
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the steps refresh by copying, and check without Great Expectations."""
-    monkeypatch.setitem(REFRESH, "full", copied)
+    """Have the steps check without Great Expectations, and start no session."""
     monkeypatch.setattr(checkpoint, "run_checkpoint", passed)
     monkeypatch.setattr(Driver, "spark", lambda *_: None)
