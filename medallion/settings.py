@@ -111,9 +111,9 @@ class Settings(BaseSettings):
         default=24.0,
         description="Hours after which an incremental hour checks whole tables again, not changed rows; `0`: always",
     )
-    feldera_key: str | None = Field(default=None, description="API key of a Feldera that takes part in a benchmark")
+    feldera_key: str | None = Field(default=None, description="API key of a Feldera that takes part in the benchmark")
     feldera_request_bytes: Annotated[int, Field(ge=1000)] = Field(
-        default=FELDERA_REQUEST_BYTES, description="Largest request to it: the limit of a proxy in front of it"
+        default=FELDERA_REQUEST_BYTES, description="Largest request to it: 900000 where a proxy allows 1 MB"
     )
     extras: bool | None = Field(
         default=None, description="Whether `medallion load` gives a lake the extra tables; `make up` sets `true`"

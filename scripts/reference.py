@@ -24,8 +24,6 @@ WIDTH = 100
 OTHER_VARIABLES = (
     ("MEDALLION_ALERT_URL", "", "Address to which alerts of the DAG are posted; without it none"),
     ("MEDALLION_AIRFLOW_PORT", "8080", "Port of the Airflow that `make up` starts"),
-    ("MEDALLION_FELDERA_KEY", "", "API key of a Feldera that takes part in the benchmark"),
-    ("MEDALLION_FELDERA_REQUEST_BYTES", "8000000", "Largest request to it: 900000 where a proxy allows 1 MB"),
     ("SPARK_CONNECT_AUTHENTICATE_TOKEN", "", "Secret of a warm Spark; `make up` draws one"),
 )
 
