@@ -15,9 +15,15 @@ def test_task_workers_are_forked_from_a_server_that_has_the_checks_loaded(tmp_pa
         "import importlib, sys, threading\n"
         "for name in sys.argv[1:]: importlib.import_module(name)\n"
         "print(*sorted(sys.modules))\n"
+        "import medallion.pipeline.steps, medallion.inspect.run_summary, medallion.model.proof\n"
+        "import medallion.airflow.landing, medallion.checks.docs_queue, medallion.checks.data_docs\n"
+        "print(*sorted(sys.modules))\n"
         "assert threading.active_count() == 1, threading.enumerate()\n"
     )
     done = subprocess.run([sys.executable, "-c", code, *modules], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
-    loaded = set(done.stdout.split())
-    assert {"great_expectations", "duckdb", "deltalake", "medallion.checks.validation"} <= loaded
+    preloaded, in_task = (set(line.split()) for line in done.stdout.splitlines()[-2:])
+    assert {"great_expectations", "duckdb", "deltalake", "sqlglot", "pyspark.sql.connect.session"} <= preloaded
+    assert in_task == preloaded, f"each task loads {in_task - preloaded}"
+    declared = {name for name in preloaded if name.startswith("spark_jobs")}
+    assert not declared, f"a task would have {declared} as they were when the scheduler started"
