@@ -3,7 +3,8 @@
 Every word takes ``severity``: ``critical`` stops the next layer, ``warning`` is reported. A word about single values
 takes ``drop`` too, which keeps rows that break it out of the table, in quarantine and counted, and
 ``allowed_percent``: the share, 0 to 100, of the rows with a value that may break it and is no news, where a
-source is known to be a little off or behind.
+source is known to be a little off or behind. With ``drop``, more of all rows is a warning; without
+``allowed_percent``, a share that jumps from its own history is.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,8 @@ class Expectation:
     kind: the Great Expectations class that judges it. arguments: its keyword arguments, where the SQL of a
     query names tables as ``{silver_customers}``. meaning: the promise in words, as reports show it. holds: SQL of
     Spark, true of a row that keeps it, null of one without a value; None where a promise is not about single rows.
-    by_change: what proves it again once rows have changed; None where only whole tables do.
+    by_change: what proves it again once rows have changed; None where only whole tables do. allowed_share: of an
+    expectation that drops rows, the share that may be dropped, 0 to 1; None where none is declared.
     """
 
     kind: str
@@ -32,6 +34,7 @@ class Expectation:
     severity: Severity = "critical"
     holds: str | None = None
     by_change: ByChange | None = None
+    allowed_share: float | None = None
 
     def __post_init__(self) -> None:
         if self.severity == "drop" and self.holds is None:
@@ -116,13 +119,6 @@ def adds_up(meaning: str, sums: Sums, *, severity: Severity = "critical") -> Exp
     return no_rows(sums.whole(), meaning, severity=severity, by_change=sums)
 
 
-def rows_with(column: str, part: str, meaning: str) -> Expectation:
-    """No row has ``part`` in the text of ``column``; what breaks it is counted, as a warning."""
-    wanted = part.replace("'", "''").replace("{", "{{").replace("}", "}}")
-    query = f"SELECT * FROM {{batch}} WHERE CONTAINS({column}, '{wanted}')"
-    return no_rows(query, meaning, severity="warning", by_change=Rows())
-
-
 def refers_to(
     column: str, table: str, key: str | None = None, *, allowed_percent: float = 0, severity: Severity = "critical"
 ) -> Expectation:
@@ -151,11 +147,11 @@ def refers_to(
 
 
 def _with_tolerance(expectation: Expectation, percent: float) -> Expectation:
-    """Return ``expectation`` with ``percent`` of its records allowed to fail. Raises ValueError where it drops rows."""
+    """Return ``expectation`` with ``percent`` of its records allowed to fail, or of all rows to be dropped."""
     if not percent:
         return replace(expectation, by_change=Rows())
     if expectation.severity == "drop":
-        raise ValueError(f"{expectation.meaning}: rows are dropped one by one, so it cannot have a tolerance")
+        return replace(expectation, by_change=Rows(), allowed_share=percent / 100)
     arguments = {**expectation.arguments, "mostly": 1 - percent / 100}
     return replace(expectation, arguments=arguments, meaning=_but(expectation.meaning, percent))
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from string import Formatter
 from time import perf_counter
-from typing import Any
 
 from expectations.vocabulary import Expectation
 from medallion.checks.by_change import INSERTED, QUERY, UNCHANGED, WHOLE, Basis, ChangedRows, Look, fingerprint
@@ -24,15 +23,13 @@ from medallion.checks.result import (
     Validation,
     Verdict,
     slug,
+    to_example,
 )
-from medallion.checks.row_counts import RowCountRule
+from medallion.checks.volumes import VolumeRules
 from medallion.errors import one_line
 from medallion.ops.check_records import Proof
 from medallion.storage.duckdb_views import TableAt, Views, open_views
 from medallion.storage.files import Place
-
-_COLUMNS = 8  # of each example that are kept
-_CELL = 120  # characters of each of its values that are kept
 
 
 @dataclass(frozen=True)
@@ -56,13 +53,13 @@ def run_checkpoint(
     *,
     suites: Mapping[str, Sequence[Expectation]],
     reports: Place,
-    row_counts: Mapping[str, RowCountRule] | None = None,
+    volumes: Mapping[str, VolumeRules] | None = None,
     basis: Basis | None = None,
 ) -> CheckResult:
     """Judge ``suites``, table name to expectations, and write the report pages under ``reports``.
 
-    tables: where each table is that a suite is about or a query names; others are not opened. row_counts: what the row
-    counts of tables are judged by, from what opening them tells. basis: the former check from which changed rows are
+    tables: where each table is that a suite is about or a query names; others are not opened. volumes: what the
+    numbers of rows of tables are judged by. basis: the former check from which changed rows are
     judged; without one, whole tables are. Nothing but a report
     that cannot be written raises: a table that cannot be read, a query that does not run, an engine that breaks
     down are broken expectations that say why, so the gate stays shut.
@@ -73,7 +70,7 @@ def run_checkpoint(
     with open_views({name: at for name, at in tables.items() if name in needed}) as views:
         judge = _Judge(views, basis or Basis(), checked.name, started_at)
         promises = judge.judge(suites)
-        judged = views.rows.keys() & (row_counts or {}).keys()  # a table that cannot be read has failed already
+        rules = volumes or {}
         results = [
             TableResult(
                 table,
@@ -82,7 +79,7 @@ def run_checkpoint(
                 round(judge.seconds.get(table, 0.0), 3),
                 (
                     *(_result(promise, views, views.rows.get(table, 0)) for promise in promises[table]),
-                    *(row_counts[table].judge(views.rows[table]) if row_counts and table in judged else ()),
+                    *(rules[table].judge(table, views) if table in rules else ()),
                 ),
             )
             for table in suites
@@ -243,7 +240,7 @@ def _result(promise: _Promise, views: Views, rows: int) -> ExpectationResult:
         observed=_observed(expectation, verdict, rows),
         unexpected_count=verdict.unexpected,
         unexpected_percent=verdict.percent,
-        examples=tuple(_example(row, expectation.arguments.get("column")) for row in examples),
+        examples=tuple(to_example(row, expectation.arguments.get("column")) for row in examples),
         query=promise.query,
         error=verdict.error,
         looked_at=promise.look.way,
@@ -265,16 +262,3 @@ def _observed(expectation: Expectation, verdict: Verdict, rows: int) -> str:
 
 def _counted(rows: int) -> str:
     return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"
-
-
-def _example(row: Mapping[str, Any], first: str | None) -> dict[str, str | None]:
-    """The row's first columns as text, the column that the expectation is about before all others."""
-    columns = [first, *(column for column in row if column != first)] if first in row else list(row)
-    return {column: _cell(row[column]) for column in columns[:_COLUMNS] if column is not None}
-
-
-def _cell(value: Any) -> str | None:
-    if value is None:
-        return None
-    text = str(value)
-    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"

@@ -11,6 +11,8 @@ from expectations.vocabulary import Severity
 from medallion.ops.check_records import Proof
 
 EXAMPLES = 5  # offending rows that are kept of each broken expectation
+_COLUMNS = 8  # of each example that are kept
+_CELL = 120  # characters of each of its values that are kept
 
 Status = Literal["succeeded", "warned", "failed"]
 
@@ -58,7 +60,8 @@ class ExpectationResult:
     unexpected_percent: their share of the rows with a value, 0 to 100; both None where a promise does not
     count rows. examples: a few offending rows, column to value as text, null as None. query: the SQL of a
     promise that is written as one. error: why there is no verdict; the promise then counts as broken. looked_at: the
-    whole table, its changed rows, or nothing, as no row has changed since it held.
+    whole table, its changed rows, or nothing, as no row has changed since it held. records: how many were judged, where
+    they are not the rows of the table. measure: what later checks compare with, of a promise that has a history.
     """
 
     meaning: str
@@ -72,6 +75,8 @@ class ExpectationResult:
     query: str | None = None
     error: str | None = None
     looked_at: str = "whole table"
+    records: int | None = None
+    measure: float | None = None
 
     @property
     def status(self) -> Status:
@@ -97,17 +102,23 @@ class TableResult:
         return worst(expectation.status for expectation in self.expectations)
 
     def counts(self) -> dict[str, dict[str, int | str | None]]:
-        """Return status, severity, passed and failed records of each expectation; None where a count is unknown."""
+        """Return status, severity, passed and failed records of each expectation; None where a count is unknown.
+
+        One that is judged by its history says what was observed too.
+        """
         counts: dict[str, dict[str, int | str | None]] = {}
         for result in self.expectations:
             failed = None if result.error else result.unexpected_count or 0
-            passed = None if self.rows is None or failed is None else max(0, self.rows - failed)
+            records = self.rows if result.records is None else result.records
+            passed = None if records is None or failed is None else max(0, records - failed)
             counts[result.meaning] = {
                 "status": result.status,
                 "severity": result.severity,
                 "passed": passed,
                 "failed": failed,
             }
+            if result.measure is not None:
+                counts[result.meaning]["observed"] = result.observed
         return counts
 
 
@@ -165,8 +176,13 @@ class CheckResult:
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {first.error or first.observed}{more}"
 
     def details(self) -> list[str]:
-        """Return log lines: one for each expectation that failed, and one for each of a few failed records."""
-        lines = []
+        """Return log lines: what tables drop by design, each expectation that failed, and a few failed records."""
+        lines = [
+            f"{table.table}: {result.meaning}: {result.observed}"
+            for table in self.tables
+            for result in table.expectations
+            if result.success and result.records is not None and result.unexpected_count
+        ]
         for table, result in self.broken:
             lines.append(f"{result.status}  {table}: {result.meaning}: {result.error or result.observed}")
             for example in result.examples[:3]:
@@ -182,6 +198,19 @@ class CheckResult:
             for line, expectation in zip(entry["expectations"], table.expectations, strict=True):
                 line["status"] = expectation.status
         return result
+
+
+def to_example(row: Mapping[str, Any], first: str | None) -> dict[str, str | None]:
+    """Give the first columns of an offending row as text, column ``first`` before all others."""
+    columns = [first, *(column for column in row if column != first)] if first in row else list(row)
+    return {column: _cell(row[column]) for column in columns[:_COLUMNS] if column is not None}
+
+
+def _cell(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = str(value)
+    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"
 
 
 def worst(statuses: Iterator[Status]) -> Status:

@@ -12,13 +12,17 @@ COLUMNS = ("hour", "layer", "table_name", "details", "attempt", "run_id")
 
 @dataclass(frozen=True)
 class Judged:
-    """One expectation in one check. passed, failed: rows; None where they are not known, as without a verdict."""
+    """One expectation in one check. passed, failed: rows; None where they are not known, as without a verdict.
+
+    observed: what was found, in words, by an expectation that is judged by its history; else empty.
+    """
 
     hour: str
     run_id: str
     status: str
     passed: int | None
     failed: int | None
+    observed: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,10 @@ def trends(lake: Lake, table: str | None = None, last: int = 24) -> list[Trend]:
         Trend(
             *(checks[-1][0]["layer"], name, meaning, checks[-1][1]["severity"]),
             [
-                Judged(row["hour"] or "snapshot", row["run_id"], counts["status"], counts["passed"], counts["failed"])
+                Judged(
+                    *(row["hour"] or "snapshot", row["run_id"]),
+                    *(counts["status"], counts["passed"], counts["failed"], counts.get("observed", "")),
+                )
                 for row, counts in checks[-last:]
             ],
         )

@@ -163,8 +163,8 @@ class Lineage:
                 assertion=meaning,
                 success=result["status"] == "succeeded",
                 severity=_SEVERITIES.get(result["severity"], result["severity"]),
-                expected="0 failed records",
-                actual=None if result["failed"] is None else f"{result['failed']} failed records",
+                expected=meaning if "observed" in result else "0 failed records",
+                actual=result.get("observed") or _failed_records(result["failed"]),
             )
             for meaning, result in event.details.get("expectations", {}).items()
         ]
@@ -207,6 +207,10 @@ class Lineage:
             fields = [InputField(*_located(self.lake.path(source.table)), source.column) for source in sorted(sources)]
             columns.setdefault(column.table, {})[column.column] = Fields(inputFields=fields)
         return columns
+
+
+def _failed_records(count: int | None) -> str | None:
+    return None if count is None else f"{count} failed records"
 
 
 def _type_name(kind: Any) -> str:

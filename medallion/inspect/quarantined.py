@@ -7,10 +7,9 @@ from typing import Literal
 from medallion.ingest.quarantine import count_rejected
 from medallion.inspect.query import open_release, select
 from medallion.model.registry import Registry
+from medallion.model.table import QUARANTINE
 from medallion.ops import releases
 from medallion.storage.lake import Lake
-
-DROPPED = "quarantine_"  # how the table of the rows that another one drops is called
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,11 @@ def count_rejected_lines(lake: Lake, tables: Registry) -> list[Quarantined]:
 def count_dropped_rows(lake: Lake) -> Iterator[Quarantined]:
     """Count the rows that each table of the newest release drops, by reason; none before the first release."""
     release = releases.latest(lake)
-    names = sorted(name for name in release.versions if name.startswith(DROPPED)) if release else []
+    names = sorted(name for name in release.versions if name.startswith(QUARANTINE)) if release else []
     if release is None or not names:
         return
     with open_release(lake, release) as connection:
         for name in names:
             counts = f"SELECT _broken, COUNT(*) FROM {name} GROUP BY ALL ORDER BY ALL"  # noqa: S608 (a declared name)
             for reason, count in select(connection, counts).fetchall():
-                yield Quarantined(name.removeprefix(DROPPED), "dropped rows", None, reason, count)
+                yield Quarantined(name.removeprefix(QUARANTINE), "dropped rows", None, reason, count)

@@ -1,8 +1,9 @@
 """What a run did, in a line: for the list of runs, where nobody opens a log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from medallion.model.table import QUARANTINE
 from medallion.ops import event_log
 from medallion.storage.lake import Lake
 
@@ -23,9 +24,23 @@ def run_summary(lake: Lake, run_id: str) -> str:
         parts.append(f"{written} of {len(refreshed)} tables written")
     if published is not None and "release_id" in published["details"]:
         parts.append(f"release {published['details']['release_id']}")
+    parts += _drops(steps.values())
     parts.append(_warnings([row for row in steps.values() if row["status"] == "warned"]))
     head = f"{published['hour']}, {published['strategy']}: " if published is not None else ""
     return head + "; ".join(parts)
+
+
+def _drops(steps: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What tables drop by design, as their checks observed it."""
+    return [
+        result["observed"]
+        for row in steps
+        if row["event_type"] == "check"
+        and (row["table_name"] or "").startswith(QUARANTINE)
+        and row["status"] == "succeeded"
+        for result in row["details"].get("expectations", {}).values()
+        if "observed" in result and result["failed"]
+    ]
 
 
 def _warnings(warned: Sequence[Mapping[str, Any]]) -> str:

@@ -10,13 +10,15 @@ from math import inf
 from string import Formatter
 from typing import Literal, get_args
 
-from expectations.vocabulary import Expectation, not_null, rows_with, spark_text, unique
+from expectations.vocabulary import Expectation, not_null, spark_text, unique
 from medallion.errors import MedallionError
 from medallion.model.chart import Chart
 
 Layer = Literal["bronze", "silver", "gold", "platinum"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)  # one folder each; one without tables is no step
 STRATEGIES = ("full", "incremental")
+QUARANTINE = "quarantine_"  # begins the name of the table of rows that another table drops
+BROKEN = "_broken"  # its column that says which expectations a row fails
 MAX_ROW_CHANGE = 0.5  # the share of its rows by which a table may grow or shrink from one release to the next
 
 _COLUMN = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)\s+(?P<type>[A-Z]+(?:\(\d+,\s*\d+\))?)(?P<required>\s+NOT NULL)?")
@@ -66,6 +68,22 @@ class Recent:
 
 
 @dataclass(frozen=True)
+class Drop:
+    """Why a table drops rows: they fail the expectation ``reason``.
+
+    max_share: the share of its rows, 0 to 1, above which that is a warning; None to compare with its history alone.
+    """
+
+    reason: str
+    max_share: float | None = None
+
+    @property
+    def meaning(self) -> str:
+        """What reports call it."""
+        return f"{self.reason}: rows are dropped"
+
+
+@dataclass(frozen=True)
 class Table:
     """A Silver or Gold table: a pure function of the tables its query names.
 
@@ -76,8 +94,8 @@ class Table:
     few rows: files tell their ranges. extra: one of the tables that not every lake has. may_be_empty: whether it may
     lose all its rows; else a check that finds it emptied since the last release fails. max_row_change: the share by
     which its row count may change from one release to the next without a warning. chart: how the
-    page of results draws it; None for its rows alone. name, layer and doc are filled in by
-    the registry from the module's path and docstring.
+    page of results draws it; None for its rows alone. drops: of a table of dropped rows, why they are. name, layer and
+    doc are filled in by the registry from the module's path and docstring.
     """
 
     keys: tuple[str, ...]
@@ -90,6 +108,7 @@ class Table:
     may_be_empty: bool = False
     max_row_change: float = MAX_ROW_CHANGE
     chart: Chart | None = None
+    drops: tuple[Drop, ...] = ()
     name: str = ""
     layer: Layer = "silver"
     doc: str = ""
@@ -125,7 +144,7 @@ class Table:
         """Split off the table of dropped rows, where the table declares any such expectation.
 
         It is called ``quarantine_<name>``: the same columns, and in ``_broken`` what a row breaks. It is refreshed like
-        any table; its check counts the rows, as a warning.
+        any table. Its check counts the rows, and warns when their share exceeds what is declared or jumps.
         """
         drops = [expectation for expectation in self.expect if expectation.severity == "drop"]
         if not drops:
@@ -137,17 +156,17 @@ class Table:
             f"CASE WHEN {b} THEN {spark_text(drop.meaning)} END" for b, drop in zip(breaks, drops, strict=True)
         )
         source, either = f"FROM ({self.query}) AS found", " OR ".join(breaks)
-        counted = tuple(rows_with("_broken", drop.meaning, f"{drop.meaning}: rows are dropped") for drop in drops)
         passing = replace(self, query=f"SELECT * {source} WHERE NOT ({either})")
         passing = replace(passing, expect=tuple(promise for promise in self.expect if promise not in drops))
         return passing, replace(
             self,
-            query=f"SELECT *, CONCAT_WS('; ', {reasons}) AS _broken {source} WHERE {either}",
-            expect=counted,
+            query=f"SELECT *, CONCAT_WS('; ', {reasons}) AS {BROKEN} {source} WHERE {either}",
+            expect=(),
+            drops=tuple(Drop(drop.meaning, drop.allowed_share) for drop in drops),
             may_be_empty=True,
             max_row_change=inf,
             chart=None,
-            name=f"quarantine_{self.name}",
+            name=f"{QUARANTINE}{self.name}",
             doc=f"The rows that {self.name} drops. One row per {' and '.join(self.keys)}.",
         )
 

@@ -33,12 +33,16 @@ class Proof:
     values: int | None = None
 
 
+# What expectations measured, by table, meaning and hour; the hour of the snapshot is empty.
+History = Mapping[str, Mapping[str, Mapping[str, float]]]
+
+
 @dataclass(frozen=True)
 class CheckRecord:
     """One check of one layer. tables: every table that was read, also those of other layers that it was compared with.
 
     status: ``succeeded``, ``warned`` or ``failed``. report: its page. proofs: what held, by table and by fingerprint of
-    the expectation: the next check of changed rows goes on from there.
+    the expectation: the next check of changed rows goes on from there. history: what the next compares with.
     """
 
     layer: str
@@ -50,6 +54,7 @@ class CheckRecord:
     report: str
     tables: Mapping[str, CheckedTable]
     proofs: Mapping[str, Mapping[str, Proof]] = field(default_factory=dict)
+    history: History = field(default_factory=dict)
 
 
 def write_check_record(lake: Lake, record: CheckRecord) -> None:

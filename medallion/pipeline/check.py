@@ -1,11 +1,12 @@
 """The step `check`: Great Expectations on one layer; a critical one that fails stops the run."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from medallion.errors import CheckFailed
 from medallion.ingest.restatement import read_restatement
-from medallion.model.table import Layer
+from medallion.model.table import QUARANTINE, Layer, Table
 from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, CheckRecord, read_check_record, write_check_record
 from medallion.ops.event_log import EventLog
@@ -15,16 +16,20 @@ from medallion.pipeline.run import Outcome, Run
 if TYPE_CHECKING:
     from medallion.checks.by_change import Basis
     from medallion.checks.result import CheckResult
-    from medallion.checks.row_counts import RowCountRule
+    from medallion.checks.volumes import VolumeRules
+    from medallion.ops.check_records import History
 
 
 def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
     from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
     from medallion.checks.suites import suites
+    from medallion.checks.volumes import extend_history
     from medallion.storage.duckdb_views import TableAt
 
     assert layer is not None, "run_step asks for it"
     lake = driver.lake
+    former = read_check_record(lake, layer)
+    history = former.history if former else {}
     with log.timed("check", layer, cpu=driver.cpu) as event:
         event.engine = "duckdb"
         result = run_checkpoint(
@@ -32,8 +37,8 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
             {table.name: TableAt(lake.at(lake.path(table.name))) for table in driver.tables},
             suites=suites(layer, driver.tables),
             reports=lake.reports,
-            row_counts=_row_count_rules(driver, layer),
-            basis=_basis(driver, run, layer),
+            volumes=_volume_rules(driver, run, layer, history),
+            basis=_basis(driver, run, former),
         )
         report = lake.reports / result.page
         for line in result.details():
@@ -50,7 +55,9 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
                 rows_in=table.rows,
                 details={"version": table.version, "expectations": table.counts()},
             )
-        write_check_record(lake, _record(result, run.hour, str(report)))
+        write_check_record(
+            lake, replace(_record(result, run.hour, str(report)), history=extend_history(history, result, run.hour))
+        )
         event.status = result.status
         event.rows_in = sum(table.rows or 0 for table in result.tables)
         event.details = {"note": result.summary(), "report": str(report), "startup_seconds": result.startup_seconds}
@@ -59,21 +66,28 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
     return driver.report_outcome(Outcome(result.status, result.summary(), run.hour))
 
 
-def _row_count_rules(driver: Driver, layer: Layer) -> "dict[str, RowCountRule]":
-    """Return the rules for row counts of a layer; None before the first release."""
-    from medallion.checks.row_counts import RowCountRule
+def _volume_rules(driver: Driver, run: Run, layer: Layer, history: "History") -> "dict[str, VolumeRules]":
+    """Return what the row counts of a layer are judged by: dropped rows always, others from the first release on."""
+    from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRule, VolumeRules, earlier_measures
 
     release = releases.latest(driver.lake)
-    if release is None:
-        return {}
     tables = {table.name: table for table in driver.tables.layer(layer)}
-    return {
-        name: RowCountRule(before, release.release_id, tables[name].max_row_change, tables[name].may_be_empty)
-        for name, before in releases.row_counts_of(driver.lake, release, tables).items()
-    }
+    before = releases.row_counts_of(driver.lake, release, tables) if release else {}
+    rules = {}
+    for name, table in tables.items():
+        row_count = None
+        if release is not None and name in before:
+            known = earlier_measures(history, name, ROW_COUNT_IN_HISTORY, run.hour)
+            row_count = RowCountRule(before[name], release.release_id, table.max_row_change, table.may_be_empty, known)
+        drops = tuple(
+            DropRule(name.removeprefix(QUARANTINE), drop, earlier_measures(history, name, drop.meaning, run.hour))
+            for drop in (table.drops if isinstance(table, Table) else ())
+        )
+        rules[name] = VolumeRules(row_count, drops)
+    return rules
 
 
-def _basis(driver: Driver, run: Run, layer: Layer) -> "Basis | None":
+def _basis(driver: Driver, run: Run, former: CheckRecord | None) -> "Basis | None":
     """Return the former check from which changed rows are checked; None where whole tables are checked.
 
     It passed, and its tables are those of the newest release: after a roll back, or a run that did not get to publish,
@@ -81,7 +95,7 @@ def _basis(driver: Driver, run: Run, layer: Layer) -> "Basis | None":
     """
     from medallion.checks.by_change import Basis
 
-    hours, former = driver.settings.whole_check_hours, read_check_record(driver.lake, layer)
+    hours = driver.settings.whole_check_hours
     if run.strategy != "incremental" or not hours or former is None or former.status == "failed":
         return None
     release = releases.latest(driver.lake)

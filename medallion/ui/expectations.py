@@ -1,11 +1,13 @@
 """The page of expectations over the last checks, table by table: what failed first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from medallion.checks.volumes import ROW_COUNT_BOUND, ROW_COUNT_IN_HISTORY
 from medallion.inspect.check_history import Judged, Trend, trends
-from medallion.inspect.volumes import QUARANTINE, Dropped, Volume, read_volumes
+from medallion.inspect.volumes import read_row_counts
+from medallion.model.table import QUARANTINE
 from medallion.storage.lake import Lake
 from medallion.templating import Bars, Grid, Long, Status, render, render_notice
 
@@ -57,61 +59,44 @@ def expectations_page(lake: Lake, status: str = "", table: str = "", layer: str 
 
 
 def _groups(lake: Lake, known: Sequence[Trend]) -> list[Group]:
-    volumes, dropped = read_volumes(lake)
+    row_counts = read_row_counts(lake)
     tables: dict[str, list[Trend]] = {}
     for trend in known:
         tables.setdefault(trend.table, []).append(trend)
-    groups = [
-        _group(table, own, volumes.get(table), dropped.get(table.removeprefix(QUARANTINE)))
-        for table, own in tables.items()
-    ]
+    groups = [_group(table, own, row_counts.get(table)) for table, own in tables.items()]
     return sorted(groups, key=lambda group: STATUSES.index(group.status))
 
 
-def _group(table: str, own: Sequence[Trend], volume: Volume | None, dropped: Dropped | None) -> Group:
-    drops = dropped if table.startswith(QUARANTINE) else None
-    words = ["warned"] if (volume is not None and volume.is_jump and drops is None) else []
-    if drops is None:
-        words += [trend.last.status for trend in own]
-        failed = sum(trend.last.status != "succeeded" for trend in own)
-        summary = f"{len(own)} expectations, {f'{failed} not met' if failed else 'all met'}"
-    else:
-        words += ["warned" if drops.is_jump else "succeeded"]
-        summary = drop_in_words(drops)
+def _group(table: str, own: Sequence[Trend], row_counts: Mapping[str, int] | None) -> Group:
+    words = [trend.last.status for trend in own]
     worst = next((word for word in STATUSES if word in words), "succeeded")
-    grid = Grid(f"Expectations of {table}", COLUMNS, [_row(trend, drops) for trend in own], {4, 5})
-    rows = volume_in_words(volume) if volume else ""
-    return Group(table, own[0].layer, worst, summary, rows, _volume_bars(volume) if volume else None, grid)
+    failed = sum(word != "succeeded" for word in words)
+    dropped = [trend.last.observed for trend in own if table.startswith(QUARANTINE) and trend.last.observed]
+    summary = "; ".join(dropped) or f"{len(own)} expectations, {f'{failed} not met' if failed else 'all met'}"
+    grid = Grid(f"Expectations of {table}", COLUMNS, [_row(trend) for trend in own], {4, 5})
+    bars = _volume_bars(table, row_counts) if row_counts else None
+    return Group(table, own[0].layer, worst, summary, describe_volume(own, row_counts), bars, grid)
 
 
-def drop_in_words(dropped: Dropped) -> str:
-    """What a table leaves out: nothing to worry about unless its share jumps."""
-    amount = f"{dropped.rows:,} dropped ({100 * dropped.share:.1f} % of {dropped.table})"
-    return f"{amount}: the share jumped from its history" if dropped.is_jump else f"ok, {amount}"
+def describe_volume(own: Sequence[Trend], row_counts: Mapping[str, int] | None) -> str:
+    """How many rows a table has, what was expected where they jump, and the bound that is declared."""
+    by_meaning = {trend.expectation: trend.last.observed for trend in own}
+    rows = by_meaning.get(ROW_COUNT_IN_HISTORY) or (f"{[*row_counts.values()][-1]:,} rows" if row_counts else "")
+    bounds = [meaning for meaning in by_meaning if meaning.startswith(ROW_COUNT_BOUND)]
+    return "; ".join(filter(None, (rows, *(f"declared: {bound}" for bound in bounds))))
 
 
-def volume_in_words(volume: Volume) -> str:
-    """How many rows a table has, and what was to be expected where they jump."""
-    amount = f"{volume.rows[-1]:,} rows"
-    return (
-        f"{amount}, a jump: about {volume.expected:,.0f} were expected from its history" if volume.is_jump else amount
-    )
-
-
-def _volume_bars(volume: Volume) -> Bars:
-    newest = [*zip(volume.hours, volume.rows, strict=True)][-SHOWN_CHECKS:]
+def _volume_bars(table: str, row_counts: Mapping[str, int]) -> Bars:
+    newest = [*row_counts.items()][-SHOWN_CHECKS:]
     most = max((count for _, count in newest), default=0) or 1
     bars = [(max(1, round(TALL * count / most)), "quiet", f"{hour}: {count:,} rows") for hour, count in newest]
-    return Bars(bars, f"rows of {volume.table} in the last {len(bars)} checks")
+    return Bars(bars, f"rows of {table} in the last {len(bars)} checks")
 
 
-def _row(trend: Trend, dropped: Dropped | None) -> Sequence[Any]:
+def _row(trend: Trend) -> Sequence[Any]:
     last = trend.last
-    word = last.status
-    if dropped is not None and word == "warned":
-        word = "warned" if dropped.is_jump else "succeeded"
     counts = (last.failed, last.passed, last.hour)
-    return (Status(word), draw_checks(trend), Long(trend.expectation), trend.severity, *counts)
+    return (Status(last.status), draw_checks(trend), Long(trend.expectation), trend.severity, *counts)
 
 
 def draw_checks(trend: Trend) -> Bars:

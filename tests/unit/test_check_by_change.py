@@ -24,7 +24,6 @@ from expectations.vocabulary import (
     not_empty,
     not_null,
     refers_to,
-    rows_with,
     unique,
 )
 from medallion.checks import by_change
@@ -53,7 +52,6 @@ SHOP: Sequence[Expectation] = (
     in_set("note", ("a", "b")),
     at_least("paid", 0),
     between("paid", 0, 50, allowed_percent=20),
-    rows_with("note", "b", "no note has a b"),
     not_empty(),
     refers_to("tier", "tiers", "id"),
     refers_to("tier", "tiers", "id", allowed_percent=30, severity="warning"),

@@ -9,9 +9,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from expectations.vocabulary import in_set
-from medallion.checks.row_counts import RowCountRule
+from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRule
 from medallion.errors import CheckFailed, MedallionError
-from medallion.model.table import Table
+from medallion.model.table import Drop, Table
 from medallion.ops import releases
 from medallion.ops.check_records import read_check_record
 from medallion.ops.event_log import EventLog
@@ -127,6 +127,7 @@ def test_a_check_records_what_it_read_though_the_event_log_cannot_be_written(sho
     record = read_check_record(shop.lake, "gold")
     assert record is not None
     assert (record.hour, record.status) == (H1, "succeeded")
+    assert record.history["gold_orders"][ROW_COUNT_IN_HISTORY] == {H0: 2, H1: 3}, "what the next check compares with"
     gold = DeltaTable(shop.lake.path("gold_orders"))
     assert vars(record.tables["gold_orders"]) == {"version": gold.version(), "table_id": table_id(gold), "rows": 3}
     shop.step("publish", H1)
@@ -165,6 +166,51 @@ RULES = {
 )
 def test_a_row_count_is_judged_against_the_last_release(table: str, rows: int, broken: list[str]) -> None:
     assert [result.status for result in RULES[table].judge(rows) if not result.success] == broken
+
+
+GROWING = tuple(10_000 + 1_000 * hour for hour in range(8))
+
+
+@pytest.mark.parametrize(
+    ("history", "rows", "status"),
+    [
+        (GROWING, 18_100, "succeeded"),
+        (GROWING, 19_000, "warned"),
+        (GROWING[-6:], 19_000, "succeeded"),
+        ((100, 101, 102, 103, 104, 105, 106, 107), 600, "succeeded"),
+    ],
+    ids=["as usual", "jump", "short history", "few rows"],
+)
+def test_a_row_count_warns_when_it_jumps_from_its_own_history(
+    history: tuple[float, ...], rows: int, status: str
+) -> None:
+    rule = RowCountRule(before=rows, release_id=5, max_change=0.5, may_be_empty=False, history=history)
+    found = rule.judge(rows)[0]
+    assert (found.status, found.measure) == (status, rows)
+    assert ("about 18,000 were expected" in found.observed) == (status == "warned")
+
+
+EVEN = (0.010, 0.0101, 0.0099, 0.010, 0.0102, 0.010)
+
+
+@pytest.mark.parametrize(
+    ("history", "max_share", "dropped", "found"),
+    [
+        ((), None, 300, "ok, 300 dropped (30.0 % of silver_x)"),
+        (EVEN, None, 10, "ok, 10 dropped (1.0 % of silver_x)"),
+        (EVEN, None, 50, "50 dropped (5.0 % of silver_x), a jump from the usual 1.0 %"),
+        (EVEN, 0.06, 50, "ok, 50 dropped (5.0 % of silver_x)"),
+        ((), 0.02, 50, "50 dropped (5.0 % of silver_x), more than the declared 2 %"),
+        ((), None, 0, "ok, 0 dropped (0.0 % of silver_x)"),
+    ],
+)
+def test_dropped_rows_warn_only_when_their_share_jumps_or_passes_its_bound(
+    history: tuple[float, ...], max_share: float | None, dropped: int, found: str
+) -> None:
+    rule = DropRule("silver_x", Drop("id is never null", max_share), history)
+    result = rule.judge(dropped, 1000 - dropped)
+    assert result.observed == found
+    assert result.status == ("succeeded" if found.startswith("ok") else "warned")
 
 
 def test_an_emptied_table_says_what_it_had_and_how_to_allow_it() -> None:

@@ -268,21 +268,22 @@ def test_a_row_that_breaks_a_promise_to_drop_is_kept_beside_the_table_with_all_t
     assert found[1] == [(2, None, "name is never null"), (3, "c", "name is one of it's, {b}")]
 
 
-def test_what_is_dropped_is_promised_no_more_and_counted_as_a_warning() -> None:
+def test_what_is_dropped_is_promised_no_more_and_counted() -> None:
     kept, dropped = PICKY.apart()
     assert [promise.meaning for promise in kept.expect] == ["id is never null"]
-    assert [(promise.meaning, promise.severity) for promise in dropped.expect] == [
-        ("name is never null: rows are dropped", "warning"),
-        ("name is one of it's, {b}: rows are dropped", "warning"),
+    assert [(drop.reason, drop.max_share) for drop in dropped.drops] == [
+        ("name is never null", None),
+        ("name is one of it's, {b}", None),
     ]
+    tolerant = not_null("id", severity="drop", allowed_percent=5)
+    (_, beside) = replace(PICKY, expect=(tolerant,)).apart()
+    assert [(drop.reason, drop.max_share) for drop in beside.drops] == [("id is never null", 0.05)]
     assert SILVER.apart() == (SILVER,), "a table that drops nothing has nothing beside it"
 
 
 def test_what_no_single_row_breaks_cannot_drop_one() -> None:
     with pytest.raises(ValueError, match="no single row breaks it"):
         unique("id", severity="drop")
-    with pytest.raises(ValueError, match="cannot have a tolerance"):
-        not_null("id", severity="drop", allowed_percent=5)
     sums = replace(PICKY, incremental=Additive(("a",)))
     with pytest.raises(MedallionError, match="silver_a keeps sums, so it cannot drop rows"):
         sums.apart()

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from medallion.checks.volumes import ROW_COUNT_IN_HISTORY
 from medallion.inspect.check_history import trends
-from medallion.inspect.volumes import volume_of
 from medallion.ops.event_log import EventLog
 from medallion.storage.lake import Lake
 from medallion.ui.expectations import expectations_page
@@ -50,40 +50,38 @@ def test_the_page_has_a_bar_for_each_check(tmp_path: Path) -> None:
     assert "1 expectations, 1 not met" in shown
 
 
-def counted(lake: Lake, hours: int, kept: int, dropped: list[int]) -> None:
-    """So many checks of a table of ``kept`` rows more each hour, and of those that it drops."""
-    for hour in range(hours):
-        log = EventLog(lake, run_id=f"run {hour}", hour=f"2025-11-30T{hour:02}", strategy="full", attempt=1)
-        met = {"never null": {"status": "succeeded", "severity": "critical", "passed": 1, "failed": 0}}
-        left_out = {"x: rows are dropped": {"status": "warned", "severity": "warning", "passed": 0, "failed": 1}}
-        log.add("check", "silver", "silver_a", rows_in=kept * (hour + 10), details={"expectations": met})
-        told = {"expectations": left_out}
-        log.add("check", "silver", "quarantine_silver_a", rows_in=dropped[hour], status="warned", details=told)
-        log.flush()
+def counted(lake: Lake, observed: str, status: str = "succeeded") -> None:
+    """A check of a table and of those rows that it drops."""
+    log = EventLog(lake, run_id="run", hour="2025-11-30T08", strategy="full", attempt=1)
+    grows: dict[str, Any] = {"status": "succeeded", "severity": "warning", "passed": 1800, "failed": 0}
+    bound = {"row count within 50% of the last release": grows}
+    grown = {ROW_COUNT_IN_HISTORY: grows | {"observed": "1,800 rows"}}
+    log.add("check", "silver", "silver_a", rows_in=1800, details={"expectations": grown | bound})
+    drop = {"status": status, "severity": "warning", "passed": 1800, "failed": 180, "observed": observed}
+    told = {"expectations": {"x: rows are dropped": drop}}
+    log.add("check", "silver", "quarantine_silver_a", rows_in=180, status=status, details=told)
+    log.flush()
 
 
-def test_rows_dropped_by_design_are_fine_until_their_share_jumps(tmp_path: Path) -> None:
-    lake = Lake(str(tmp_path / "even"))
-    counted(lake, 9, 100, [10 * (hour + 10) + hour % 2 for hour in range(9)])
-    shown = expectations_page(lake)
+def test_rows_dropped_by_design_are_shown_as_their_check_judged_them(tmp_path: Path) -> None:
+    counted(Lake(str(tmp_path / "even")), "ok, 180 dropped (9.1 % of silver_a)")
+    shown = expectations_page(Lake(str(tmp_path / "even")))
     assert "ok, 180 dropped (9.1 % of silver_a)" in shown and "0 warned" in shown
-    jumping = Lake(str(tmp_path / "jump"))
-    counted(jumping, 9, 100, [10 * (hour + 10) + hour % 2 for hour in range(8)] + [900])
-    assert "900 dropped (33.3 % of silver_a): the share jumped from its history" in expectations_page(jumping)
+    jump = "900 dropped (33.3 % of silver_a), a jump from the usual 9.1 %"
+    counted(Lake(str(tmp_path / "jump")), jump, "warned")
+    shown = expectations_page(Lake(str(tmp_path / "jump")))
+    assert jump in shown and "1 warned" in shown
 
 
-def test_a_number_of_rows_that_jumps_from_its_own_growth_is_told() -> None:
-    even = {f"{hour:02}": 1000 + 10 * hour for hour in range(12)}
-    assert not volume_of("t", even).is_jump
-    jump = volume_of("t", even | {"12": 2000})
-    assert jump.is_jump and round(jump.expected or 0) == 1120
-    assert not volume_of("t", dict(list(even.items())[:4]) | {"12": 2000}).is_jump, "too short a history"
+def test_the_declared_bound_of_a_row_count_is_shown_beside_it(tmp_path: Path) -> None:
+    counted(Lake(str(tmp_path)), "ok, 180 dropped (9.1 % of silver_a)")
+    assert "1,800 rows; declared: row count within 50% of the last release" in expectations_page(Lake(str(tmp_path)))
 
 
 def test_groups_can_be_narrowed_by_status_table_and_layer(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     checked(lake, "2025-11-30T00", promise=4)
-    counted(lake, 2, 100, [1, 1])
+    counted(lake, "ok, 180 dropped (9.1 % of silver_a)")
     assert 'id="gold_a"' in expectations_page(lake, status="warned")
     assert 'id="silver_a"' not in expectations_page(lake, status="warned")
     assert 'id="gold_a"' not in expectations_page(lake, layer="silver")
