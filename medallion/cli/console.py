@@ -1,5 +1,6 @@
-"""Progress of long work: a bar on a terminal, plain lines elsewhere."""
+"""What a command says besides its result: warnings, and progress as a bar on a terminal, plain lines elsewhere."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,13 @@ from medallion.ingest.source import Advance
 
 if TYPE_CHECKING:
     from medallion.pipeline.driver import Driver
+
+
+def configure_logging() -> None:
+    """Have warnings of this package appear on standard error, a line each, as errors do."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("medallion: %(message)s"))
+    logging.getLogger("medallion").addHandler(handler)
 
 
 @contextmanager

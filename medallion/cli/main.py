@@ -13,6 +13,7 @@ import click
 from medallion.cli import inspect, refresh
 from medallion.cli.catalog import catalog
 from medallion.cli.completion import completion
+from medallion.cli.console import configure_logging
 from medallion.cli.quarantine import quarantine
 from medallion.cli.release import release
 from medallion.cli.source import source
@@ -82,6 +83,7 @@ def main() -> None:
         lost = [stream for stream in (sys.stdout, sys.stderr) if not _flush(stream)]
         os._exit(code or len(lost))
 
+    configure_logging()
     atexit.register(leave)  # registered first, it is called last
     code = run(cli)
     sys.exit(code)

@@ -4,8 +4,8 @@ OpenLineage's own environment variables say where they go, and without any nothi
 made or sent is one line on standard error and no more: lineage never costs an hour.
 """
 
+import logging
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.model.registry import Node, Registry
 from medallion.model.table import Feed, Log, Table
-from medallion.ops.event_log import Event
+from medallion.ops.events import Event
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ _TARGETS = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 _WRITES = frozenset({"apply", "refresh"})
 _REPORTED = _WRITES | {"check"}
 _SEVERITIES = {"critical": "error", "drop": "error", "warning": "warn"}
+
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass
@@ -78,7 +81,7 @@ def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Eve
     except Exception as error:
         PAUSE.begin()
         reason = f"{type(error).__name__}: {error}"[:400]
-        print(f"medallion: lineage was not sent, nor will it be for {PAUSE.seconds:g} s: {reason}", file=sys.stderr)
+        _LOGGER.warning("lineage was not sent, nor will it be for %g s: %s", PAUSE.seconds, reason)
 
 
 def _emit(client: "OpenLineageClient", events: Iterator["RunEvent"]) -> None:

@@ -1,20 +1,20 @@
 """The event log: one row per step and table, failed ones too, written and read without a JVM."""
 
 import json
-import sys
+import logging
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import HourNotAvailable, HourOutOfOrder
-from medallion.ops.event_schema import COLUMNS, Engine, EventType, Status
-from medallion.ops.waiting_events import read_waiting, set_aside, write_waiting
+from medallion.ops.event_schema import COLUMNS, EventType
+from medallion.ops.events import Event, events_as_arrow
+from medallion.ops.waiting_events import WaitingFile, read_waiting, set_aside, write_waiting
 from medallion.storage import files
 from medallion.storage.change_feed import located
 from medallion.storage.files import Place
@@ -24,32 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass
-class Event:
-    """One timed step. Grain: run, attempt, event_type, layer, table_name.
-
-    seconds is wall time; cpu_seconds is the driver's and its JVM's, None where work overlapped; rows and bytes
-    come from commit metrics. details becomes JSON: error, versions, settings, notes.
-    """
-
-    run_id: str
-    hour: str | None
-    event_type: EventType
-    strategy: str
-    attempt: int
-    layer: str | None = None
-    table_name: str | None = None
-    engine: Engine = "spark"
-    status: Status = "succeeded"
-    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    seconds: float = 0.0
-    cpu_seconds: float | None = None
-    rows_in: int | None = None
-    rows_out: int | None = None
-    bytes_out: int | None = None
-    details: dict[str, Any] = field(default_factory=dict)
-    event_timestamp: datetime = field(default_factory=lambda: datetime.now(UTC))
-    event_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+_LOGGER = logging.getLogger(__name__)
 
 
 class EventLog:
@@ -118,67 +93,27 @@ class EventLog:
         A failed write loses no refresh: the events wait in a file for the next flush.
         """
         try:
-            waiting_by_file = _kept(self._lake)
+            waiting_by_file = _waiting_files(self._lake)
             if rows := [event for waiting in waiting_by_file.values() for event in waiting.events] + self._pending:
                 append(self._lake, rows)
         except Exception as error:
             problem = f"the event log {self._path} cannot be written, its rows wait beside it for the next step"
-            print(f"medallion: {problem}: {error}", file=sys.stderr)
+            _LOGGER.warning("%s: %s", problem, error)
             self.keep()
         else:
             self._pending = []
             for file, waiting in waiting_by_file.items():
-                if waiting.unreadable:
-                    print(f"medallion: they are kept in {set_aside(file, waiting.unreadable)}", file=sys.stderr)
+                if lines := len(waiting.unreadable):
+                    _LOGGER.warning(
+                        "%d line%s of %s left out: no event that this version can read; stored in %s",
+                        *(lines, "s" * (lines > 1), file, set_aside(file, waiting.unreadable)),
+                    )
                 file.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True)
-class _Waiting:
-    """The events of one waiting file, and its lines that are no events."""
-
-    events: list[Event]
-    unreadable: list[str]
-
-
-def _kept(lake: Lake) -> dict[Place, _Waiting]:
-    """Read the events that wait in files beside the event log, by file."""
-    waiting_by_file: dict[Place, _Waiting] = {}
-    for file, waiting in read_waiting(lake.at(lake.ops("event_log")).parent).items():
-        waiting_by_file[file] = _Waiting([], waiting.unreadable)
-        for row in waiting.rows:
-            event = _event_of(row)
-            if event is None:
-                waiting_by_file[file].unreadable.append(json.dumps(row, default=str))
-            else:
-                waiting_by_file[file].events.append(event)
-        if lines := len(waiting_by_file[file].unreadable):
-            what = f"{lines} line{'s' * (lines > 1)} of {file} left out: no event that this version can read"
-            print(f"medallion: {what}", file=sys.stderr)
-    return waiting_by_file
-
-
-def _event_of(row: Mapping[str, Any]) -> Event | None:
-    """Build the event that another version may have written as ``row``; None where the table cannot hold it.
-
-    Fields that this version does not have go into its details.
-    """
-    known = {f.name for f in fields(Event)}
-    same_id = str(uuid.uuid5(uuid.NAMESPACE_OID, json.dumps(row, default=str, sort_keys=True)))  # at each reading
-    unsaid = {"run_id": "unknown", "hour": None, "event_type": "unknown", "strategy": "", "attempt": 0}
-    values = unsaid | {"event_id": same_id} | {name: value for name, value in row.items() if name in known}
-    event = Event(**values)
-    if not all(isinstance(moment, datetime) and moment.tzinfo for moment in (event.started_at, event.event_timestamp)):
-        return None
-    if not isinstance(event.details, dict):
-        event.details = {"details": event.details}
-    if others := {name: value for name, value in row.items() if name not in known}:
-        event.details = event.details | {"other_fields": others}
-    try:
-        _arrow([event])
-    except (ValueError, TypeError, OverflowError):  # Arrow's errors are ValueErrors and TypeErrors
-        return None
-    return event
+def _waiting_files(lake: Lake) -> dict[Place, WaitingFile]:
+    """Return the files of events that wait beside the event log."""
+    return read_waiting(lake.at(lake.ops("event_log")).parent)
 
 
 def append(lake: Lake, events: Sequence[Event]) -> None:
@@ -186,14 +121,7 @@ def append(lake: Lake, events: Sequence[Event]) -> None:
     from deltalake import write_deltalake
 
     path, options = lake.ops("event_log"), lake.storage_options
-    write_deltalake(path, _arrow(events), mode="append", name="event_log", storage_options=options)
-
-
-def _arrow(events: Sequence[Event]) -> "pa.Table":
-    import pyarrow as pa
-
-    rows = [asdict(event) | {"details": json.dumps(event.details, default=str)} for event in events]
-    return pa.Table.from_pylist([{name: row[name] for name in COLUMNS} for row in rows], schema=_schema())
+    write_deltalake(path, events_as_arrow(events), mode="append", name="event_log", storage_options=options)
 
 
 RECENT = timedelta(days=7)  # what status, pages and alerts look back on, from the newest event on
@@ -214,7 +142,7 @@ def read(
     path = lake.ops("event_log")
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     known = {name: value for name, value in equal.items() if value is not None}
-    waiting_rows = [asdict(event) for waiting in _kept(lake).values() for event in waiting.events]
+    waiting_rows = [asdict(event) for waiting in _waiting_files(lake).values() for event in waiting.events]
     rows = _in_table(lake, path, since, known, wanted)  # after what is kept, which goes into it
     earliest = since if isinstance(since, datetime) else datetime.min.replace(tzinfo=UTC)
     for row in waiting_rows:
@@ -292,7 +220,7 @@ def read_if_whole(
     try:
         return read(lake, since, columns, **equal)
     except Exception as error:  # whatever is wrong with it
-        print(f"medallion: the event log cannot be read: {error}", file=sys.stderr)
+        _LOGGER.warning("the event log cannot be read: %s", error)
         return None
 
 
@@ -325,19 +253,3 @@ def close_lost_step(lake: Lake, log: EventLog, step: EventType, layer: str | Non
     log.add(step, layer, None, status="failed", details={"error": error[:2000]})
     log.flush()
     return True
-
-
-def _schema() -> "pa.Schema":
-    import pyarrow as pa
-
-    types = {
-        "STRING": pa.string(),
-        "TIMESTAMP": pa.timestamp("us", tz="UTC"),
-        "DOUBLE": pa.float64(),
-        "BIGINT": pa.int64(),
-        "INT": pa.int32(),
-    }
-    return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
-
-
-assert set(COLUMNS) == {f.name for f in fields(Event)}, "an event column has no field"

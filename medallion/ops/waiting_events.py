@@ -8,15 +8,16 @@ from datetime import datetime
 from time import time_ns
 from typing import Any
 
+from medallion.ops.events import Event, read_event
 from medallion.storage import files
 from medallion.storage.files import Place
 
 
 @dataclass
 class WaitingFile:
-    """What one waiting file holds: rows as JSON objects, and lines that are none."""
+    """What one waiting file holds: events, and lines that are none that this version can read."""
 
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
 
 
@@ -35,10 +36,11 @@ def read_waiting(folder: Place) -> dict[Place, WaitingFile]:
             read[file] = WaitingFile()
             for line in filter(str.strip, content.split("\n")):
                 row = _parse(line)
-                if row is None:
+                event = None if row is None else read_event(row)
+                if event is None:
                     read[file].unreadable.append(line)
                 else:
-                    read[file].rows.append(row)
+                    read[file].events.append(event)
     return read
 
 

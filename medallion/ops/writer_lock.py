@@ -8,6 +8,7 @@ the writers of other machines, which flock does not see, and gives each holder i
 
 import fcntl
 import json
+import logging
 import os
 import socket
 import time
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 _UNNAMED_SECONDS = 1.0  # to look again at a lock that names nobody: its holder is about to write, or has just ended
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass
@@ -80,7 +84,7 @@ class WriterLock:
 
 @contextmanager
 def writer_lock(
-    lake: Lake, run_id: str, attempt: int, doing: str, *, wait: float, report: Callable[[str], None] = print
+    lake: Lake, run_id: str, attempt: int, doing: str, *, wait: float, report: Callable[[str], None] = _LOGGER.info
 ) -> Iterator[WriterLock]:
     """Hold the lake's lock and its lease for the length of the block; commits in it carry the lease's number.
 

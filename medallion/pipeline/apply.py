@@ -11,7 +11,8 @@ from medallion.ingest.schema_evolution import require_evolvable
 from medallion.ingest.source import change_files, open_source
 from medallion.model.table import Feed, Layer, Log
 from medallion.ops import event_log
-from medallion.ops.event_log import Event, EventLog
+from medallion.ops.event_log import EventLog
+from medallion.ops.events import Event
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.land import RECOVERED
 from medallion.pipeline.run import Outcome, Run

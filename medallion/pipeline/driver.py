@@ -1,5 +1,6 @@
 """What the steps of one process share."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -26,13 +27,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_LOGGER = logging.getLogger(__name__)
+
+
 class Driver:
     """The state that the steps of one process share: lake, tables, and one Spark session, started on first use.
 
     strategies: how a table may be refreshed, by the name that a run asks for.
     """
 
-    def __init__(self, settings: Settings, report: Report = print, strategies: Strategies = ENGINE_STRATEGIES) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        report: Report = _LOGGER.info,
+        strategies: Strategies = ENGINE_STRATEGIES,
+    ) -> None:
         self.settings = settings
         self._strategies = strategies
         self.lake = Lake.of(settings)

@@ -18,7 +18,7 @@ _SHORT = 20.0  # seconds: one that ends sooner did not start
 _MOST_SHORT = 3
 
 
-def serve(settings: Settings, report: Callable[[str], None] = print) -> None:
+def serve(settings: Settings, report: Callable[[str], None]) -> None:
     """Run the server at ``settings.spark_connect`` until this process is told to end, and anew whenever it dies.
 
     Raises UsageError when no address or no token is set, MedallionError when it does not start.

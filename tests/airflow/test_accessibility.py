@@ -12,7 +12,8 @@ from playwright.sync_api import Browser, sync_playwright
 
 from medallion.airflow.pages import app
 from medallion.ops import releases
-from medallion.ops.event_log import Event, append
+from medallion.ops.event_log import append
+from medallion.ops.events import Event
 from medallion.storage.lake import Lake
 from scripts.screenshots import CHROMIUM, QUIET
 

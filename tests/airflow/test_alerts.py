@@ -17,7 +17,8 @@ from medallion.airflow.runs import RequestRefused
 from medallion.airflow.tasks import record_failure
 from medallion.errors import HourOutOfOrder
 from medallion.ops import event_log
-from medallion.ops.event_log import Event, EventLog, append
+from medallion.ops.event_log import EventLog, append
+from medallion.ops.events import Event
 from medallion.storage.lake import Lake
 
 Received = list[dict[str, Any]]

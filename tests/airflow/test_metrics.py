@@ -12,7 +12,8 @@ from airflow.sdk.observability.metrics import stats_utils
 
 from medallion.airflow.metrics import send_metrics
 from medallion.inspect.metrics import METRICS, run_metrics
-from medallion.ops.event_log import Event, append
+from medallion.ops.event_log import append
+from medallion.ops.events import Event
 from tests.unit.small_lake import H0, H1, Shop, load, without_spark
 
 GUIDE = Path("docs/how-to/watch-metrics.md")

@@ -11,7 +11,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from medallion.airflow.pages import app
-from medallion.ops.event_log import Event, append
+from medallion.ops.event_log import append
+from medallion.ops.events import Event
 from medallion.settings import PROJECT, Settings
 from medallion.storage import files
 from medallion.storage.lake import Lake

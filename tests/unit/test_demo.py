@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from medallion.ops.event_log import Event, append
+from medallion.ops.event_log import append
+from medallion.ops.events import Event
 from medallion.storage.lake import Lake
 from scripts.demo import print_comparison, ways
 

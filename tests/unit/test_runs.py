@@ -7,7 +7,8 @@ import pytest
 
 from medallion.inspect.run_history import compare_costs, run_history
 from medallion.ops import event_log
-from medallion.ops.event_log import Event, append
+from medallion.ops.event_log import append
+from medallion.ops.events import Event
 from medallion.storage.lake import Lake
 from medallion.ui.runs import runs_page
 

@@ -12,7 +12,8 @@ from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.model.registry import registry
 from medallion.model.table import Log, Table
 from medallion.ops import releases
-from medallion.ops.event_log import Event, append
+from medallion.ops.event_log import append
+from medallion.ops.events import Event
 from medallion.storage.lake import Lake
 from medallion.ui.table import table_page
 

@@ -10,7 +10,8 @@ import pytest
 from medallion.inspect.hour_history import goes_with_clock, hour_history
 from medallion.model.registry import registry
 from medallion.model.table import Feed
-from medallion.ops.event_log import Event, append
+from medallion.ops.event_log import append
+from medallion.ops.events import Event
 from medallion.ops.releases import Release
 from medallion.pipeline.turns import Unsettled
 from medallion.storage.lake import Lake
