@@ -10,22 +10,22 @@ from medallion.errors import UsageError
 
 @click.group()
 def source() -> None:
-    """Where snapshot and change files come from."""
+    """Create a source of snapshot and change files."""
 
 
 @source.command("generate")
 @click.argument("target", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--days", default=7, show_default=True, help="Days of history in the snapshot.")
-@click.option("--hours", default=24, show_default=True, help="Hours of changes after it.")
+@click.option("--hours", default=24, show_default=True, help="Hours of changes after the snapshot.")
 @click.option(
-    "--scale", default=1.0, show_default=True, help="Size of the shop; 1 is about 4,859 change lines an hour."
+    "--scale", default=1.0, show_default=True, help="Size of the shop; 1 means about 4,859 change lines an hour."
 )
-@click.option("--seed", default=0, show_default=True, help="Another seed, another shop.")
-@click.option("--force", is_flag=True, help="Replace a demo source in DIR that was made with other arguments.")
+@click.option("--seed", default=0, show_default=True, help="Random seed of the shop.")
+@click.option("--force", is_flag=True, help="Replace a demo source in DIR that has other arguments.")
 def generate_source(target: Path, days: int, hours: int, scale: float, seed: int, force: bool) -> None:
-    """Make a demo source in DIR. The same arguments give the same bytes: a source that exists is left as it is.
+    """Create a demo source in DIR. The same arguments give the same bytes.
 
-    With more --hours it is continued. What was made with other arguments is replaced only with --force.
+    More --hours continue an existing source. A source with other arguments is replaced only with --force.
 
     \b
     The first hour of changes is 2025-11-30T00. With 90 days, a scale of 1 gives about

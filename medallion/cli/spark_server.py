@@ -7,15 +7,15 @@ from medallion.cli.common import settings
 
 @click.command("spark-server")
 def spark_server() -> None:
-    """Keep a Spark warm for steps to attach to, until interrupted; started again when it dies.
+    """Run a warm Spark that steps attach to, until interrupted; restart it when it dies.
 
     \b
     In this shell and in those where steps run:
       export MEDALLION_SPARK_CONNECT=sc://localhost:15002
-      export SPARK_CONNECT_AUTHENTICATE_TOKEN=...            a secret of your own
+      export SPARK_CONNECT_AUTHENTICATE_TOKEN=...            your own secret
 
 
-    It takes MEDALLION_SPARK_MASTER and MEDALLION_DRIVER_MEMORY, and listens on this machine alone.
+    It uses MEDALLION_SPARK_MASTER and MEDALLION_DRIVER_MEMORY, and listens on this machine only.
     """
     from medallion.spark.server import serve
 
