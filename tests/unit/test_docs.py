@@ -3,12 +3,16 @@
 import re
 from pathlib import Path
 
+import click
 import pytest
 
+from medallion.cli.main import cli
 from scripts.reference import PAGES as GENERATED
 
 PAGES = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+COMMAND = re.compile(r"(?:^|`)(?:[A-Z_]+=\S* )*medallion ([^`\n#>|;]+)", re.M)
+CONTEXT = click.Context(cli)
 TEST = re.compile(r"`((?:unit|spark|airflow|e2e|faults)/\w+)`")
 
 
@@ -34,6 +38,19 @@ def test_every_page_is_of_one_kind_and_reachable_from_the_index() -> None:
             assert f"{folder}/{page.name}" in index, f"docs/index.md does not link {page}"
     loose = {page.name for page in Path("docs").glob("*.md")}
     assert loose == {"index.md", "tutorial.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_page_names_commands_and_options_that_exist(page: Path) -> None:
+    for line in COMMAND.findall(page.read_text()):
+        words = line.split()
+        command: click.Command = cli
+        while isinstance(command, click.Group) and words and (child := command.get_command(CONTEXT, words[0])):
+            command, words = child, words[1:]
+        assert command is not cli or words[:1] == ["COMMAND"], f"{page}: medallion {line}"
+        known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        unknown = {word for word in words if word.startswith("--")} - known - {"--help"}
+        assert not unknown, f"{page}: medallion {line}"
 
 
 @pytest.mark.parametrize("page", ["reliability.md", "threat-model.md"])
