@@ -27,3 +27,22 @@ def test_task_workers_are_forked_from_a_server_that_has_the_checks_loaded(tmp_pa
     assert in_task == preloaded, f"each task loads {in_task - preloaded}"
     declared = {name for name in preloaded if name.startswith("spark_jobs")}
     assert not declared, f"a task would have {declared} as they were when the scheduler started"
+
+
+def test_forkserver_loads_its_modules_when_the_scheduler_starts(tmp_path: Path) -> None:
+    (tmp_path / "marking.py").write_text("from pathlib import Path\nPath(__file__).with_name('loaded').touch()\n")
+    modules = {"AIRFLOW__SCHEDULER__MP_FORKSERVER_PRELOAD": "marking", "PYTHONPATH": str(tmp_path)}
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from airflow.utils.process_utils import set_component_mp_start_method\n"
+        "from airflow.jobs.job import Job\n"
+        "set_component_mp_start_method('scheduler')\n"
+        "Job()\n"  # as the scheduler begins
+        "deadline = time.monotonic() + 60\n"
+        "while not Path(sys.argv[1]).exists() and time.monotonic() < deadline: time.sleep(0.1)\n"
+    )
+    environment = LocalAirflow(tmp_path / "airflow", free_port(), modules).environment
+    command = [sys.executable, "-c", code, str(tmp_path / "loaded")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "loaded").exists()
