@@ -17,7 +17,7 @@ TOLERANCE = 1e-6  # relative, for decimals and doubles; everything else is compa
 
 def differing(first: Lake, second: Lake, tables: Iterable[Node]) -> list[str]:
     """The Silver and Gold ones of ``tables`` whose rows differ between the newest releases of two lakes."""
-    a, b = releases.find(first, None), releases.find(second, None)
+    a, b = releases.require_release(first, None), releases.require_release(second, None)
     wrong = [] if a.hour == b.hour else [f"the hour: {a.hour} and {b.hour}"]
     with open_release(first, a) as left, open_release(second, b) as right:
         for table in tables:

@@ -106,7 +106,7 @@ def measure(plain: Settings, scale: float, days: int, work: Path) -> None:
         print_steps(f"hour-{number}", str(outcome.hour), strategy, began)
     with driver.recording(Run(settings, None, "scale"), "scale") as log:
         held = memory(driver.spark(log))
-    release = releases.find(lake, None)
+    release = releases.require_release(lake, None)
     states = [lake.state(table.name, release.versions[table.name]) for table in registry()]
     held |= {"rows": sum(s.rows for s in states if s), "lake_megabytes": round(sum(s.bytes for s in states if s) / 1e6)}
     print(json.dumps({"scale": scale, "step": "held"} | held), flush=True)

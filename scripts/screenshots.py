@@ -41,7 +41,7 @@ def main() -> None:
     airflow = LocalAirflow.of_this_project()
     lake = Lake(Settings.from_environment(airflow.environment).lake)
     green, red = newest(airflow, "success", "publish"), newest(airflow, "failed", None)
-    last = releases.find(lake, None).hour
+    last = releases.require_release(lake, None).hour
     if not (green and last):
         raise MedallionError("no run has been through yet: make demo first")
     with browser(airflow) as page:

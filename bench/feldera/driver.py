@@ -17,7 +17,7 @@ from bench.feldera.service import Service
 from bench.proof import publish_copies
 from medallion.errors import MedallionError
 from medallion.ingest.decode import DELETED, arrow_type
-from medallion.ingest.landing import decode_hour, decoded_file, forget_decoded, land_hour
+from medallion.ingest.landing import copy_change_files, decode_hour, decoded_file, forget_decoded
 from medallion.ingest.source import FolderSource, change_files
 from medallion.model.registry import registry
 from medallion.model.table import Feed
@@ -118,7 +118,7 @@ class FelderaDriver:
         with log.timed("land", "bronze") as event:
             event.engine = "feldera"
             names = change_files(source, tuple(feed.topic for feed in _feeds())).hours.get(hour, {})
-            landed = land_hour(source, lake, hour, names)
+            landed = copy_change_files(source, lake, hour, names)
             event.bytes_out = sum(file.bytes for file in landed.files.values())
         with log.timed("apply", "bronze") as event:
             event.engine = "feldera"

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse
 from medallion.airflow.headers import OURS
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
-from medallion.ingest.quarantine import feed_of, parse_mended
+from medallion.ingest.quarantine import feed_of, parse_corrected_lines
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
@@ -69,7 +69,7 @@ def replay(user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Tex
         raise UsageError(NOT_CONFIRMED)
     parse_hour(hour)
     feed_of(tables_of(Lake.of(Settings.from_environment())).feeds, feed)
-    parse_mended(lines, "the text")
+    parse_corrected_lines(lines, "the text")
     run_id = _run_id("replay")
     _record(user, "medallion_replay", {"feed": feed, "hour": hour, "run_id": run_id})
     conf = {"feed": feed, "hour": hour, "lines": lines}

@@ -111,7 +111,7 @@ class Turn(BaseTrigger):
             if not isinstance(verdict, Wait):
                 yield TriggerEvent({})
                 return
-            progress = (verdict.what, line.applied, line.unsettled)
+            progress = (verdict.what, line.applied, line.unpublished)
             if began[0] != progress:
                 self.log.info("waiting: %s", verdict.reason)
                 began = (progress, time.monotonic())

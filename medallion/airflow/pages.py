@@ -19,7 +19,7 @@ from medallion.hours import parse_hour
 from medallion.inspect.results import write_csv
 from medallion.model.table import STRATEGIES
 from medallion.ops.lake_tables import tables_of
-from medallion.ops.releases import find
+from medallion.ops.releases import require_release
 from medallion.settings import Settings
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
@@ -193,7 +193,9 @@ def table_csv(name: str) -> StreamingResponse:
     lake = _lake()
     known = tables_of(lake)[name].name
     headers = OURS | {"Content-Disposition": f'attachment; filename="{known}.csv"'}
-    return StreamingResponse(write_csv(lake, find(lake, None), known), media_type="text/csv", headers=headers)
+    return StreamingResponse(
+        write_csv(lake, require_release(lake, None), known), media_type="text/csv", headers=headers
+    )
 
 
 @app.get("/status", response_class=HTMLResponse)

@@ -25,7 +25,7 @@ def write_pipeline(work: str) -> int:
     with as_airflow_errors():
         require_master(spark_master(RunOnSpark.connection))
         write_specification(work, Settings.from_environment())
-        return releases.find(Lake.of(Settings.from_environment()), None).release_id
+        return releases.require_release(Lake.of(Settings.from_environment()), None).release_id
 
 
 @task
@@ -37,7 +37,7 @@ def compare_views(work: str, number: int) -> str:
 
     with as_airflow_errors():
         lake = Lake.of(Settings.from_environment())
-        release = releases.find(lake, int(number))
+        release = releases.require_release(lake, int(number))
         if wrong := differing_views(lake, release, tables_of(lake), Path(work)):
             raise CheckFailed(f"the pipeline has other rows than release {release.release_id} in {', '.join(wrong)}")
         return f"all views have the rows of release {release.release_id}"

@@ -114,13 +114,13 @@ def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
 @task(task_id="replay")
 def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
     """Replay the lines of a feed and hour that are in quarantine, in a Spark session of this process."""
-    from medallion.ingest.quarantine import parse_mended
+    from medallion.ingest.quarantine import parse_corrected_lines
     from medallion.pipeline import operations
     from medallion.pipeline.driver import Driver
     from medallion.pipeline.run import Run
 
     with as_airflow_errors():
-        lines = parse_mended(params["lines"], "the parameter lines") if params["lines"] else None
+        lines = parse_corrected_lines(params["lines"], "the parameter lines") if params["lines"] else None
         settings = Settings.from_environment().replace(spark_master=spark_master(RunOnSpark.connection))
         driver = Driver(settings)
         try:

@@ -30,7 +30,7 @@ def catalog_duckdb(file: Path, number: int | None) -> None:
     from medallion.inspect.catalog import write_duckdb_catalog
 
     lake = current_lake()
-    release = releases.find(lake, number)
+    release = releases.require_release(lake, number)
     write_duckdb_catalog(lake, release, file)
     click.echo(f"{file}: {len(release.versions)} tables of release {release.release_id}")
 
@@ -48,5 +48,5 @@ def catalog_spark(database: str | None, number: int | None) -> None:
     from medallion.inspect.catalog import spark_statements
 
     lake = current_lake()
-    for statement in spark_statements(lake, releases.find(lake, number), database):
+    for statement in spark_statements(lake, releases.require_release(lake, number), database):
         click.echo(f"{statement};")

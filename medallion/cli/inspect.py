@@ -54,7 +54,9 @@ def status(form: str, check: bool, stale_hours: float) -> None:
 
 @click.command()
 @click.option("--tree", "root", metavar="TABLE", help="What this table is made from, down to Bronze.")
-@click.option("--add", metavar="extras", help="Add the extra tables to the lake; the next hour builds them.")
+@click.option(
+    "--add", type=click.Choice(["extras"]), help="Add the extra tables to the lake; the next hour builds them."
+)
 @click.option("--drop", metavar="TABLE|extras", help="Publish without this table, or all extra ones, from now on.")
 @AS_OBJECT
 def tables(root: str | None, add: str | None, drop: str | None, form: str) -> None:
@@ -74,7 +76,10 @@ def tables(root: str | None, add: str | None, drop: str | None, form: str) -> No
 
         with open_driver() as driver:
             run = Run(driver.settings, None, new_run_id("tables"))
-            click.echo(operations.change_tables(run, driver, add=add, drop=drop))
+            if add is not None:
+                click.echo(operations.add_extra_tables(run, driver))
+            if drop is not None:
+                click.echo(operations.drop_tables(run, driver, drop))
         return
     from medallion.cli import sheets
 
@@ -168,7 +173,7 @@ def query(sql: str, number: int | None, form: str) -> None:
     from medallion.inspect.query import open_release, select
 
     lake = current_lake()
-    with open_release(lake, releases.find(lake, number)) as connection:
+    with open_release(lake, releases.require_release(lake, number)) as connection:
         cursor = select(connection, sql)
         names = [name for name, *_ in cursor.description or ()]
         rows = iter(cursor.fetchone, None)

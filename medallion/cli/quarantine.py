@@ -36,9 +36,9 @@ def show_quarantine(feed: str, hour: str | None, form: str) -> None:
 
     Rows that a table drops are a table of their own: medallion query "FROM quarantine_silver_orders"
     """
-    from medallion.ingest.quarantine import feed_of, rejected
+    from medallion.ingest.quarantine import feed_of, read_rejected
 
-    lines = rejected(current_lake(), feed_of(current_tables().feeds, feed), hour)
+    lines = read_rejected(current_lake(), feed_of(current_tables().feeds, feed), hour)
     rows = [(line.hour, line.file, line.line_number, line.reason, line.raw) for line in lines]
     names = ["hour", "file", "line_number", "reason", "raw"]
     show_rows(names, rows, form, notes=("reason", "raw"), optional=["hour"])
@@ -47,21 +47,21 @@ def show_quarantine(feed: str, hour: str | None, form: str) -> None:
 @quarantine.command("replay")
 @click.argument("feed")
 @click.option("--hour", type=HOUR, required=True, help="The hour whose lines are replayed.")
-@click.option("--file", type=click.Path(path_type=Path), help="Mended lines; without it, lines that fit as they came.")
+@click.option("--file", type=click.Path(path_type=Path), help="Corrected lines; without it, lines that fit unchanged.")
 def replay_quarantine(feed: str, hour: str, file: Path | None) -> None:
     """Apply lines of FEED in their old place, so that a later change of a key still wins.
 
-    This restates the hour and all later ones. Where a column or type was mended in spark_jobs/bronze/,
-    nothing more is needed; to mend the lines themselves, edit them in what show prints:
+    This restates the hour and all later ones. Where a column or type was corrected in
+    spark_jobs/bronze/, nothing more is needed; to correct the lines themselves, edit them in what show prints:
 
     \b
       medallion quarantine show orders --hour 2025-11-30T05 --format json > lines.json
       medallion quarantine replay orders --hour 2025-11-30T05 --file lines.json
     """
-    from medallion.ingest.quarantine import read_mended
+    from medallion.ingest.quarantine import read_corrected_lines
     from medallion.pipeline import operations
     from medallion.pipeline.run import Run
 
-    lines = read_mended(file) if file else None
+    lines = read_corrected_lines(file) if file else None
     with open_driver() as driver:
         operations.replay(Run(driver.settings, hour, new_run_id("replay")), driver, feed, lines)

@@ -19,7 +19,7 @@ def list_releases(form: str) -> None:
     """The releases that are kept, newest last."""
 
     names = ["release", "hour", "published_at", "strategy", "run_id"]
-    rows = ((r.release_id, r.hour, r.published_at, r.strategy, r.run_id) for r in releases.published(current_lake()))
+    rows = ((r.release_id, r.hour, r.published_at, r.strategy, r.run_id) for r in releases.read_all(current_lake()))
     show_rows(names, rows, form, optional=("run_id", "strategy"))
 
 
@@ -30,7 +30,7 @@ def show_release(number: int | None, form: str) -> None:
     """The tables of a release, the newest by default: version, rows and files of each."""
 
     lake = current_lake()
-    chosen = releases.find(lake, number)
+    chosen = releases.require_release(lake, number)
     opened = (open_named(lake, version) for version in filter(None, map(chosen.version_of, chosen.versions)))
     states = zip(chosen.versions, map(state_of, opened), strict=True)
     rows = ((table, s.version, s.rows, s.files, s.bytes, lake.path(table)) for table, s in states)
@@ -49,7 +49,7 @@ def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) 
     from medallion.inspect.query import diff, diff_rows
 
     lake = current_lake()
-    a, b = releases.find(lake, old), releases.find(lake, new)
+    a, b = releases.require_release(lake, old), releases.require_release(lake, new)
     if table is not None:
         show_rows(*diff_rows(lake, a, b, current_tables()[table], limit), form)
     else:

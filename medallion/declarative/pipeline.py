@@ -20,7 +20,7 @@ from medallion.storage.named_versions import open_named
 
 LAKE = Lake.of(Settings.from_environment())
 RELEASE = os.environ.get("MEDALLION_RELEASE")
-PUBLISHED = releases.find(LAKE, int(RELEASE)) if RELEASE else None
+PUBLISHED = releases.require_release(LAKE, int(RELEASE)) if RELEASE else None
 
 
 def _declare_source(source: Feed | Log) -> None:

@@ -53,7 +53,7 @@ def apply_feed(
     undeclared = evolve(spark, lake, feed, delta).undeclared
     state = state_of(delta)
     if decoded is None or not decoded.changes:
-        advance(state, hour)
+        record_idle_hour(state, hour)
         return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
     if state.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and decoded.bytes <= MAX_CHANGE_BYTES:
         _apply_in_process(lake, feed, hour, state)
@@ -94,10 +94,10 @@ def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> N
     merge = merge_into(known, last, feed.keys)
     counts = {"hour": hour, "inserted": merge.inserted, "updated": merge.updated, "deleted": merge.deleted}
     commit = delta_writes.properties(json.dumps(counts), (LEDGER, hour_number(hour)))
-    delta_writes.replace_keys(table.delta, merge.rows, merge.going, commit, _file_size(table))
+    delta_writes.replace_keys(table.delta, merge.rows, merge.deleted_keys, commit, _file_size(table))
 
 
-def advance(table: TableState, hour: str) -> None:
+def record_idle_hour(table: TableState, hour: str) -> None:
     """Record ``hour``, which changed nothing, as applied to a Bronze table."""
     delta_writes.append_rows(table.delta, None, delta_writes.properties(None, (LEDGER, hour_number(hour))))
 

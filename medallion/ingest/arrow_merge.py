@@ -22,11 +22,11 @@ _BATCH_ROWS = 50_000
 class Merge:
     """The rows to insert, update and delete.
 
-    rows: those that come, new ones and new images. going: the keys of the rows that they replace or that are deleted.
+    rows: new rows and new images. deleted_keys: the keys of the rows that they replace or that are deleted.
     """
 
     rows: pa.Table
-    going: pa.Table
+    deleted_keys: pa.Table
     inserted: int
     updated: int
     deleted: int
@@ -65,7 +65,7 @@ def merge_into(known: pa.Table, last: pa.Table, keys: Sequence[str]) -> Merge:
     goes = pc.or_(updates, pc.and_(deletes, exists))
     return Merge(
         rows=last.filter(pc.or_(inserts, updates)).select(own),
-        going=last.filter(goes).select([*keys]),
+        deleted_keys=last.filter(goes).select([*keys]),
         inserted=_count(inserts),
         updated=_count(updates),
         deleted=_count(pc.and_(deletes, exists)),

@@ -17,7 +17,7 @@ from medallion.model.table import ORIGIN, Log
 from medallion.ops import releases
 from medallion.spark.session import TABLE_PROPERTIES
 from medallion.storage import delta_writes, files
-from medallion.storage.change_feed import located
+from medallion.storage.change_feed import data_file
 from medallion.storage.lake import LEDGER, Lake, hour_in, state_of
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
     hour, table = missed[-1], lake.opened(lake.path(log.of))
     if (hour_in(table) or "") > hour:  # an attempt before this one has brought it further
         following = format_hour(parse_hour(hour) + ONE_HOUR)
-        table = lake.opened(lake.path(log.of), lake.version_before(log.of, following))
+        table = lake.opened(lake.path(log.of), lake.require_version_before(log.of, following))
     available = [late for late in missed if late > gone[0] and late not in gone]
     lines = [
         _hour_rows(lake, log, late) for late in available if (content := _decode(lake, log, late)) and content.changes
@@ -168,10 +168,10 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
     numbers = range(len(now) + 1, len(now) + len(deleted) + 1)
     deleted = deleted.append_column(LINE, pa.array(numbers, pa.int64()))
     deleted = deleted.append_column(DELETED, pa.repeat(True, len(deleted)))
-    deletions = log_rows(log, delta_writes.fitted(deleted, change_schema(log.fed_by)), hour, source_file)
+    deletions = log_rows(log, delta_writes.cast_to_schema(deleted, change_schema(log.fed_by)), hour, source_file)
     schema = pa.schema(delta.schema().to_arrow())
     batches = chain(*lines, _table_rows(lake, log, table, hour, source_file), deletions.to_batches())
-    rows = (part for batch in batches for part in delta_writes.fitted(pa.table(batch), schema).to_batches())
+    rows = (part for batch in batches for part in delta_writes.cast_to_schema(pa.table(batch), schema).to_batches())
     commit = delta_writes.properties(json.dumps({"hour": hour}), (LEDGER, hour_number(hour)))
     delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, rows), commit)
     for late in available:
@@ -187,7 +187,7 @@ def _table_rows(
 
     # Listed now: delta-rs, which asks for the batches, cannot be asked for anything meanwhile.
     folder = lake.at(lake.path(log.of))
-    places = [files.in_arrow(located(folder, name)) for name in state_of(table).actions["path"]]
+    places = [files.in_arrow(data_file(folder, name)) for name in state_of(table).actions["path"]]
 
     def batches() -> "Iterator[pa.RecordBatch]":
         line = 1
@@ -229,7 +229,7 @@ def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "De
 
     schema = pa.schema(delta.schema().to_arrow())  # which may have columns that are not declared any more
     batches = _hour_rows(lake, log, hour)
-    rows = (part for batch in batches for part in delta_writes.fitted(pa.table(batch), schema).to_batches())
+    rows = (part for batch in batches for part in delta_writes.cast_to_schema(pa.table(batch), schema).to_batches())
     delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, rows), commit)
 
 

@@ -79,17 +79,17 @@ def change_schema(feed: Feed) -> pa.Schema:
     return pa.schema([pa.field(LINE, pa.int64(), False), pa.field(DELETED, pa.bool_(), False), *own])
 
 
-def decode_file(path: Place, feed: Feed, target: Place, mended: Mapping[int, str] | None = None) -> Decoded:
+def decode_file(path: Place, feed: Feed, target: Place, corrected: Mapping[int, str] | None = None) -> Decoded:
     """Decode the NDJSON file at ``path`` into typed changes in the Parquet file ``target``, in the order of lines.
 
-    mended: line number -> what is read in its place. Raises MedallionError when the file was cut off in the middle of
-    a line: nothing of it can be trusted then.
+    corrected: line number -> the line that is read in its place. Raises MedallionError when the file was cut off in the
+    middle of a line: nothing of it can be trusted then.
     """
     result, schema, columns = Decoded(), change_schema(feed), _ColumnCounts(feed)
     target.parent.mkdir(parents=True, exist_ok=True)
     name, at = in_arrow(target)
     with pq.ParquetWriter(name, schema, filesystem=at) as writer:
-        for rows in _batches(path, _line_decoder(feed, columns), mended or {}, result):
+        for rows in _batches(path, _line_decoder(feed, columns), corrected or {}, result):
             batch = _record_batch(rows, schema)
             result.changes += len(batch)
             result.bytes += batch.nbytes
@@ -100,15 +100,15 @@ def decode_file(path: Place, feed: Feed, target: Place, mended: Mapping[int, str
 
 
 def _batches(
-    path: Place, decode: Callable[[bytes], tuple[Any, ...]], mended: Mapping[int, str], result: Decoded
+    path: Place, decode: Callable[[bytes], tuple[Any, ...]], corrected: Mapping[int, str], result: Decoded
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Yield changes in batches that fit into memory; count lines and rejected lines in ``result``."""
     rows: list[tuple[Any, ...]] = []
     size = rejected = 0
     for number, raw, complete in _lines(path):
         result.lines += 1
-        if number in mended:
-            raw, complete = mended[number].encode("utf-8", "surrogatepass"), True
+        if number in corrected:
+            raw, complete = corrected[number].encode("utf-8", "surrogatepass"), True
         try:
             rows.append((number, *decode(raw)))
             size += len(raw)

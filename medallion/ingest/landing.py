@@ -20,7 +20,7 @@ class NotAsLanded(MedallionError):
 _SHOWN_COLUMNS = 20  # names of columns that are not declared
 
 
-def land_hour(
+def copy_change_files(
     source: Source, lake: Lake, hour: str, names: Mapping[str, str], former: Manifest | None = None
 ) -> Manifest:
     """Copy an hour's change files to the landing folder, each whole or not at all.
@@ -88,7 +88,7 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
             continue
         path = landed_file(lake, feed.topic, hour)
         require_as_landed(lake, feed.topic, hour, manifest.files[feed.topic])
-        lines = quarantine.mended(lake, feed, hour, manifest.files[feed.topic].sha256)
+        lines = quarantine.read_corrections(lake, feed, hour, manifest.files[feed.topic].sha256)
         result = decode_file(path, feed, decoded_file(lake, feed, hour), lines)
         if len(result.rejected) > max_bad_lines * result.lines:
             line, reason, _ = result.rejected[0]

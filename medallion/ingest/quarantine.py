@@ -23,7 +23,7 @@ MAX_LINES, MAX_BYTES = 200_000, 128 << 20  # of a feed in quarantine, that are r
 MAX_REASONS = 20  # of an hour that are counted one by one
 OTHER_REASONS = "other reasons"
 _BATCH_LINES = 4_096
-_MAX_MENDED_BYTES = 256 << 20  # of a file of mended lines
+_MAX_CORRECTED_BYTES = 256 << 20  # of a file of corrected lines
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Rejected:
     run_id: str
 
 
-def keep(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> None:
+def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> None:
     """Store the rejected lines of one hour, replacing those of an earlier attempt."""
     path = lake.quarantine(feed.topic)
     if not decoded.rejected and lake.open(path) is None:
@@ -55,7 +55,7 @@ def keep(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> No
         write_deltalake(delta, table, mode="overwrite", predicate=f"hour = '{hour}'", commit_properties=commit)
 
 
-def rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejected]:
+def read_rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejected]:
     """Return the lines of a feed in quarantine, by hour and line; of one hour, if given.
 
     Raises UsageError for more lines than MAX_LINES, or of more bytes than MAX_BYTES: no single hour has so many.
@@ -104,64 +104,84 @@ def _batches(lake: Lake, feed: Feed, columns: list[str], condition: Any = None) 
         yield with_plain_texts(pa.Table.from_batches([batch]))
 
 
-def mended(lake: Lake, feed: Feed, hour: str, sha256: str) -> Mapping[int, str]:
+def read_corrections(lake: Lake, feed: Feed, hour: str, sha256: str) -> Mapping[int, str]:
     """Return the corrected lines of a landed file with that checksum, by line number."""
-    content: dict[str, Any] = files.read_json(_mended(lake, feed, hour)) or {"sha256": None}
+    content: dict[str, Any] = files.read_json(_corrections_file(lake, feed, hour)) or {"sha256": None}
     return {int(number): raw for number, raw in content["lines"].items()} if content["sha256"] == sha256 else {}
 
 
-def outdated_mends(lake: Lake, manifest: Manifest) -> list[str]:
-    """A sentence for each file of an hour that has changed since lines of it were mended, which are left out."""
+def outdated_corrections(lake: Lake, manifest: Manifest) -> list[str]:
+    """Describe each file of an hour that has changed since lines of it were corrected: these are left out."""
     hour, sentences = manifest.hour, []
     for topic, file in manifest.files.items():
         content = files.read_json(lake.landing / "_mended" / topic / f"{hour}.json")
         if content is not None and content["sha256"] != file.sha256:
             sentences.append(
-                f"{len(content['lines'])} mended lines of {topic}/{hour}.json are left out, for the file has changed"
-                f" since: mend what medallion quarantine show {topic} --hour {hour} shows"
+                f"{len(content['lines'])} corrected lines of {topic}/{hour}.json are left out: the file has changed"
+                f" since; correct what medallion quarantine show {topic} --hour {hour} shows"
             )
     return sentences
 
 
-def mend(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str] | None) -> int:
-    """Record corrections of rejected lines for when the hour is applied again; return how many lines now fit.
+def require_fitting_lines(lake: Lake, feed: Feed, hour: str) -> int:
+    """Count the rejected lines of an hour that fit the feed's schema as it is declared now.
 
-    lines: line number -> the mended line; None where the schema was mended, not the lines. Raises UsageError, and
-    notes nothing, when a mended line still does not fit, is of no line in quarantine, or when none fits.
+    Raises UsageError when quarantine has no line of the hour, or none fits.
     """
-    rows = {row.line_number: row for row in rejected(lake, feed, hour)}
-    if not rows:
-        raise UsageError(f"quarantine has no line of {feed.topic} in {hour}: see medallion quarantine list")
-    if unknown := sorted(set(lines or ()) - set(rows)):
+    rows = _require_rejected(lake, feed, hour)
+    fitting = sum(why_unfit(feed, row.raw) is None for row in rows.values())
+    if not fitting:
+        row = next(iter(rows.values()))
+        raise UsageError(f"none of {len(rows)} lines fits: line {row.line_number}: {why_unfit(feed, row.raw)}")
+    return fitting
+
+
+def record_corrections(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str]) -> None:
+    """Record corrections of rejected lines for when the hour is applied again.
+
+    Args:
+        lake: The lake.
+        feed: The feed of the lines.
+        hour: The hour of the lines.
+        lines: Corrected line by line number.
+
+    Raises:
+        UsageError: A corrected line does not fit, or is no line in quarantine; nothing is recorded then.
+    """
+    rows = _require_rejected(lake, feed, hour)
+    if unknown := sorted(set(lines) - set(rows)):
         raise UsageError(f"line {unknown[0]} of {feed.topic}/{hour}.json is not in quarantine")
-    if lines is None:
-        fitting = [number for number, row in rows.items() if why_unfit(feed, row.raw) is None]
-        if not fitting:
-            row = next(iter(rows.values()))
-            raise UsageError(f"none of {len(rows)} lines fits: line {row.line_number}: {why_unfit(feed, row.raw)}")
-        return len(fitting)
     for number, raw in lines.items():
         if reason := why_unfit(feed, raw):
             raise UsageError(f"line {number} of {feed.topic}/{hour}.json still does not fit: {reason}")
     landed = known_manifest(lake, hour).files[feed.topic].sha256
-    every = {**mended(lake, feed, hour, landed), **lines}
-    write_json(_mended(lake, feed, hour), {"sha256": landed, "lines": every})
-    return len(lines)
+    every = {**read_corrections(lake, feed, hour, landed), **lines}
+    write_json(_corrections_file(lake, feed, hour), {"sha256": landed, "lines": every})
 
 
-def read_mended(path: Path) -> dict[int, str]:
+def _require_rejected(lake: Lake, feed: Feed, hour: str) -> dict[int, Rejected]:
+    """Return the rejected lines of an hour by number. Raises UsageError when there are none."""
+    rows = {row.line_number: row for row in read_rejected(lake, feed, hour)}
+    if not rows:
+        raise UsageError(f"quarantine has no line of {feed.topic} in {hour}: see medallion quarantine list")
+    return rows
+
+
+def read_corrected_lines(path: Path) -> dict[int, str]:
     """The lines of a file like ``medallion quarantine show --format json`` prints. Raises UsageError if it is not."""
     try:
-        if path.stat().st_size > _MAX_MENDED_BYTES:
-            raise UsageError(f"{path} is larger than {_MAX_MENDED_BYTES / 1e6:,.0f} MB: mend fewer lines at a time")
-        return parse_mended(path.read_text(encoding="utf-8"), str(path))
+        if path.stat().st_size > _MAX_CORRECTED_BYTES:
+            raise UsageError(
+                f"{path} is larger than {_MAX_CORRECTED_BYTES / 1e6:,.0f} MB: correct fewer lines at a time"
+            )
+        return parse_corrected_lines(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not UTF-8") from None
 
 
-def parse_mended(text: str, name: str) -> dict[int, str]:
+def parse_corrected_lines(text: str, name: str) -> dict[int, str]:
     """The lines in ``text``, by number; name: what a message calls it. Raises UsageError if they are no such lines."""
     try:
         return {int(row["line_number"]): str(row["raw"]) for row in json.loads(text)}
@@ -179,7 +199,7 @@ def feed_of(feeds: Collection[Feed], topic: str) -> Feed:
     raise UsageError(f"no feed is called {topic[:80]!r}: there are {', '.join(feed.topic for feed in feeds)}")
 
 
-def _mended(lake: Lake, feed: Feed, hour: str) -> Place:
+def _corrections_file(lake: Lake, feed: Feed, hour: str) -> Place:
     return lake.landing / "_mended" / feed.topic / f"{hour}.json"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from medallion.hours import ONE_HOUR, format_hour, parse_hour
 from medallion.ops import event_log
-from medallion.ops.releases import Release, published
+from medallion.ops.releases import Release, read_all
 from medallion.storage.lake import Lake
 
 HourStatus = Literal["published", "restated", "red", "skipped", "pending", "missing"]
@@ -35,7 +35,7 @@ def hour_history(lake: Lake, pending: Collection[str] = ()) -> list[HourMark]:
     for row in event_log.read(lake, event_log.RECENT, COLUMNS):
         if row["hour"] and row["table_name"] is None:
             steps.setdefault(row["hour"], []).append(row)
-    releases = {release.hour: release for release in published(lake) if release.hour}
+    releases = {release.hour: release for release in read_all(lake) if release.hour}
     known = sorted({*steps, *releases, *pending})
     return [_mark(hour, steps.get(hour, []), releases.get(hour), pending) for hour in _span(known)]
 

@@ -141,4 +141,4 @@ def _discover() -> Iterator[Node]:
                 raise MedallionError(f"spark_jobs/{layer}/{info.name}.py declares no TABLE for layer {layer}")
             doc = (module.__doc__ or "").strip()
             table = replace(declared, name=f"{layer}_{info.name}", layer=layer, doc=doc)
-            yield from table.apart() if isinstance(table, Table) else (table,)
+            yield from table.split_dropped_rows() if isinstance(table, Table) else (table,)

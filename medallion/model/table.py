@@ -140,7 +140,7 @@ class Table:
         """Everything promised about this table: its grain first, then what it declares."""
         return (*_grain(self.keys, self.nullable_keys), *self.expect)
 
-    def apart(self) -> "tuple[Table, ...]":
+    def split_dropped_rows(self) -> "tuple[Table, ...]":
         """Split off the table of dropped rows, where the table declares any such expectation.
 
         It is called ``quarantine_<name>``: the same columns, and in ``_broken`` what a row breaks. It is refreshed like

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import HourNotAvailable, HourOutOfOrder
 from medallion.ops.event_schema import COLUMNS, EventType
 from medallion.ops.events import Event, events_as_arrow
-from medallion.ops.waiting_events import WaitingFile, read_waiting, set_aside, write_waiting
+from medallion.ops.waiting_events import WaitingFile, read_waiting, store_unreadable, write_waiting
 from medallion.storage import files
-from medallion.storage.change_feed import located
+from medallion.storage.change_feed import data_file
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 
@@ -28,7 +28,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class EventLog:
-    """Collects the events of one step: ``keep`` puts them into a file that readers see, ``flush`` into the table."""
+    """The events of one step: ``write_waiting`` stores them in a file, ``flush`` in the table; both are read."""
 
     def __init__(self, lake: Lake, *, run_id: str, hour: str | None, strategy: str, attempt: int) -> None:
         self._lake, self._path = lake, lake.ops("event_log")
@@ -38,7 +38,7 @@ class EventLog:
 
     @property
     def pending(self) -> Sequence[Event]:
-        """Return the events recorded since the last ``keep`` or ``flush``."""
+        """Return the events recorded since the last ``write_waiting`` or ``flush``."""
         return tuple(self._pending)
 
     @contextmanager
@@ -81,7 +81,7 @@ class EventLog:
             setattr(event, name, value)
         self._pending.append(event)
 
-    def keep(self) -> None:
+    def write_waiting(self) -> None:
         """Write the recorded events to a file beside the table, for the next flush: that costs no commit."""
         if self._pending:
             write_waiting(self._lake.at(self._path).parent, map(asdict, self._pending))
@@ -99,14 +99,14 @@ class EventLog:
         except Exception as error:
             problem = f"the event log {self._path} cannot be written, its rows wait beside it for the next step"
             _LOGGER.warning("%s: %s", problem, error)
-            self.keep()
+            self.write_waiting()
         else:
             self._pending = []
             for file, waiting in waiting_by_file.items():
                 if lines := len(waiting.unreadable):
                     _LOGGER.warning(
                         "%d line%s of %s left out: no event that this version can read; stored in %s",
-                        *(lines, "s" * (lines > 1), file, set_aside(file, waiting.unreadable)),
+                        *(lines, "s" * (lines > 1), file, store_unreadable(file, waiting.unreadable)),
                     )
                 file.unlink(missing_ok=True)
 
@@ -171,7 +171,7 @@ def _in_table(
         conditions.append(pc.field("event_timestamp") >= since)
         least["event_timestamp"] = since - timedelta(milliseconds=1)  # statistics are cut to milliseconds
     folder = lake.at(path)
-    places = [files.in_arrow(located(folder, name)) for name in files_holding(held, least, known)]
+    places = [files.in_arrow(data_file(folder, name)) for name in files_holding(held, least, known)]
     if not places:
         return []
     # Not the dataset that delta-rs makes: each step adds a small file, and that takes longer to tell of them all.

@@ -123,7 +123,7 @@ def drop_tables(lake: Lake, name: str) -> tuple[str, ...]:
         return names
     if name in registry(extras=record.extras).tables:
         raise UsageError(f"{name} is still declared in spark_jobs: remove its module, then drop it here")
-    release = releases.find(lake, None)
+    release = releases.require_release(lake, None)
     if name not in release.versions:
         raise UsageError(f"release {release.release_id} has no table {name[:80]!r}: nothing to drop")
     write_record(lake, replace(record, dropped=tuple(sorted({*record.dropped, name}))))

@@ -58,20 +58,20 @@ class Contents:
     row_counts: Mapping[str, int] = field(default_factory=dict)
 
 
-def published(lake: Lake) -> list[Release]:
+def read_all(lake: Lake) -> list[Release]:
     """Every release that is kept, oldest first."""
     return read_releases(lake)[1]
 
 
 def latest(lake: Lake) -> Release | None:
     """The newest release; None when nothing has been published."""
-    retained = published(lake)
+    retained = read_all(lake)
     return retained[-1] if retained else None
 
 
-def find(lake: Lake, release_id: int | None) -> Release:
+def require_release(lake: Lake, release_id: int | None) -> Release:
     """The release of that number, the newest for None. Raises UsageError, naming those that are, when there is none."""
-    retained = published(lake)
+    retained = read_all(lake)
     if not retained:
         raise UsageError(f"lake {lake.root} has no release yet: run medallion load")
     if release_id is None:
@@ -132,7 +132,7 @@ def publish(
     try:
         _append(lake, delta, release)
     except DeltaError as error:
-        if len(published(lake)) > len(retained):
+        if len(read_all(lake)) > len(retained):
             raise overtaken from None
         path = lake.ops("releases")
         raise MedallionError(f"release {release.release_id} could not be written to {path}: {error}") from error
@@ -141,7 +141,7 @@ def publish(
 
 def _confirmed_fence(newest: Release | None, run_id: str) -> int | None:
     """Return the number of this process's lease. Raises LeaseLost where a newer holder has published."""
-    number = fence.confirmed()
+    number = fence.confirm()
     if newest is not None and newest.fence is not None and (number or 0) < newest.fence:
         raise fence.LeaseLost(
             f"release {newest.release_id} was published under writer lease {newest.fence}, this run has"

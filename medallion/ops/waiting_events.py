@@ -44,8 +44,8 @@ def read_waiting(folder: Place) -> dict[Place, WaitingFile]:
     return read
 
 
-def set_aside(file: Place, lines: Iterable[str]) -> Place:
-    """Keep ``lines`` of a waiting file that are no events beside it, where no flush looks; where they are now."""
+def store_unreadable(file: Place, lines: Iterable[str]) -> Place:
+    """Store ``lines`` of a waiting file that are no events beside it, and return their file, which no flush reads."""
     aside = file.with_suffix(".unreadable")
     files.write_text(aside, "".join(f"{line}\n" for line in lines))
     return aside

@@ -27,7 +27,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
         decoded = landing.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
         for feed in feeds:
             if feed.name in decoded:
-                quarantine.keep(driver.lake, feed, hour, run.run_id, decoded[feed.name])
+                quarantine.write_rejected(driver.lake, feed, hour, run.run_id, decoded[feed.name])
 
         rows = event_log.read_if_whole(driver.lake, hour=hour, event_type="apply")
         reported = {row["table_name"] for row in rows or [] if row["status"] in {"succeeded", "warned"}}

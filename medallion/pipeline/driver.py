@@ -128,7 +128,7 @@ class Driver:
                 yield log
             finally:
                 send_lineage(self.lake, self.tables, self.settings.source, log.pending, run.lineage_parent)
-                log.keep()
+                log.write_waiting()
 
     def _log(self, run: Run) -> EventLog:
         return EventLog(self.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)

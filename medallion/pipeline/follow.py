@@ -69,7 +69,7 @@ def follow(
     hour, arrived = _left_behind(driver), time.time()
     while True:
         if hour is None:
-            hour, arrived = _settled(driver, pace, until, sleep)
+            hour, arrived = _wait_for_hour(driver, pace, until, sleep)
         if hour is None:
             return
         sleep(max(0.0, began + pace.every - time.monotonic()))
@@ -89,7 +89,9 @@ def _left_behind(driver: Driver) -> str | None:
     return unpublished_hour(driver.lake, applied, read_restatement(driver.lake))
 
 
-def _settled(driver: Driver, pace: Pace, until: str | None, sleep: Callable[[float], None]) -> tuple[str | None, float]:
+def _wait_for_hour(
+    driver: Driver, pace: Pace, until: str | None, sleep: Callable[[float], None]
+) -> tuple[str | None, float]:
     """The next pending hour once its files have settled, and when they last changed; None after ``until``."""
     arrivals = Arrivals(driver.settings, pace.settle)
     while True:

@@ -46,10 +46,13 @@ class Arrival:
         return self.listing.hours.get(self.hour, {})
 
 
-def land_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
+def land_step(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     with log.timed("land", "bronze", cpu=driver.cpu) as event:
         notes: list[str] = []
-        arrival = _look(driver, run, log, notes)
+        source = open_source(run.settings)
+        restated = rewind_bronze(driver.lake, driver.tables, driver.report, notes)
+        arrival = plan_landing(driver, run.hour, source, restated, notes)
+        log.hour = arrival.hour
         if arrival.applied is not None and arrival.hour <= arrival.applied:
             outcome = _applied_already(driver.lake, log, arrival)
             event.status = "skipped"
@@ -68,13 +71,23 @@ def land_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outco
     return driver.report_outcome(Outcome(event.status, message, arrival.hour))
 
 
-def _look(driver: Driver, run: Run, log: EventLog, notes: list[str]) -> Arrival:
-    """Rewind Bronze where a restatement asks for it, list the source, and choose the hour.
+def plan_landing(
+    driver: Driver, hour: str | None, source: Source, restated: Restatement | None, notes: list[str]
+) -> Arrival:
+    """List the source and choose the hour.
 
-    notes: what a person should know is reported and added to it, also where no hour can be chosen.
+    Args:
+        driver: The lake, and where to report.
+        hour: The requested hour; None for the next one.
+        source: The source.
+        restated: The restatement under way.
+        notes: Warnings so far; those about the source are added, and all reported, also if no hour can be chosen.
+
+    Raises:
+        HourNotAvailable: The source does not list the hour.
+        HourOutOfOrder: Earlier hours are missing.
     """
-    lake, source = driver.lake, open_source(run.settings)
-    restated = rewind_bronze(lake, driver.tables, driver.report, notes)
+    lake = driver.lake
     listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
     table_hours, landed = ledger.hours_by_table(lake, driver.tables), ledger.landed_hours(lake)
     applied = ledger.last_common_hour(table_hours)
@@ -82,8 +95,8 @@ def _look(driver: Driver, run: Run, log: EventLog, notes: list[str]) -> Arrival:
     for note in notes:
         driver.report(note)
     due = landed | {*(restated.hours if restated else ())}
-    unfinished = unpublished_hour(lake, applied, restated) if run.hour is None else None
-    log.hour = hour = unfinished or ledger.choose_hour(run.hour, applied, listing.hours, due)
+    unfinished = unpublished_hour(lake, applied, restated) if hour is None else None
+    hour = unfinished or ledger.choose_hour(hour, applied, listing.hours, due)
     return Arrival(hour, source, listing, table_hours, landed, restated, ledger.read_manifest(lake, hour))
 
 
@@ -101,7 +114,7 @@ def unpublished_hour(lake: Lake, applied: str | None, restated: Restatement | No
         return None
     if restated is not None:
         return None if restated.remaining(applied) else applied
-    published = releases.published(lake)
+    published = releases.read_all(lake)
     return applied if published and all(release.hour != applied for release in published) else None
 
 
@@ -129,7 +142,7 @@ def _copy(lake: Lake, tables: Registry, arrival: Arrival) -> tuple[ledger.Manife
         taken = _taken_topics(lake, tables, arrival)
         changed_since = _changed_since_taken(arrival.source, {t: n for t, n in names.items() if t in taken}, former)
         to_land = {topic: name for topic, name in names.items() if topic not in taken}
-        manifest = landing.land_hour(arrival.source, lake, hour, to_land, former)
+        manifest = landing.copy_change_files(arrival.source, lake, hour, to_land, former)
     return manifest, [*_landing_warnings(lake, manifest, arrival), *changed_since]
 
 
@@ -176,7 +189,7 @@ def _landing_warnings(lake: Lake, manifest: ledger.Manifest, arrival: Arrival) -
     if twin := ledger.same_content(lake, manifest, arrival.applied):
         warnings.append(f"the same content came under {twin} already: see whether the source delivered it twice")
     if hour in arrival.landed:
-        warnings += quarantine.outdated_mends(lake, manifest)
+        warnings += quarantine.outdated_corrections(lake, manifest)
     return warnings
 
 

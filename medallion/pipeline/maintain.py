@@ -96,7 +96,7 @@ def _noting(failed: dict[str, Exception], name: str) -> Iterator[None]:
 
 def _keep_releases(lake: Lake, keep: Retention) -> list[releases.Release]:
     """Drop the releases that are too old; those that stay."""
-    published = releases.published(lake)
+    published = releases.read_all(lake)
     since = datetime.now(UTC) - timedelta(hours=keep.hours)
     retained = [r for place, r in enumerate(published) if r.published_at >= since or place >= len(published) - 2]
     if len(retained) < len(published):
@@ -127,7 +127,7 @@ def _restated_version(driver: Driver, name: str) -> set[int]:
     restated = read_restatement(driver.lake)
     if restated is None or restated.rewound or name not in {feed.name for feed in driver.tables.feeds}:
         return set()
-    return {driver.lake.version_before(name, restated.hour)}
+    return {driver.lake.require_version_before(name, restated.hour)}
 
 
 def _key_of(driver: Driver, name: str) -> str | None:

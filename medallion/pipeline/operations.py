@@ -89,33 +89,40 @@ def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
         return refresh_onward(run, driver)
 
 
-def change_tables(run: Run, driver: Driver, *, add: str | None = None, drop: str | None = None) -> str:
-    """Add the extra tables to the lake, or drop a table or all extra ones from its next release; what was done.
+def add_extra_tables(run: Run, driver: Driver) -> str:
+    """Add the extra tables to the lake and return a sentence about it.
 
-    Raises UsageError for a name that cannot be added or dropped, and while an hour is being refreshed: its tables stay
-    the same from its first step to its release.
+    Raises UsageError when the lake has them, and while an hour is being refreshed.
     """
-    lake = driver.lake
     with driver.writing(run, "tables"):
-        release = releases.find(lake, None)
-        # A table that is no longer declared takes part in no hour, and publish asks for its drop: that needs no quiet.
-        changes_hours = add is not None or drop == lake_tables.EXTRAS
-        if changes_hours and (applied := ledger.applied_hour(lake, driver.tables)) != release.hour:
-            raise UsageError(
-                f"{hour_or_snapshot(applied)} is in Bronze and not published yet: finish it with medallion refresh"
-                f"{f' --hour {applied}' if applied else ''}, then change the tables"
-            )
-        if add is not None:
-            if add != lake_tables.EXTRAS:
-                raise UsageError(
-                    f"{add[:80]!r} cannot be added: a table is added by its module; the only group is extras"
-                )
-            names = lake_tables.add_extras(lake)
-            return f"{len(names)} tables are added: the next hour that is refreshed builds and publishes them"
-        names = lake_tables.drop_tables(lake, drop or "")
-        return (
-            f"{len(names)} tables are dropped: the next release will not have {', '.join(names)}; their files stay,"
-            " and releases up to now still name them"
+        _require_no_hour_under_way(driver)
+        names = lake_tables.add_extras(driver.lake)
+    return f"{len(names)} tables are added: the next hour that is refreshed builds and publishes them"
+
+
+def drop_tables(run: Run, driver: Driver, name: str) -> str:
+    """Drop a table, or all extra ones, from the next release and return a sentence about it.
+
+    Raises UsageError for a table that cannot be dropped, and for all extra ones while an hour is being refreshed.
+    """
+    with driver.writing(run, "tables"):
+        # A table that is no longer declared takes part in no hour, and publish asks for its drop.
+        if name == lake_tables.EXTRAS:
+            _require_no_hour_under_way(driver)
+        names = lake_tables.drop_tables(driver.lake, name)
+    return (
+        f"{len(names)} tables are dropped: the next release will not have {', '.join(names)}; their files stay,"
+        " and releases up to now still name them"
+    )
+
+
+def _require_no_hour_under_way(driver: Driver) -> None:
+    """Raise UsageError between the first step of an hour and its release: its tables stay the same."""
+    release = releases.require_release(driver.lake, None)
+    if (applied := ledger.applied_hour(driver.lake, driver.tables)) != release.hour:
+        raise UsageError(
+            f"{hour_or_snapshot(applied)} is in Bronze and not published yet: finish it with medallion refresh"
+            f"{f' --hour {applied}' if applied else ''}, then change the tables"
         )
 
 
@@ -149,8 +156,8 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     """
     lake = driver.lake
     with driver.recording(run, "rollback") as log, log.timed("rollback", cpu=driver.cpu) as event:
-        newest = releases.find(lake, None)
-        target = releases.find(lake, newest.release_id - 1 if number is None else number)
+        newest = releases.require_release(lake, None)
+        target = releases.require_release(lake, newest.release_id - 1 if number is None else number)
         if target.release_id == newest.release_id:
             raise UsageError(f"release {target.release_id} is the newest already: nothing to roll back")
         ids = _require_whole(lake, target)
@@ -198,9 +205,12 @@ def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None
     """
     with driver.writing(run, "replay"):
         feed = quarantine.feed_of(driver.tables.feeds, topic)
-        if lines is not None:
+        if lines is None:
+            fitting = quarantine.require_fitting_lines(driver.lake, feed, run.required_hour)
+        else:
             _require_same_file(driver, feed, run.required_hour)
-        fitting = quarantine.mend(driver.lake, feed, run.required_hour, lines)
+            quarantine.record_corrections(driver.lake, feed, run.required_hour, lines)
+            fitting = len(lines)
         driver.report(f"{fitting:,} lines of {topic} in {run.hour} fit now")
         return restate(run, driver)
 
@@ -211,9 +221,9 @@ def _require_same_file(driver: Driver, feed: Feed, hour: str) -> None:
     names = change_files(source, (feed.topic,)).hours.get(hour, {})
     if landing.changed_files(source, names, ledger.read_manifest(driver.lake, hour)):
         raise MedallionError(
-            f"{feed.topic}/{hour}.json has changed at the source since its lines went to quarantine; nothing was"
-            f" replayed: run medallion refresh --restate {hour}, then mend what medallion quarantine show {feed.topic}"
-            f" --hour {hour} shows"
+            f"{feed.topic}/{hour}.json has changed at the source since its lines went to quarantine; nothing"
+            f" was replayed: run medallion refresh --restate {hour}, then correct what medallion quarantine show"
+            f" {feed.topic} --hour {hour} shows"
         )
 
 
@@ -251,7 +261,7 @@ def begin_restatement(driver: Driver, hour: str) -> Restatement:
     listing = change_files(open_source(driver.settings), tuple(feed.topic for feed in driver.tables.feeds))
     plan = plan_restatement(lake, hour, applied, listing.hours, read_restatement(lake))
     for feed in driver.tables.feeds:
-        lake.version_before(feed.name, plan.hour)  # all of them or none
+        lake.require_version_before(feed.name, plan.hour)  # all of them or none
     write_restatement(lake, plan)
     return plan
 

@@ -71,7 +71,7 @@ def validate_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -
                 f"hours {restated.hour} to {restated.until} are being restated: there is nothing to validate yet"
             )
             return driver.report_outcome(Outcome("skipped", note, run.hour))
-        release = releases.find(lake, None)
+        release = releases.require_release(lake, None)
         entries = validate(lake, driver.tables, release, run.hour)
         event.details = {"release_id": release.release_id, "tables": entries}
         event.rows_in = sum(entry["rows"] or 0 for entry in entries.values())

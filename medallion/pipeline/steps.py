@@ -11,7 +11,7 @@ from medallion.ops.event_log import EventLog
 from medallion.pipeline.apply import apply_hour
 from medallion.pipeline.check import check_layer
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.land import land_hour
+from medallion.pipeline.land import land_step
 from medallion.pipeline.publish import publish_release, validate_release
 from medallion.pipeline.refresh import refresh_layer
 from medallion.pipeline.run import Outcome, Run
@@ -40,7 +40,7 @@ def run_step(name: str, run: Run, layer: Layer | None = None, driver: Driver | N
 
 _Work = Callable[[Driver, Run, EventLog, Layer | None], Outcome]
 STEPS: dict[str, tuple[_Work, int | None]] = {  # and the lowest layer that it is for, of a step of one layer
-    "land": (land_hour, None),
+    "land": (land_step, None),
     "apply": (apply_hour, None),
     "refresh": (refresh_layer, 1),
     "check": (check_layer, 0),

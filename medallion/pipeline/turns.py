@@ -31,8 +31,11 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Unsettled:
-    """An hour that Bronze has and no release: by which run, and the failed check where there is one."""
+class UnpublishedHour:
+    """An hour in Bronze that readers do not have, or whose validation failed.
+
+    run_id: the run that left it so. red: the error of its failed check, None where no check failed.
+    """
 
     hour: str
     run_id: str
@@ -45,7 +48,7 @@ class Line:
 
     applied: str | None
     pending: Sequence[str]
-    unsettled: Unsettled | None = None
+    unpublished: UnpublishedHour | None = None
 
 
 class Runs(Protocol):
@@ -107,7 +110,7 @@ def read_line(settings: Settings, until: str | None = None) -> Line:
 
     lake = Lake.of(settings)
     applied = ledger.applied_hour(lake, tables_of(lake, settings.extras))
-    return Line(applied, pending_at_source(settings, until), unsettled_hour(lake, applied))
+    return Line(applied, pending_at_source(settings, until), read_unpublished_hour(lake, applied))
 
 
 def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
@@ -119,12 +122,12 @@ def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
         runs: The runs of the scheduler.
         window: How many hours before its own a scheduled run takes up by itself.
     """
-    hour, unsettled = request.hour, line.unsettled
-    if unsettled is not None and (hour is None or hour >= unsettled.hour):
-        if runs.active(unsettled.run_id):
-            return Wait(f"hour {unsettled.hour} is being refreshed by run {unsettled.run_id}", "turn")
-        if hour != unsettled.hour:
-            return _after_unsettled(request, unsettled, runs)
+    hour, unpublished = request.hour, line.unpublished
+    if unpublished is not None and (hour is None or hour >= unpublished.hour):
+        if runs.active(unpublished.run_id):
+            return Wait(f"hour {unpublished.hour} is being refreshed by run {unpublished.run_id}", "turn")
+        if hour != unpublished.hour:
+            return _after_unpublished(request, unpublished, runs)
     if hour is None or (line.applied is not None and hour <= line.applied):
         return Take(hour)
     earlier = [pending for pending in line.pending if pending < hour]
@@ -145,12 +148,12 @@ def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
     return Take(hour)
 
 
-def _after_unsettled(request: Request, unsettled: Unsettled, runs: Runs) -> Verdict:
-    before = unsettled.hour
-    if unsettled.red is not None:
+def _after_unpublished(request: Request, unpublished: UnpublishedHour, runs: Runs) -> Verdict:
+    before = unpublished.hour
+    if unpublished.red is not None:
         reason = (
-            f"waiting: hour {before} is red: {unsettled.red}. Mend the cause, then clear the failed task of run"
-            f" {unsettled.run_id}; once it is published, later hours go on from there"
+            f"waiting: hour {before} is red: {unpublished.red}. Mend the cause, then clear the failed task of run"
+            f" {unpublished.run_id}; once it is published, later hours go on from there"
         )
         if request.by_person:
             reason += ": trigger or backfill them again"
@@ -208,8 +211,12 @@ def _hours_between(first: str, last: str) -> float:
     return (parse_hour(last) - parse_hour(first)) / ONE_HOUR
 
 
-def unsettled_hour(lake: Lake, applied: str | None) -> Unsettled | None:
-    """The hour that Bronze has, unless some release has it too and its validation did not fail."""
+def read_unpublished_hour(lake: Lake, applied: str | None) -> UnpublishedHour | None:
+    """Return the last applied hour unless it was published and validated; None too while a restatement is under way.
+
+    Where land.unpublished_hour names the hour that a step takes up by itself, this names the one that other runs
+    wait for: also an hour that is published and failed its validation.
+    """
     from medallion.ingest.restatement import read_restatement
 
     if applied is None or read_restatement(lake) is not None:
@@ -220,8 +227,8 @@ def unsettled_hour(lake: Lake, applied: str | None) -> Unsettled | None:
     judged = [row for row in steps if row["event_type"] in ("check", "validate")]
     red = judged[-1] if judged and judged[-1]["status"] == "failed" else None
     # Not the newest release alone: after a roll back, hours that readers had before are not refreshed unasked.
-    published = any(release.hour == applied for release in releases.published(lake))
+    published = any(release.hour == applied for release in releases.read_all(lake))
     if published and (red is None or red["event_type"] != "validate"):
         return None
     run_id = str(red["run_id"]) if red else next((str(row["run_id"]) for row in reversed(steps)), "")
-    return Unsettled(applied, run_id, str(red["details"].get("error") or "see its log") if red else None)
+    return UnpublishedHour(applied, run_id, str(red["details"].get("error") or "see its log") if red else None)

@@ -18,14 +18,14 @@ ROWS = "_rows"  # how many input rows stand behind a group: it goes when none is
 class Part:
     """A kept common table expression over one input, or over another part, whose groups then are its rows.
 
-    query: gives keys and sums of any rows of ``input``, with ROWS and, by column in ``values``, how many values a
-    nullable sum has. by_side: gives the same of changed rows, those of each SIDE apart: what one commit takes away or
-    brings is whole, what several do together is not. Both in words that Spark binds, as a table's own query.
+    query: keys and sums of any rows of ``input``, with ROWS and, by column in ``values``, the number of values of a
+    nullable sum. query_by_commit: the same per commit and side, since only the rows of one commit are complete. Both
+    name tables in braces, as a table's own query does.
     """
 
     input: str
     query: str
-    by_side: str
+    query_by_commit: str
     keys: tuple[str, ...]
     sums: tuple[str, ...]
     values: Mapping[str, str]
@@ -82,13 +82,13 @@ def _part(tree: exp.Query, name: str, inputs: tuple[str, ...], before: tuple[str
             body.select(exp.alias_(count, values[column]), copy=False)
     body.select(f"COUNT(*) AS {ROWS}", copy=False)
     (read,) = (n for n in (*inputs, *before) if n in _tables_of(query))
-    by_side = query.copy()
-    for cte in by_side.ctes:
+    query_by_commit = query.copy()
+    for cte in query_by_commit.ctes:
         is_grouped = cte.this.args.get("group") or any(aggregates(item) for item in cte.this.selects)
         cte.this.select(SIDE, copy=False)
         if is_grouped:
             cte.this.group_by(SIDE, copy=False)
-    return Part(read, _bound(query, (read,)), _bound(by_side, (read,)), tuple(keys), tuple(sums), values)
+    return Part(read, _bound(query, (read,)), _bound(query_by_commit, (read,)), tuple(keys), tuple(sums), values)
 
 
 def _values_of(aggregate: exp.Expr) -> exp.Expr | None:

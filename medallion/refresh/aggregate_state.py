@@ -184,7 +184,7 @@ def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Tab
     from pyspark.sql import functions as F
 
     feeds: dict[str, Any] = {part.input: feed}
-    sides = spark.sql(part.by_side, **feeds).coalesce(1)
+    sides = spark.sql(part.query_by_commit, **feeds).coalesce(1)
 
     def added(counter: str) -> "Column":
         count = F.coalesce(counter, F.lit(0))

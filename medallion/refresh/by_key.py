@@ -33,7 +33,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES
     spark = refresh.spark if is_local else small_job_session(refresh.spark, filewise=True)
     is_set_up = _ensure_clustered(refresh, column)
-    frames: dict[str, Any] = {name: _restricted(spark, refresh, name, column, values) for name in refresh.inputs}
+    frames: dict[str, Any] = {name: _rows_with_keys(spark, refresh, name, column, values) for name in refresh.inputs}
     rows = spark.sql(refresh.table.query, **frames)
     commit = refresh.commit_metadata(clustered=True)
     data = collect(rows, max_local_rows(former)) if is_local else None  # of a few keys there may be many rows
@@ -160,7 +160,7 @@ def _values_through(refresh: Refresh, by: ByKey, name: str, sought: "pa.Table") 
     return column.combine_chunks()
 
 
-def _restricted(spark: "SparkSession", refresh: Refresh, name: str, column: str, values: list[Any]) -> "DataFrame":
+def _rows_with_keys(spark: "SparkSession", refresh: Refresh, name: str, column: str, values: list[Any]) -> "DataFrame":
     """An input at the version of its state; of one that has ``column``, the rows with these values alone."""
     import pyarrow as pa
     from pyspark.sql import functions as F

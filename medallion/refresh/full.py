@@ -42,7 +42,7 @@ def recompute(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) 
     The first write clusters it by its key, so that a change touches few files; later ones need not pay for that.
     """
     inputs = input_states(lake, table)
-    warning = set_damaged_aside(spark, lake, table)
+    warning = move_if_damaged(spark, lake, table)
     with explained(f"{table.name} could not be computed"):
         former = lake.state(table.name)
         rows = _computed_rows(Target(spark, lake, table, run, inputs), is_first=former is None)
@@ -80,8 +80,8 @@ def _columns(schema: Any) -> list[tuple[str, Any]]:
     return [(field.name, field.dataType) for field in schema]
 
 
-def set_damaged_aside(spark: "SparkSession", lake: Lake, table: Table) -> str | None:
-    """Set the table aside if its log is proven to be damaged, as everything in it can be recomputed; a note, if so.
+def move_if_damaged(spark: "SparkSession", lake: Lake, table: Table) -> str | None:
+    """Move the table away if its log is proven to be damaged, and return a note: everything in it can be recomputed.
 
     Raises MedallionError when it cannot be opened for any other reason: that may pass, and the table is sound.
     """
@@ -91,9 +91,9 @@ def set_damaged_aside(spark: "SparkSession", lake: Lake, table: Table) -> str | 
         damage = proven_damage(lake.at(lake.path(table.name)))
         if damage is None:
             raise
-        aside = lake.set_aside(table.name)
+        moved_to = lake.move_damaged_table(table.name)
         forget_logs(spark)
-        return f"rebuilt, as {damage} in the log of {table.name}; what was there is in {aside}"
+        return f"rebuilt, as {damage} in the log of {table.name}; what was there is in {moved_to}"
     return None
 
 

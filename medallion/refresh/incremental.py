@@ -55,7 +55,7 @@ def _plan(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) -> R
 def _refreshed(refresh: Refresh) -> Written:
     versions = versions_of(refresh.inputs)
     if not any(refresh.changes.values()):
-        version = refresh.note_unchanged()
+        version = refresh.record_input_versions()
         return Written(0, 0, 0, version, versions, "incremental", "unchanged", "no input has changed")
     method, size = refresh.table.incremental, refresh.changed_bytes
     if isinstance(method, Additive | Recent):

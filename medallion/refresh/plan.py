@@ -71,7 +71,7 @@ class Refresh(Target):
         """The JSON that its commit carries."""
         return commit_metadata(self.table, self.run, self.inputs, clustered=clustered)
 
-    def note_unchanged(self) -> int:
+    def record_input_versions(self) -> int:
         """Return the version of a table none of whose inputs has changed.
 
         Once it takes many log entries to see that, an empty commit records up to which versions it is known: an hour

@@ -11,7 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from medallion.storage.change_feed import Changes, located
+from medallion.storage.change_feed import Changes, data_file
 from medallion.storage.delta_writes import with_plain_texts
 from medallion.storage.files import Place, in_arrow
 
@@ -49,7 +49,7 @@ def read_table(
         if wanted is None or least is None or most is None or wanted(least, most)
     ]
     rows = _parquet(spark, path, [file for file, _ in files], schema_of(state.delta))
-    return _gathered(rows, sum(size for _, size in files))
+    return _in_one_task_if_small(rows, sum(size for _, size in files))
 
 
 def having(values: Sequence[Any]) -> Callable[[Any, Any], bool]:
@@ -74,13 +74,13 @@ def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", changes:
         # Not the version itself: a number that is another every hour would have code compiled anew.
         place = F.lit(changes.versions.index(version) + 1)
         if kind == "cdc":
-            came = F.col("_change_type").isin("insert", "update_postimage")
+            is_inserted = F.col("_change_type").isin("insert", "update_postimage")
             feed = _parquet(spark, path, files, feed_columns)
-            parts.append(feed.withColumn(SIDE, F.when(came, place).otherwise(-place)).drop("_change_type"))
+            parts.append(feed.withColumn(SIDE, F.when(is_inserted, place).otherwise(-place)).drop("_change_type"))
         else:
             rows = _parquet(spark, path, files, columns)
             parts.append(rows.withColumn(SIDE, place if kind == "add" else -place))
-    return _gathered(reduce(lambda a, b: a.unionAll(b), parts), changes.bytes)
+    return _in_one_task_if_small(reduce(lambda a, b: a.unionAll(b), parts), changes.bytes)
 
 
 def changed_values(folder: Place, column: str, changes: Changes, max_values: int) -> "pa.Array":
@@ -95,7 +95,7 @@ def changed_values(folder: Place, column: str, changes: Changes, max_values: int
 
     values = pa.nulls(0)
     for *_, file in changes.files:
-        name, at = in_arrow(located(folder, file))
+        name, at = in_arrow(data_file(folder, file))
         with pq.ParquetFile(name, filesystem=at) as rows:
             for batch in rows.iter_batches(columns=[column]):
                 more = with_plain_texts(pa.Table.from_batches([batch]))[column].combine_chunks()
@@ -112,7 +112,7 @@ def schema_of(delta: "DeltaTable") -> Any:
     return StructType.fromJson(json.loads(delta.schema().to_json()))
 
 
-def _gathered(rows: "DataFrame", size: int) -> "DataFrame":
+def _in_one_task_if_small(rows: "DataFrame", size: int) -> "DataFrame":
     """Read rows of ``size`` bytes in one task where they are small."""
     return rows.coalesce(1) if size <= MAX_SINGLE_TASK_BYTES else rows
 

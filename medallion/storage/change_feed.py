@@ -48,10 +48,10 @@ def changes(folder: Place, since: int, newest: int) -> Changes:
         metadata = [content for kind, content in actions if kind == "metaData"]
         if metadata and not _keeps_columns(folder, version, metadata[-1]):
             return Changes(unknown=f"its columns changed with version {version}")
-        moved = [(kind, file) for kind, file in actions if kind in {"add", "remove"} and file.get("dataChange")]
-        feed = [(kind, file) for kind, file in actions if kind == "cdc"] or moved
+        row_changes = [(kind, file) for kind, file in actions if kind in {"add", "remove"} and file.get("dataChange")]
+        feed = [(kind, file) for kind, file in actions if kind == "cdc"] or row_changes
         if feed:
-            if not files.all_there(located(folder, file["path"]) for _, file in feed):
+            if not files.all_there(data_file(folder, file["path"]) for _, file in feed):
                 return Changes(unknown=f"upkeep has removed what version {version} changed")
             versions.append(version)
             changed_files += [(version, kind, file["path"]) for kind, file in feed]
@@ -82,6 +82,6 @@ def actions_of(folder: Place, version: int) -> list[tuple[str, dict[str, Any]]]:
     return [next(iter(json.loads(line).items())) for line in lines if line]
 
 
-def located(folder: Place, file: str) -> Place:
+def data_file(folder: Place, file: str) -> Place:
     """Return the place of a file that the log of the table in ``folder`` names."""
     return folder / unquote(file)

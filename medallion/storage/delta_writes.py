@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable
 
-MAX_LOCAL_TABLE_BYTES = (
-    1 << 30
-)  # of a table, for its rows to be replaced here: beyond it a cluster is worth its overhead
+# A larger table is written by Spark: there a cluster is worth its overhead.
+MAX_LOCAL_TABLE_BYTES = 1 << 30
 # Values of a key, for them to be named in a condition, which leaves rows in the order of their files but costs a
 # millisecond for each; more are joined.
 MAX_LISTED_KEYS = 2_000
-_COMES = "_comes"
+IS_INSERTED = "_is_inserted"
 
 
 def rows_having(delta: "DeltaTable", column: str, values: list[Any], columns: list[str] | None = None) -> "pa.Table":
@@ -74,26 +73,26 @@ def with_plain_texts(rows: "pa.Table") -> "pa.Table":
 
 
 def replace_keys(
-    delta: "DeltaTable", rows: "pa.Table", going: "pa.Table", commit: "CommitProperties", size: int
+    delta: "DeltaTable", rows: "pa.Table", deleted_keys: "pa.Table", commit: "CommitProperties", size: int
 ) -> None:
-    """Put ``rows`` in the place of those with the keys ``going``, in one commit with its change feed.
+    """Put ``rows`` in the place of those with the keys ``deleted_keys``, in one commit with its change feed.
 
-    rows: with columns of the table; others of it are null in them. going: keys that the table has, its columns are
-    those of the key. size: of a data file that is written, in bytes.
+    rows: some columns of the table; the others become null. deleted_keys: key columns alone, of rows that the table
+    has. size: of a data file that is written, in bytes.
     """
     import pyarrow as pa
 
-    if not len(going):
-        append_rows(delta, _fitting(delta, rows), commit)
+    if not len(deleted_keys):
+        append_rows(delta, _rows_like_table(delta, rows), commit)
         return
-    if len(going.column_names) == 1:
-        (name,) = going.column_names
-        named_type = pa.types.is_integer(going[name].type) or pa.types.is_string(going[name].type)
-        if named_type and len(going) + len(rows) <= MAX_LISTED_KEYS:  # what comes must be among what may go
-            values = sorted({*going[name].to_pylist(), *rows[name].to_pylist()})
+    if len(deleted_keys.column_names) == 1:
+        (name,) = deleted_keys.column_names
+        named_type = pa.types.is_integer(deleted_keys[name].type) or pa.types.is_string(deleted_keys[name].type)
+        if named_type and len(deleted_keys) + len(rows) <= MAX_LISTED_KEYS:  # new rows must be among those replaced
+            values = sorted({*deleted_keys[name].to_pylist(), *rows[name].to_pylist()})
             replace_rows(delta, rows, name, values, commit, size)
             return
-    _merged(delta, _fitting(delta, rows), going, commit)
+    _replace_by_merge(delta, _rows_like_table(delta, rows), deleted_keys, commit)
 
 
 def append_rows(
@@ -117,7 +116,7 @@ def replace_rows(
     """
     from deltalake import write_deltalake
 
-    data = _fitting(delta, rows)
+    data = _rows_like_table(delta, rows)
     if not values:
         append_rows(delta, data, commit)
     elif len(values) <= MAX_LISTED_KEYS:
@@ -127,42 +126,44 @@ def replace_rows(
         )
     else:
         # A row to go that is not there would go wrong: delta-rs puts a row of nulls in its place into the change feed.
-        going = rows_having(delta, column, values, [column]).group_by([column]).aggregate([])
-        if len(going):
-            _merged(delta, data, going, commit)
+        deleted_keys = rows_having(delta, column, values, [column]).group_by([column]).aggregate([])
+        if len(deleted_keys):
+            _replace_by_merge(delta, data, deleted_keys, commit)
         else:
             append_rows(delta, data, commit)
 
 
-def _merged(delta: "DeltaTable", rows: "pa.Table", going: "pa.Table", commit: "CommitProperties") -> None:
-    """The same by a merge: what goes is found by a join with its keys, and what comes matches nothing."""
+def _replace_by_merge(
+    delta: "DeltaTable", rows: "pa.Table", deleted_keys: "pa.Table", commit: "CommitProperties"
+) -> None:
+    """Replace rows by a merge: it deletes what joins ``deleted_keys``, and new rows match nothing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))  # what goes has a key alone
-    going = going.cast(pa.schema([rows.schema.field(name) for name in going.column_names]))
+    rows = rows.cast(pa.schema([field.with_nullable(True) for field in rows.schema]))  # a deleted row has its key alone
+    deleted_keys = deleted_keys.cast(pa.schema([rows.schema.field(name) for name in deleted_keys.column_names]))
     source = pa.concat_tables(
         [
-            rows.append_column(_COMES, pa.repeat(pa.scalar(True), len(rows))),
-            going.append_column(_COMES, pa.repeat(pa.scalar(False), len(going))),
+            rows.append_column(IS_INSERTED, pa.repeat(pa.scalar(True), len(rows))),
+            deleted_keys.append_column(IS_INSERTED, pa.repeat(pa.scalar(False), len(deleted_keys))),
         ],
         promote_options="default",
     )
-    on = [f"t.{name} = s.{name}" for name in going.column_names]
-    for name in going.column_names:
-        if pa.types.is_integer(going[name].type) or pa.types.is_string(going[name].type):
-            least, most = (_literal(value) for value in pc.min_max(going[name]).as_py().values())
+    on = [f"t.{name} = s.{name}" for name in deleted_keys.column_names]
+    for name in deleted_keys.column_names:
+        if pa.types.is_integer(deleted_keys[name].type) or pa.types.is_string(deleted_keys[name].type):
+            least, most = (_literal(value) for value in pc.min_max(deleted_keys[name]).as_py().values())
             on.append(f"t.{name} >= {least} AND t.{name} <= {most}")
     (
         delta.merge(
             source,
-            " AND ".join([*on, f"NOT s.{_COMES}"]),
+            " AND ".join([*on, f"NOT s.{IS_INSERTED}"]),
             source_alias="s",
             target_alias="t",
             commit_properties=commit,
         )
         .when_matched_delete()
-        .when_not_matched_insert({name: f"s.{name}" for name in rows.column_names}, predicate=f"s.{_COMES}")
+        .when_not_matched_insert({name: f"s.{name}" for name in rows.column_names}, predicate=f"s.{IS_INSERTED}")
         .execute()
     )
 
@@ -183,16 +184,16 @@ def _literal(value: Any) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
-def _fitting(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table":
-    """``rows`` with the columns and types of the table, null where they have none; None: an empty table."""
+def _rows_like_table(delta: "DeltaTable", rows: "pa.Table | None") -> "pa.Table":
+    """Return ``rows`` with the columns and types of the table, null where they have none; None: an empty table."""
     import pyarrow as pa
 
     schema = pa.schema(delta.schema().to_arrow())
-    return schema.empty_table() if rows is None else fitted(rows, schema)
+    return schema.empty_table() if rows is None else cast_to_schema(rows, schema)
 
 
-def fitted(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
-    """``rows`` with the columns and types of ``schema``, null where they have none."""
+def cast_to_schema(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+    """Return ``rows`` with the columns and types of ``schema``, null where they have none."""
     import pyarrow as pa
 
     columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(len(rows), f.type) for f in schema]

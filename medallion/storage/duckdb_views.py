@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError, one_line
-from medallion.storage.change_feed import Changes, located
+from medallion.storage.change_feed import Changes, data_file
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, data_files, open_table, table_id
 from medallion.storage.s3 import AWS, S3Path
@@ -84,7 +84,7 @@ class Views:
             for number, (_, kind, names) in enumerate(changes.by_kind()):
                 if kind not in kinds:
                     continue
-                rows = _rows_of(f"{name}__{side}{number}", [located(folder, file) for file in names], served)
+                rows = _rows_of(f"{name}__{side}{number}", [data_file(folder, file) for file in names], served)
                 parts.append(f"FROM {rows} WHERE _change_type IN {types}" if kind == "cdc" else f"FROM {rows}")
             declared, columns = f"SELECT * FROM declared.{name}", _columns(self.opened[name])
             rows = " UNION ALL BY NAME ".join([declared, *(f"SELECT * {part}" for part in parts)])

@@ -58,7 +58,7 @@ def stamp() -> dict[str, int]:
     return {KEY: _held[-1].number} if _held else {}
 
 
-def confirmed() -> int | None:
+def confirm() -> int | None:
     """The fencing number, after the store has confirmed the lease; None without one. Raises LeaseLost."""
     if not _held:
         return None

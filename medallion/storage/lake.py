@@ -243,8 +243,8 @@ class Lake:
             return False
         return delta is not None and is_complete(delta, self.access)
 
-    def set_aside(self, table: str) -> Place:
-        """Move a table that is proven to be damaged, and can be rebuilt, out of the way; where it is now.
+    def move_damaged_table(self, table: str) -> Place:
+        """Move a table that is proven to be damaged to the damaged tables and return its path there; it can be rebuilt.
 
         Releases that name it are read from there, until upkeep removes what none of them names.
         """
@@ -267,8 +267,8 @@ class Lake:
         delta = self.open(self.path(table))
         return None if delta is None else hour_in(delta)
 
-    def version_before(self, table: str, hour: str) -> int:
-        """The newest version of a Bronze table without ``hour`` and later ones.
+    def require_version_before(self, table: str, hour: str) -> int:
+        """Return the newest version of a Bronze table without ``hour`` and later ones.
 
         Raises:
             MedallionError: Its files are no longer retained; an older version would lack the hours in between.
@@ -283,7 +283,7 @@ class Lake:
             version = -1  # its log goes back no further
         if version < 0 or not self.is_whole(table, version):
             raise MedallionError(
-                f"{table} is not kept as it was before {hour}: medallion maintain removes old versions"
+                f"no version of {table} from before {hour} exists: medallion maintain removed it; restate a later hour"
             )
         return version
 
@@ -296,7 +296,7 @@ class Lake:
         from deltalake import CommitProperties, Transaction
 
         stamp = {name: str(number) for name, number in fence.stamp().items()}
-        target = self.version_before(table, hour)
+        target = self.require_version_before(table, hour)
         former = self.open(self.path(table), target)
         delta = self.open(self.path(table))
         assert delta is not None, f"{table} has a version {target}"

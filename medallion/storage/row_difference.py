@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from medallion.storage.delta_writes import append_rows, fitted, properties, replace_keys, with_plain_texts
+from medallion.storage.delta_writes import append_rows, cast_to_schema, properties, replace_keys, with_plain_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ def replace_differing(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str],
     import pyarrow as pa
     from deltalake import write_deltalake
 
-    rows = with_plain_texts(fitted(rows, pa.schema(delta.schema().to_arrow())))
+    rows = with_plain_texts(cast_to_schema(rows, pa.schema(delta.schema().to_arrow())))
     keys = _differing_keys(delta, rows, key)
     if keys is None:
         write_deltalake(delta, rows, mode="overwrite", commit_properties=properties(commit))

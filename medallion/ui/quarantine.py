@@ -3,7 +3,7 @@
 import json
 from urllib.parse import quote
 
-from medallion.ingest.quarantine import feed_of, rejected
+from medallion.ingest.quarantine import feed_of, read_rejected
 from medallion.inspect.quarantined import count_dropped_rows, count_rejected_lines
 from medallion.model.registry import Registry
 from medallion.storage.lake import Lake
@@ -26,7 +26,7 @@ def quarantine_page(lake: Lake, tables: Registry, feed: str = "", hour: str = ""
         )
         for row in counts
     ]
-    lines = rejected(lake, feed_of(tables.feeds, feed), hour or None) if feed else []
+    lines = read_rejected(lake, feed_of(tables.feeds, feed), hour or None) if feed else []
     shown = [(row.hour, row.file, row.line_number, Long(row.reason), Long(row.raw)) for row in lines[:SHOWN]]
     correction = [{"line_number": line.line_number, "raw": line.raw} for line in lines]
     return render(

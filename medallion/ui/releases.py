@@ -20,7 +20,7 @@ def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None
 
     Raises UsageError for a release or a table that there is not.
     """
-    retained = releases.published(lake)
+    retained = releases.read_all(lake)
     if not retained:
         return render_notice("Releases", NOTHING, "releases")
     rows = [
@@ -53,7 +53,7 @@ def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None
 
 
 def _comparison(lake: Lake, tables: Registry, old: int, new: int) -> Grid:
-    a, b = releases.find(lake, old), releases.find(lake, new)
+    a, b = releases.require_release(lake, old), releases.require_release(lake, new)
     rows: list[Sequence[Any]] = [
         (
             Link(difference.table, f"releases?old={old}&new={new}&table={difference.table}#rows")
@@ -68,7 +68,7 @@ def _comparison(lake: Lake, tables: Registry, old: int, new: int) -> Grid:
 
 
 def _differing(lake: Lake, tables: Registry, numbers: tuple[int, int], table: str) -> Grid:
-    a, b = (releases.find(lake, number) for number in numbers)
+    a, b = (releases.require_release(lake, number) for number in numbers)
     names, rows = diff_rows(lake, a, b, tables[table], SHOWN_ROWS)
     texts = [[in_words(value) for value in row] for row in rows]
     caption = f"{table}: - as in release {numbers[0]}, + as in release {numbers[1]}; {len(rows)} rows at most"

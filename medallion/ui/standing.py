@@ -9,7 +9,7 @@ from medallion.hours import ONE_HOUR, parse_hour
 from medallion.inspect.hour_history import HourMark, goes_with_clock, hour_history
 from medallion.inspect.status import STALE_HOURS, lake_status
 from medallion.ops import releases
-from medallion.pipeline.turns import Unsettled, read_line
+from medallion.pipeline.turns import UnpublishedHour, read_line
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -26,7 +26,7 @@ class Standing:
     status: Mapping[str, Any]
     applied: str | None = None
     pending: Sequence[str] = ()
-    blocked: Unsettled | None = None
+    blocked: UnpublishedHour | None = None
     source_error: str | None = None
     hours: Sequence[HourMark] = ()
 
@@ -50,7 +50,7 @@ class Standing:
 def read_standing(settings: Settings) -> Standing:
     """Read where the lake stands: logs and one listing of the source; a source that cannot be listed is no error."""
     lake = Lake.of(settings)
-    stale_hours = STALE_HOURS if goes_with_clock(releases.published(lake)) else float("inf")
+    stale_hours = STALE_HOURS if goes_with_clock(releases.read_all(lake)) else float("inf")
     status = lake_status(settings, stale_hours)
     release = status["release"]
     if release is None:
@@ -59,4 +59,4 @@ def read_standing(settings: Settings) -> Standing:
         line = read_line(settings)
     except MedallionError as error:
         return Standing(status, release["hour"], source_error=str(error), hours=hour_history(lake))
-    return Standing(status, line.applied, line.pending, line.unsettled, None, hour_history(lake, line.pending))
+    return Standing(status, line.applied, line.pending, line.unpublished, None, hour_history(lake, line.pending))

@@ -145,7 +145,7 @@ def _checks(lake: Lake, name: str) -> Grid:
 
 
 def _releases(lake: Lake, name: str) -> Grid:
-    releases_with_table = [release for release in releases.published(lake) if name in release.versions]
+    releases_with_table = [release for release in releases.read_all(lake) if name in release.versions]
     rows = [
         (
             *(release.release_id, release.hour or "snapshot", release.published_at, release.strategy),

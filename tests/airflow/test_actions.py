@@ -65,7 +65,7 @@ def test_a_roll_back_gives_readers_the_earlier_release_and_is_in_the_audit_log(c
     form = {"number": 1, "confirmed": "yes"}
     answer = client.post("/rollback", data=form, headers={"Origin": "http://testserver"})
     assert answer.status_code == 200 and "release 3 is release 1 again" in answer.text
-    assert releases.find(lake, None).versions == {STATUS: 0}
+    assert releases.require_release(lake, None).versions == {STATUS: 0}
     event, owner, dag, details = audit()[-1]
     assert (event, owner, dag, details["release"]) == ("medallion_rollback", "ada", "hourly_refresh", 1)
 
@@ -74,7 +74,7 @@ def test_nothing_changes_without_confirmation(client: TestClient, lake: Lake) ->
     answer = client.post("/rollback", data={"number": 1})
     assert answer.status_code == 400 and "tick the confirmation" in answer.text
     assert client.post("/replay", data={"feed": "orders", "hour": "2025-11-30T00", "lines": "[]"}).status_code == 400
-    assert releases.find(lake, None).release_id == 2
+    assert releases.require_release(lake, None).release_id == 2
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_nothing_changes_without_confirmation(client: TestClient, lake: Lake) ->
 def test_a_form_of_another_site_is_refused(client: TestClient, lake: Lake, headers: dict[str, str]) -> None:
     form = {"number": 1, "confirmed": "yes"}
     assert client.post("/rollback", data=form, headers=headers).status_code == 403
-    assert releases.find(lake, None).release_id == 2
+    assert releases.require_release(lake, None).release_id == 2
 
 
 def test_nobody_changes_anything_without_the_permission_to_edit_the_dag(client: TestClient, lake: Lake) -> None:
@@ -100,7 +100,7 @@ def test_nobody_changes_anything_without_the_permission_to_edit_the_dag(client: 
     for path in ("/rollback", "/replay"):
         answer = client.post(path, data={"number": 1, "confirmed": "yes", "feed": "orders", "hour": "x", "lines": "[]"})
         assert answer.status_code == 403 and "<h1>403 " in answer.text
-    assert releases.find(lake, None).release_id == 2
+    assert releases.require_release(lake, None).release_id == 2
 
 
 def test_every_way_to_change_something_takes_the_permission() -> None:

@@ -195,10 +195,10 @@ def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: Local
     scheduler = Process(**recorded)
     scheduler.send_to_all(signal.SIGKILL)
     eventually(lambda: not scheduler.members())
-    assert releases.find(lake, None).hour == H0, "readers keep what they had"
+    assert releases.require_release(lake, None).hour == H0, "readers keep what they had"
     airflow.up()
     assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "success"))
-    assert [release.hour for release in releases.published(lake)] == [None, H0, H1]
+    assert [release.hour for release in releases.read_all(lake)] == [None, H0, H1]
     assert {lake.applied_hour(feed.name) for feed in registry().feeds} == {H1}
 
 
@@ -240,14 +240,14 @@ def test_a_backfill_from_the_dialog_takes_its_hours_in_order_and_passes_over_tho
         (H2, "success", {"success"}),
         (H3, "success", {"success"}),
     ]
-    assert [release.hour for release in releases.published(lake)] == [None, H0, H1, H2, H3], "in order"
+    assert [release.hour for release in releases.read_all(lake)] == [None, H0, H1, H2, H3], "in order"
     refreshed = [row for row in event_log.read(lake, event_type="refresh", hour=H3) if row["table_name"] is None]
     assert {row["strategy"] for row in refreshed} == {"incremental"}
 
 
 def reach(airflow: LocalAirflow, lake: Lake, hour: str) -> None:
     """See to it that ``hour`` is published: the test that does so in a browser is skipped where there is none."""
-    while (last := str(releases.find(lake, None).hour)) < hour:
+    while (last := str(releases.require_release(lake, None).hour)) < hour:
         ended, _ = outcome(airflow, trigger(airflow, f"after_{last}", None))
         assert ended == "success"
 
@@ -255,11 +255,11 @@ def reach(airflow: LocalAirflow, lake: Lake, hour: str) -> None:
 def test_a_backfill_that_goes_over_published_hours_again_changes_no_row(airflow: LocalAirflow, lake: Lake) -> None:
     reach(airflow, lake, H3)
     backfills = len(airflow.api.call("GET", f"backfills?dag_id={DAG_ID}")["backfills"])
-    before = releases.published(lake), {table: lake.version(table) for table in registry().tables}
+    before = releases.read_all(lake), {table: lake.version(table) for table in registry().tables}
     made = backfill(airflow, H1, H3, "completed")
     assert made.returncode == 0, made.stderr
     assert hours_of_backfill(airflow, backfills + 1) == [(hour, "success", {"skipped"}) for hour in (H1, H2, H3)]
-    assert (releases.published(lake), {table: lake.version(table) for table in registry().tables}) == before
+    assert (releases.read_all(lake), {table: lake.version(table) for table in registry().tables}) == before
 
 
 @in_browser
@@ -275,7 +275,7 @@ def test_the_form_triggers_an_hour_that_goes_green_and_refuses_what_is_no_hour(
         assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/{run}") == ("success", dict.fromkeys(TASKS, "success"))
         page.goto(f"{airflow.url}/dags/{DAG_ID}/runs/{run}")
         page.get_by_text("Success").first.wait_for(timeout=60_000)
-    assert releases.find(lake, None).hour == H4
+    assert releases.require_release(lake, None).hour == H4
 
 
 def submit_form(page: Page, airflow: LocalAirflow, hour: str) -> None:
@@ -299,7 +299,7 @@ def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) ->
     body = {"dag_run_id": "upkeep", "logical_date": None, "conf": {"keep_hours": 0}}
     airflow.api.call("POST", "dags/daily_maintenance/dagRuns", body)
     assert outcome(airflow, "dags/daily_maintenance/dagRuns/upkeep") == ("success", {"maintain": "success"})
-    assert [release.hour for release in releases.published(lake)] == [H3, H4], "the newest two are kept"
+    assert [release.hour for release in releases.read_all(lake)] == [H3, H4], "the newest two are kept"
     (row,) = [row for row in event_log.read(lake, run_id="upkeep", event_type="maintain") if row["table_name"] is None]
     assert row["status"] == "succeeded"
 
@@ -315,7 +315,7 @@ def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airf
     assert ended == "failed"
     reached = {"land_changes": "success", "bronze.apply_changes": "success", "bronze.check": "failed"}
     assert tasks == dict.fromkeys(TASKS, "upstream_failed") | reached
-    assert releases.find(lake, None).hour == H4, "readers keep what they had"
+    assert releases.require_release(lake, None).hour == H4, "readers keep what they had"
     assert "bronze check: " in note(airflow, "dags/hourly_refresh/dagRuns/red")
     later = trigger(airflow, "after_red", None)
     ended, _ = outcome(airflow, later)

@@ -217,7 +217,7 @@ def two_at_once(apart: float) -> Fault:
         time.sleep(apart)
         two = start(world, H1, wait=300)
         codes = [process.wait(timeout=300) for process in (one, two)]
-        numbers = [release.release_id for release in releases.published(world.lake)]
+        numbers = [release.release_id for release in releases.read_all(world.lake)]
         if codes != [0, 0] or numbers != sorted(set(numbers)):
             raise AssertionError(f"exit codes {codes}, releases {numbers}: {one.stdout and one.stdout.read()}")
         return f"exit codes {codes}"
@@ -256,7 +256,7 @@ def frozen_machine(commits: int, *, late: bool) -> Fault:
                 with suppress(psutil.NoSuchProcess):
                     process.resume()
         output, _ = other.communicate(timeout=300)
-        fences = [release.fence for release in releases.published(world.lake)]
+        fences = [release.fence for release in releases.read_all(world.lake)]
         if fences != sorted(fences, key=lambda number: number or 0):
             raise AssertionError(f"releases under leases {fences}: {output}")
         return f"{len(seen)} of {commits} commits seen, the other one's exit code {other.returncode}"

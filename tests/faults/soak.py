@@ -102,7 +102,7 @@ class Soak:
 
     def differing(self, hour: str) -> list[str]:
         """Tables of the newest release that are not what the source makes of them."""
-        release = releases.find(self.world.lake, None)
+        release = releases.require_release(self.world.lake, None)
         wrong = [] if release.hour == hour else [f"hour {release.hour} is published, not {hour}"]
         for feed in self.world.tables.feeds:
             delta: Any = self.world.lake.open(self.world.lake.path(feed.name), release.versions[feed.name])

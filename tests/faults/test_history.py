@@ -33,7 +33,7 @@ def tidy(world: World, hours: int = 0) -> None:
 
 
 def statuses(world: World, number: int | None = None) -> dict[str, int]:
-    with open_release(world.lake, releases.find(world.lake, number)) as connection:
+    with open_release(world.lake, releases.require_release(world.lake, number)) as connection:
         return dict(select(connection, "SELECT order_status, order_count FROM gold_order_status_summary").fetchall())
 
 
@@ -65,7 +65,7 @@ def test_corrected_files_are_reported_and_then_taken_in(at: After) -> None:
     file.write_text("\n".join(line for line in right.splitlines() if '"delivered"' not in line) + "\n")
     assert f"(orders): medallion refresh --restate {H1}" in world.refresh(H1).message
     restate(world, H1)
-    before, after = releases.published(world.lake)[-2:]
+    before, after = releases.read_all(world.lake)[-2:]
     changed = {d.table: d for d in diff(world.lake, before, after, world.tables) if d}
     assert "bronze_orders" in changed and "gold_order_status_summary" in changed
     names, rows = diff_rows(world.lake, before, after, world.tables["gold_order_status_summary"], limit=100)
@@ -105,7 +105,7 @@ def test_a_release_rolls_back_and_the_next_refresh_goes_forward(at: After) -> No
     world = at(H1)
     operations.rollback(Run(world.settings, None, "back"), world.driver(), None)
     assert world.published() == (H0, world.expected[H0])
-    assert [r.hour for r in releases.published(world.lake)] == [None, H0, H1, H0]
+    assert [r.hour for r in releases.read_all(world.lake)] == [None, H0, H1, H0]
     world.refresh(H2)
     assert differing(world, H2) == []
 
@@ -126,8 +126,8 @@ def test_maintenance_keeps_what_a_kept_release_names_and_nothing_else(at: After)
     with Reader(world) as reader:
         tidy(world)
     assert reader.torn == []
-    assert [r.hour for r in releases.published(world.lake)] == [H1, H2]
-    for release in releases.published(world.lake):
+    assert [r.hour for r in releases.read_all(world.lake)] == [H1, H2]
+    for release in releases.read_all(world.lake):
         assert all(world.lake.is_whole(table, version) for table, version in release.versions.items())
     assert not world.lake.is_whole("silver_customers", 0)
     assert not stray.exists()
@@ -182,7 +182,7 @@ def test_a_mended_line_takes_its_old_place(world: World) -> None:
     number, right = bad_line(world)
     world.catch_up(H2)
     orders = quarantine.feed_of(world.tables.feeds, "orders")
-    (kept,) = quarantine.rejected(world.lake, orders)
+    (kept,) = quarantine.read_rejected(world.lake, orders)
     assert (kept.hour, kept.line_number) == (H0, number)
     assert differing(world, H2) != []
     replay = Run(world.settings, H0, "replay")
@@ -194,13 +194,13 @@ def test_a_mended_line_takes_its_old_place(world: World) -> None:
         operations.replay(replay, world.driver(), "orders", {999: right})
     operations.replay(replay, world.driver(), "orders", {number: right})
     assert differing(world, H2) == []
-    assert quarantine.rejected(world.lake, orders) == []
+    assert quarantine.read_rejected(world.lake, orders) == []
 
 
 def test_a_query_reads_one_release_and_nothing_else(world: World) -> None:
     world.refresh(H0)
     assert statuses(world, 1) != statuses(world)
-    with open_release(world.lake, releases.find(world.lake, None)) as connection:
+    with open_release(world.lake, releases.require_release(world.lake, None)) as connection:
         for forbidden in (
             "SELECT * FROM read_text('/etc/passwd')",
             f"COPY (SELECT 1) TO '{world.root}/lake/x.csv'",
@@ -215,7 +215,7 @@ def test_a_query_reads_one_release_and_nothing_else(world: World) -> None:
 
 def test_a_release_with_a_missing_file_is_an_error_and_no_roll_back(at: After) -> None:
     world = at(H1)
-    old = releases.published(world.lake)[-2]
+    old = releases.read_all(world.lake)[-2]
     delta: Any = world.lake.open(
         world.lake.path("gold_order_status_summary"), old.versions["gold_order_status_summary"]
     )
@@ -266,4 +266,4 @@ def test_a_damaged_data_file_of_bronze_stops_the_run_and_is_named(at: After) -> 
         spoil(Path(uri))
     with pytest.raises(MedallionError, match="bronze_customers|silver_customers could not be computed"):
         world.refresh(H2)
-    assert releases.find(world.lake, None).hour == H1
+    assert releases.require_release(world.lake, None).hour == H1

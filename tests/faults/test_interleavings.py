@@ -125,7 +125,7 @@ def copy(shop: Shop, root: Path) -> Shop:
 
 def look(shop: Shop) -> dict[str, Any]:
     """What a lake holds, without the numbers of versions, which differ from order to order."""
-    lake, release = shop.lake, releases.find(shop.lake, None)
+    lake, release = shop.lake, releases.require_release(shop.lake, None)
     bronze, silver = (lake.opened(lake.path(name)) for name in FEW.tables)
     versions = {"bronze_orders": bronze.version(), "silver_orders": silver.version()}
     checks = {
@@ -142,7 +142,7 @@ def look(shop: Shop) -> dict[str, Any]:
         ],
         "landed": {h: ledger.read_manifest(lake, h) for h in sorted(ledger.landed_hours(lake))},
         "restatement": read_restatement(lake),
-        "behind it": [r.hour for r in releases.published(lake)[-2:]],
+        "behind it": [r.hour for r in releases.read_all(lake)[-2:]],
     }
 
 
@@ -170,7 +170,7 @@ def require_invariants(shop: Shop, lake: Mapping[str, Any], restated: str | None
     hour, published = lake["release"]
     for name, released in published.items():
         assert set(released) == {ID[h] for h in HOURS if h <= (hour or "")}, f"{name} is published as of {hour}"
-    for name, version in releases.find(shop.lake, None).versions.items():
+    for name, version in releases.require_release(shop.lake, None).versions.items():
         assert [name, version] in checked(shop), f"{name} was not checked at version {version}"
     if restated is not None and lake["restatement"] is None:
         old = [hour for hour in HOURS if hour >= restated and rows.get(ID[hour]) == "as it was"]
@@ -210,7 +210,7 @@ def test_no_interleaving_of_two_people_passes_over_an_hour(
     small_lake.without_spark(monkeypatch)
     monkeypatch.setattr(checkpoint, "run_checkpoint", passed_and_noted)
     monkeypatch.setattr(driver_module, "writer_lock", unlocked)
-    monkeypatch.setattr(EventLog, "keep", lambda log: log._pending.clear())  # nothing goes by the event log
+    monkeypatch.setattr(EventLog, "write_waiting", lambda log: log._pending.clear())  # nothing goes by the event log
     monkeypatch.setattr(EventLog, "flush", lambda log: log._pending.clear())
     published, *programs = SCENARIOS[name]
     shop = small_lake.load(tmp_path / "0", FEW)

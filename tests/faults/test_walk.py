@@ -69,7 +69,7 @@ class Walk(RuleBasedStateMachine):
         self.replay()
         hour = [hour for hour in HOURS if hour <= (self.reached or "")][-back:][0]
         try:
-            self.world.lake.version_before("bronze_orders", hour)
+            self.world.lake.require_version_before("bronze_orders", hour)
         except MedallionError:
             return  # no longer kept
         work: Callable[[], Any] = lambda: operations.restate(self.run("restate", hour), self.world.driver())  # noqa: E731
@@ -87,7 +87,7 @@ class Walk(RuleBasedStateMachine):
             after=True,
         )
 
-    @precondition(lambda self: not self.under_way and len(releases.published(self.world.lake)) > 1)
+    @precondition(lambda self: not self.under_way and len(releases.read_all(self.world.lake)) > 1)
     @rule()
     def roll_back_and_forward(self) -> None:
         operations.rollback(self.run("back"), self.world.driver(), None)
@@ -112,7 +112,7 @@ class Walk(RuleBasedStateMachine):
 
     @invariant()
     def bronze_is_the_snapshot_and_each_hour_once(self) -> None:
-        release = releases.find(self.world.lake, None)
+        release = releases.require_release(self.world.lake, None)
         for feed in self.world.tables.feeds:
             delta: Any = self.world.lake.open(self.world.lake.path(feed.name), release.versions[feed.name])
             rows = delta.to_pyarrow_table().to_pylist()

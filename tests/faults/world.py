@@ -96,7 +96,7 @@ class World:
 
     def published(self) -> tuple[str | None, Rows]:
         """The newest release: its hour, and its rows."""
-        release = releases.find(self.lake, None)
+        release = releases.require_release(self.lake, None)
         return release.hour, rows_of(self.lake, release)
 
     def copy(self, root: Path, at: str | None = None, strategy: str = "full") -> "World":

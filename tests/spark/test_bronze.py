@@ -223,7 +223,7 @@ def test_after_a_crash_between_two_tables_the_retry_applies_what_is_missing(shop
     shop.change(H0, insert(supplier(1, 20)))
     for feed in registry().feeds:
         if feed.name != SUPPLIERS:
-            apply.advance(state_of(shop.lake.opened(shop.lake.path(feed.name))), H0)
+            apply.record_idle_hour(state_of(shop.lake.opened(shop.lake.path(feed.name))), H0)
     assert shop.apply().hour == H0
     assert shop.lead_times()[1] == 20
 

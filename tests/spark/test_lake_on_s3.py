@@ -109,7 +109,7 @@ def lake(environment: dict[str, str]) -> Lake:
     killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     made = Lake.of(Settings.from_environment())
-    assert releases.find(made, None).hour == H0, "half an hour is not published"
+    assert releases.require_release(made, None).hour == H0, "half an hour is not published"
     again = subprocess.run(
         [str(Path(sys.executable).with_name("medallion")), "refresh", "--hour", H1, "--strategy", "incremental"],
         capture_output=True,
@@ -172,7 +172,7 @@ def is_whole(lake: Lake, release: releases.Release) -> bool:
 
 
 def test_upkeep_leaves_what_releases_name(lake: Lake) -> None:
-    *old, one, another = releases.published(lake)
+    *old, one, another = releases.read_all(lake)
     assert "old data files" in said("maintain", "--keep-hours", "0")
     assert old and not any(is_whole(lake, release) for release in old), "as they need files that nothing else names"
     assert is_whole(lake, one) and is_whole(lake, another)

@@ -142,7 +142,7 @@ class Shop:
 
     def published(self, table: str = "gold_orders") -> dict[int, str]:
         """What readers see of a table."""
-        return self.rows(table, releases.find(self.lake, None).versions[table])
+        return self.rows(table, releases.require_release(self.lake, None).versions[table])
 
     @property
     def applied(self) -> str | None:

@@ -18,7 +18,7 @@ def file(shop: Shop, tmp_path: Path) -> Path:
     shop.put(H0, {1: "a"})
     shop.refresh()
     catalog = tmp_path / "shop [x].duckdb"
-    write_duckdb_catalog(shop.lake, releases.find(shop.lake, None), catalog)
+    write_duckdb_catalog(shop.lake, releases.require_release(shop.lake, None), catalog)
     shop.put(H1, {2: "b"})
     shop.refresh()
     return catalog
@@ -38,7 +38,7 @@ def test_views_read_the_release_they_were_made_of(shop: Shop, file: Path) -> Non
 
 def test_catalog_is_replaced_as_a_whole_while_someone_reads_it(shop: Shop, file: Path) -> None:
     with duckdb.connect(str(file), read_only=True) as reader:
-        write_duckdb_catalog(shop.lake, releases.find(shop.lake, None), file)
+        write_duckdb_catalog(shop.lake, releases.require_release(shop.lake, None), file)
         assert reader.execute("SELECT id FROM gold_orders").fetchall() == [(1,)]
     assert rows(file, "SELECT id FROM gold_orders ORDER BY id") == [(1,), (2,)]
     assert [one.name for one in file.parent.glob(".shop*")] == []
@@ -47,13 +47,13 @@ def test_catalog_is_replaced_as_a_whole_while_someone_reads_it(shop: Shop, file:
 def test_file_that_is_no_database_is_left_alone(shop: Shop, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("keep me")
     with pytest.raises(UsageError, match="is no DuckDB database"):
-        write_duckdb_catalog(shop.lake, releases.find(shop.lake, None), tmp_path / "notes.txt")
+        write_duckdb_catalog(shop.lake, releases.require_release(shop.lake, None), tmp_path / "notes.txt")
     assert (tmp_path / "notes.txt").read_text() == "keep me"
 
 
 @pytest.mark.parametrize("database", [None, "shop"])
 def test_spark_gets_a_view_per_table_at_its_version(shop: Shop, database: str | None) -> None:
-    release = releases.find(shop.lake, None)
+    release = releases.require_release(shop.lake, None)
     statements = [*spark_statements(shop.lake, release, database)]
     views = [statement for statement in statements if "VIEW" in statement]
     assert len(views) == len(release.versions)

@@ -71,7 +71,7 @@ def test_kept_rows_can_be_read_at_once_and_are_one_commit_of_the_next_flush(lake
         one = log(lake)
         with one.timed(step, "silver") as event:
             event.details["version"] = 4
-        one.keep()
+        one.write_waiting()
     before = event_log.read(lake)
     assert [row["event_type"] for row in before] == ["land", "apply", "refresh"]
     assert lake.open(lake.ops("event_log")) is None

@@ -285,7 +285,7 @@ def test_an_hour_is_pushed_computed_and_its_views_are_a_release(
     assert fake.pipeline is not None and fake.pipeline["deployment_status"] == "Stopped"
     assert fake.pipeline["runtime_config"] == {"workers": 3}
     lake = Lake(driver.lake)
-    release = releases.find(lake, None)
+    release = releases.require_release(lake, None)
     assert (release.hour, release.strategy) == (HOUR, "feldera")
     assert set(release.versions) == {table.name for table in registry() if not isinstance(table, Feed)}
     rows = {row["event_type"]: row for row in event_log.read(lake, hour=HOUR)}

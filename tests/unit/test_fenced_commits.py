@@ -50,14 +50,14 @@ def commits(path: str, since: int = -1) -> list[tuple[str, int | None]]:
 def test_quarantine_commits_carry_the_fencing_number(shop: Shop) -> None:
     with fence.holding(Held()):
         for hour in (H0, H1):
-            quarantine.keep(shop.lake, ORDERS, hour, "run", REJECTED)
+            quarantine.write_rejected(shop.lake, ORDERS, hour, "run", REJECTED)
     assert [number for _, number in commits(shop.lake.quarantine("orders"))] == [7, 7]
 
 
 @pytest.mark.usefixtures("lost")
 def test_quarantine_takes_no_line_once_the_lease_is_lost(shop: Shop) -> None:
     with pytest.raises(LeaseLost):
-        quarantine.keep(shop.lake, ORDERS, H0, "run", REJECTED)
+        quarantine.write_rejected(shop.lake, ORDERS, H0, "run", REJECTED)
     assert shop.lake.open(shop.lake.quarantine("orders")) is None
 
 
@@ -78,7 +78,7 @@ def old_lake(shop: Shop) -> list[tuple[str, int]]:
         started_at=datetime(2020, 1, 1, tzinfo=UTC),
         event_timestamp=datetime(2020, 1, 1, tzinfo=UTC),
     )
-    log.keep()
+    log.write_waiting()
     log.flush()
     paths = [path, shop.lake.ops("releases"), shop.lake.ops("event_log")]
     return [(path, DeltaTable(path).version()) for path in paths]
@@ -106,5 +106,5 @@ def test_upkeep_removes_nothing_once_the_lease_is_lost(shop: Shop, monkeypatch: 
         maintain(run, driver, Retention(hours=0, days=30))
     assert [(path, DeltaTable(path).version()) for path, _ in before[:2]] == before[:2]
     assert sorted(path for path in shop.root.glob("lake/*/*/*.parquet") if path in files) == files
-    assert len(releases.published(shop.lake)) == 4
+    assert len(releases.read_all(shop.lake)) == 4
     assert event_log.read(shop.lake, run_id="old")

@@ -104,7 +104,7 @@ def test_a_release_in_a_bucket_is_not_written_over_another(monkeypatch: pytest.M
         slow.setattr(releases, "read_releases", lambda _: seen)  # what it looked at, before it wrote
         with pytest.raises(MedallionError, match="release 2 could not be written"):
             releases.publish(lake, after=first, run_id="c", **hour)  # type: ignore[arg-type]
-    assert [release.run_id for release in releases.published(lake)] == ["a", "b"]
+    assert [release.run_id for release in releases.read_all(lake)] == ["a", "b"]
 
 
 @pytest.mark.usefixtures("lake_bucket")
@@ -117,7 +117,7 @@ def test_a_table_in_a_bucket_is_opened_and_one_that_is_not_there_is_none() -> No
     assert lake.is_whole("gold_x", 0)
     next(lake.at(path).glob("*.parquet")).unlink()
     assert not lake.is_whole("gold_x", 0)
-    aside = lake.set_aside("gold_x")
+    aside = lake.move_damaged_table("gold_x")
     assert lake.open(path) is None and str(aside).startswith("s3a://lakes/shop/ops/damaged/gold_x-")
 
 

@@ -194,7 +194,7 @@ def test_frozen_machine_can_neither_commit_nor_publish_when_it_comes_back(
     assert first.told_to("publish").startswith("LeaseLost: ")
     assert second.told_to("commit") == "done"
     assert second.told_to("publish") == "done"
-    assert [(release.run_id, release.fence) for release in releases.published(lake)] == [("first", 1), ("second", 2)]
+    assert [(release.run_id, release.fence) for release in releases.read_all(lake)] == [("first", 1), ("second", 2)]
 
 
 def test_second_machine_names_the_writer_of_the_first(lake: Lake, host: Callable[..., Host]) -> None:

@@ -95,7 +95,8 @@ feed, lake = registry()["bronze_orders"], Lake(folder)
 if what == "quarantine":
     for number in range(files):
         bad = [(line, f"reason {line}", "x" * 2_000) for line in range(4_000)]
-        quarantine.keep(lake, feed, f"2025-11-{1 + number // 24:02}T{number % 24:02}", "run", Decoded(rejected=bad))
+        hour = f"2025-11-{1 + number // 24:02}T{number % 24:02}"
+        quarantine.write_rejected(lake, feed, hour, "run", Decoded(rejected=bad))
 else:
     write_deltalake(lake.path(feed.name), pa.table({"order_id": pa.array([], pa.int64())}))
     for number in range(files):
@@ -105,7 +106,7 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 if what == "quarantine":
     print(len(quarantine.count_rejected(lake, feed)), file=sys.stderr)
     try:
-        quarantine.rejected(lake, feed)
+        quarantine.read_rejected(lake, feed)
     except UsageError as refusal:
         print(refusal, file=sys.stderr)
 else:

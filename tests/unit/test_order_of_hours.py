@@ -124,7 +124,7 @@ def test_a_restatement_whose_bronze_versions_were_pruned_is_refused_before_bronz
     up_to(shop, H0, H1)
     delta = shop.lake.opened(shop.lake.path("bronze_orders"), 1)
     Path(delta.file_uris()[0]).unlink()
-    with pytest.raises(MedallionError, match=f"bronze_orders is not kept as it was before {H1}"):
+    with pytest.raises(MedallionError, match=f"no version of bronze_orders from before {H1} exists"):
         shop.restate(H1)
     assert (shop.applied, read_restatement(shop.lake)) == (H1, None)
 
@@ -208,7 +208,7 @@ def test_after_a_roll_back_the_same_hour_is_published_again(shop: Shop) -> None:
     up_to(shop, H0, H1)
     shop.roll_back()
     shop.refresh(H1)
-    assert (shop.published(), releases.find(shop.lake, None).hour) == ({0: H0, 1: H1}, H1)
+    assert (shop.published(), releases.require_release(shop.lake, None).hour) == ({0: H0, 1: H1}, H1)
 
 
 def test_a_roll_back_during_a_restatement_ends_nothing(shop: Shop) -> None:

@@ -64,7 +64,7 @@ def test_status_needs_no_right_to_write(shop: Shop, let_go: None) -> None:
 def test_status_is_one_line_when_a_part_of_the_lake_cannot_be_read(shop: Shop, let_go: None, hidden: str) -> None:
     log = EventLog(shop.lake, run_id="r", hour=H0, strategy="full", attempt=1)
     log.add("land", "bronze", None)
-    log.keep()
+    log.write_waiting()
     (place,) = Path(shop.settings.lake).glob(hidden)
     place.chmod(0)
     done = medallion(shop, "status")

@@ -161,11 +161,11 @@ def test_an_hour_full_of_poison_is_applied_and_its_bad_lines_are_in_quarantine(t
     file.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
     ledger.write_manifest(lake, ledger.Manifest(HOUR, "/source", {"things": digest(file.open("rb"))}))
     decoded = landing.decode_hour(lake, (FEED,), HOUR, 1.0)
-    quarantine.keep(lake, FEED, HOUR, "run", decoded[FEED.name])
+    quarantine.write_rejected(lake, FEED, HOUR, "run", decoded[FEED.name])
     apply.apply_feed(lambda: pytest.fail("needs no Spark"), lake, FEED, HOUR, decoded[FEED.name])
     rows = pa.table(DeltaTable(lake.path(FEED.name)).to_pyarrow_table())
     assert {n for n in range(1_000) if n % 2} <= set(rows["id"].to_pylist())
-    assert len(quarantine.rejected(lake, FEED)) == len(decoded[FEED.name].rejected) > 100
+    assert len(quarantine.read_rejected(lake, FEED)) == len(decoded[FEED.name].rejected) > 100
     for note in landing.drift((FEED,), decoded):
         note.encode()
         assert note.isprintable()

@@ -50,13 +50,13 @@ def empty(shop: Shop, table: str) -> None:
 
 
 def hours(shop: Shop) -> list[str | None]:
-    return [release.hour for release in releases.published(shop.lake)]
+    return [release.hour for release in releases.read_all(shop.lake)]
 
 
 def test_an_hour_that_every_check_passed_is_published_with_its_row_counts(shop: Shop) -> None:
     work(shop)
     assert shop.step("publish", H1).status == "succeeded"
-    release = releases.find(shop.lake, None)
+    release = releases.require_release(shop.lake, None)
     assert dict(release.row_counts) == {"bronze_items": 1, "bronze_orders": 3, "gold_orders": 3, "silver_orders": 3}
 
 
@@ -101,7 +101,7 @@ def test_a_table_rebuilt_after_the_check_is_not_published(shop: Shop) -> None:
     work(shop)
     path, version = shop.lake.path("bronze_items"), shop.lake.version("bronze_items")
     former = DeltaTable(path).to_pyarrow_table()
-    shop.lake.set_aside("bronze_items")
+    shop.lake.move_damaged_table("bronze_items")
     for _ in range((version or 0) + 1):
         write_deltalake(path, former, mode="overwrite")
     with pytest.raises(MedallionError, match="nothing is published|Bronze is at"):
@@ -116,12 +116,12 @@ def test_files_merged_after_the_check_are_published_as_they_were_checked(shop: S
     DeltaTable(shop.lake.path("bronze_orders")).optimize.compact()
     assert shop.lake.version("bronze_orders") == record.tables["bronze_orders"].version + 1
     shop.step("publish", H1)
-    assert releases.find(shop.lake, None).versions["bronze_orders"] == record.tables["bronze_orders"].version
+    assert releases.require_release(shop.lake, None).versions["bronze_orders"] == record.tables["bronze_orders"].version
 
 
 def test_a_check_records_what_it_read_though_the_event_log_cannot_be_written(shop: Shop) -> None:
     work(shop, checked=())
-    with patch.object(EventLog, "flush", lambda *_: None), patch.object(EventLog, "keep", lambda *_: None):
+    with patch.object(EventLog, "flush", lambda *_: None), patch.object(EventLog, "write_waiting", lambda *_: None):
         for layer in ("bronze", "silver", "gold"):
             shop.step("check", H1, layer)
     record = read_check_record(shop.lake, "gold")
@@ -221,10 +221,10 @@ def test_an_emptied_table_says_what_it_had_and_how_to_allow_it() -> None:
 
 def test_a_quarantine_table_may_be_empty() -> None:
     drop = in_set("id", ("a",), severity="drop")
-    kept, dropped = Table(keys=("id",), query="SELECT 1 AS id", expect=(drop,), name="silver_x").apart()
+    kept, dropped = Table(keys=("id",), query="SELECT 1 AS id", expect=(drop,), name="silver_x").split_dropped_rows()
     assert (kept.may_be_empty, dropped.may_be_empty, dropped.max_row_change) == (False, True, inf)
 
 
 def test_rows_of_a_release_from_before_they_were_recorded_are_read_from_its_tables(shop: Shop) -> None:
-    release = replace(releases.find(shop.lake, None), row_counts={})
+    release = replace(releases.require_release(shop.lake, None), row_counts={})
     assert releases.row_counts_of(shop.lake, release, ["gold_orders", "gold_gone"]) == {"gold_orders": 2}

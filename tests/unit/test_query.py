@@ -101,7 +101,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def connection(lake: Lake) -> "Iterator[DuckDBPyConnection]":
-    with open_release(lake, releases.find(lake, None)) as opened:
+    with open_release(lake, releases.require_release(lake, None)) as opened:
         yield opened
 
 

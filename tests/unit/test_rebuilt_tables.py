@@ -51,7 +51,7 @@ def publish(lake: Lake, hour: str, version: int, after: Release | None) -> Relea
 def rebuild(lake: Lake, *, set_aside: bool) -> None:
     """Put another table in its place, with other rows at the same versions."""
     if set_aside:
-        lake.set_aside(NAME)
+        lake.move_damaged_table(NAME)
     else:
         files.remove_tree(lake.at(lake.path(NAME)))
     write(lake, [7])
@@ -59,7 +59,7 @@ def rebuild(lake: Lake, *, set_aside: bool) -> None:
 
 
 def rows(lake: Lake, number: int | None = None) -> list[Any]:
-    with open_release(lake, releases.find(lake, number)) as connection:
+    with open_release(lake, releases.require_release(lake, number)) as connection:
         return [key for (key,) in connection.execute(f"SELECT id FROM {NAME} ORDER BY id").fetchall()]
 
 
@@ -69,7 +69,7 @@ def roll_back(lake: Lake, number: int) -> None:
 
 
 def test_a_release_names_the_id_of_each_table(lake: Lake) -> None:
-    (first, second) = releases.published(lake)
+    (first, second) = releases.read_all(lake)
     assert first.table_ids == second.table_ids == {NAME: DeltaTable(lake.path(NAME)).metadata().id}
 
 
@@ -87,7 +87,7 @@ def test_a_release_is_read_from_where_its_table_was_set_aside(lake: Lake) -> Non
     assert (rows(lake, 1), rows(lake, 2)) == ([1], [1, 2])
     third = publish(lake, H2, 1, releases.latest(lake))
     assert (rows(lake, 2), rows(lake)) == ([1, 2], [8])
-    (difference,) = diff(lake, releases.find(lake, 2), third, TABLES)
+    (difference,) = diff(lake, releases.require_release(lake, 2), third, TABLES)
     assert (difference.added, difference.removed) == (1, 2), "the same version of another table is no equal one"
 
 
@@ -104,19 +104,19 @@ def test_a_roll_back_to_a_rebuilt_table_is_refused(lake: Lake, set_aside: bool) 
     publish(lake, H2, 1, releases.latest(lake))
     with pytest.raises(MedallionError, match=f"release 1 cannot be restored: {NAME} was rebuilt since"):
         roll_back(lake, 1)
-    assert [release.hour for release in releases.published(lake)] == [H0, H1, H2]
+    assert [release.hour for release in releases.read_all(lake)] == [H0, H1, H2]
 
 
 def test_a_roll_back_names_the_table_by_its_id(lake: Lake) -> None:
     roll_back(lake, 1)
     assert rows(lake) == [1]
-    assert releases.find(lake, 3).table_ids == releases.find(lake, 1).table_ids
+    assert releases.require_release(lake, 3).table_ids == releases.require_release(lake, 1).table_ids
 
 
 def test_validate_tells_of_a_rebuilt_table(lake: Lake) -> None:
-    assert problems(validate(lake, TABLES, releases.find(lake, 2), H1)) == []
+    assert problems(validate(lake, TABLES, releases.require_release(lake, 2), H1)) == []
     rebuild(lake, set_aside=True)
-    (problem,) = problems(validate(lake, TABLES, releases.find(lake, 2), H1))
+    (problem,) = problems(validate(lake, TABLES, releases.require_release(lake, 2), H1))
     assert problem.startswith(f"{NAME}: {NAME} was rebuilt since the release that names version 1")
 
 
@@ -137,7 +137,7 @@ def test_a_release_of_before_ids_were_recorded_is_read_and_followed(old: Lake) -
     assert rows(old) == [1]
     write(old, [1, 2])
     publish(old, H1, 1, releases.latest(old))
-    assert [release.table_ids for release in releases.published(old)] == [{}, releases.current_ids(old, [NAME])]
+    assert [release.table_ids for release in releases.read_all(old)] == [{}, releases.current_ids(old, [NAME])]
     assert (rows(old, 1), rows(old, 2)) == ([1], [1, 2])
     roll_back(old, 1)
     assert rows(old) == [1]

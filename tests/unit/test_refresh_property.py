@@ -166,7 +166,7 @@ def incremental_additive(table: Table, world: World, engine: Engine) -> Counter[
             "filled", part.query, **{part.input: f"before_{part.input}" if part.input in halves.parts else part.input}
         )
         engine.connection.execute(f"CREATE OR REPLACE TABLE state AS SELECT {keys}, {counters} FROM filled")
-        engine.keep("sides", part.by_side, **{part.input: changed[part.input]})
+        engine.keep("sides", part.query_by_commit, **{part.input: changed[part.input]})
         signed = ", ".join(f"SIGN({SIDE}) * COALESCE({c}, 0) AS {c}" for c in part.counters)
         totals = ", ".join(f"CAST(SUM({c}) AS BIGINT) AS {c}" for c in part.counters)
         both = f"SELECT {keys}, {', '.join(part.counters)} FROM state UNION ALL SELECT {keys}, {signed} FROM sides"

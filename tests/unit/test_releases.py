@@ -25,18 +25,18 @@ def test_releases_are_numbered_in_order_and_the_last_is_the_latest(lake: Lake) -
     assert releases.latest(lake) is None
     first = publish(lake, None, silver_customers=1)
     second = publish(lake, first, "2025-11-30T00", silver_customers=2)
-    assert [r.release_id for r in releases.published(lake)] == [1, 2]
+    assert [r.release_id for r in releases.read_all(lake)] == [1, 2]
     assert releases.latest(lake) == second
-    assert releases.find(lake, 1) == first
-    assert releases.find(lake, None) == second
+    assert releases.require_release(lake, 1) == first
+    assert releases.require_release(lake, None) == second
 
 
 def test_a_release_that_is_not_there_names_those_that_are(lake: Lake) -> None:
     with pytest.raises(UsageError, match="has no release yet: run medallion load"):
-        releases.find(lake, None)
+        releases.require_release(lake, None)
     publish(lake, None)
     with pytest.raises(UsageError, match="there is no release 7: choose 1 to 1"):
-        releases.find(lake, 7)
+        releases.require_release(lake, 7)
 
 
 def test_a_writer_that_was_overtaken_cannot_publish(lake: Lake) -> None:
@@ -44,7 +44,7 @@ def test_a_writer_that_was_overtaken_cannot_publish(lake: Lake) -> None:
     publish(lake, first, "2025-11-30T01")
     with pytest.raises(MedallionError, match="another run published while hour 2025-11-30T00"):
         publish(lake, first, "2025-11-30T00")
-    assert [r.hour for r in releases.published(lake)] == [None, "2025-11-30T01"]
+    assert [r.hour for r in releases.read_all(lake)] == [None, "2025-11-30T01"]
 
 
 def test_a_writer_that_is_overtaken_between_its_last_look_and_its_commit_cannot_publish(
@@ -63,4 +63,4 @@ def test_a_writer_that_is_overtaken_between_its_last_look_and_its_commit_cannot_
     monkeypatch.setattr(releases, "read_releases", read_and_be_slow)
     with pytest.raises(MedallionError, match="another run published"):
         publish(lake, first, "2025-11-30T00")
-    assert [r.hour for r in releases.published(lake)] == [None, "2025-11-30T01"]
+    assert [r.hour for r in releases.read_all(lake)] == [None, "2025-11-30T01"]

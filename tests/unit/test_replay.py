@@ -32,7 +32,7 @@ def test_a_mended_line_is_applied_in_its_old_place(shop: Shop) -> None:
     with_bad_line(shop)
     replay(shop)
     assert shop.published()[7] == "mended"
-    assert quarantine.rejected(shop.lake, ORDERS) == []
+    assert quarantine.read_rejected(shop.lake, ORDERS) == []
 
 
 def test_a_replay_is_refused_when_the_source_has_changed_the_file(shop: Shop) -> None:
@@ -43,7 +43,7 @@ def test_a_replay_is_refused_when_the_source_has_changed_the_file(shop: Shop) ->
     assert f"medallion refresh --restate {H0}" in str(refusal.value)
     assert shop.applied == H1, "nothing was taken back"
     shop.restate(H0)
-    (line,) = quarantine.rejected(shop.lake, ORDERS)
+    (line,) = quarantine.read_rejected(shop.lake, ORDERS)
     assert line.line_number == 3, "as the new file has it"
 
 
@@ -53,8 +53,8 @@ def test_mended_lines_of_a_file_that_changed_later_are_reported_when_their_hour_
     shop.put(H0, lines_of({3: "new"}) + BAD + lines_of(MANY))
     said: list[str] = []
     shop.restate(H0, said)
-    assert any(f"1 mended lines of orders/{H0}.json are left out, for the file has changed since" in s for s in said)
-    assert len(quarantine.rejected(shop.lake, ORDERS)) == 1
+    assert any(f"1 corrected lines of orders/{H0}.json are left out" in s for s in said)
+    assert len(quarantine.read_rejected(shop.lake, ORDERS)) == 1
 
 
 def test_a_landed_file_of_the_same_size_and_another_content_is_not_applied(shop: Shop) -> None:

@@ -55,7 +55,7 @@ def test_a_new_gold_table_appears_by_itself_as_rows(lake: Lake) -> None:
 
 def test_a_line_adds_up_what_has_the_same_x_and_is_told_in_words_and_as_a_table(lake: Lake) -> None:
     tables = sales(Chart("line", "week", ("revenue",)))
-    (result,) = read_results(lake, releases.find(lake, None), tables)
+    (result,) = read_results(lake, releases.require_release(lake, None), tables)
     assert result.series is not None
     assert result.series.points == [("w1", 10.0), ("w2", 25.0)]
     page = results_page(lake, tables)
@@ -64,7 +64,7 @@ def test_a_line_adds_up_what_has_the_same_x_and_is_told_in_words_and_as_a_table(
 
 
 def test_bars_without_a_column_count_rows_and_the_most_urgent_rows_come_first(lake: Lake) -> None:
-    (result,) = read_results(lake, releases.find(lake, None), sales(Chart("bars", "shop", first="-revenue")))
+    (result,) = read_results(lake, releases.require_release(lake, None), sales(Chart("bars", "shop", first="-revenue")))
     assert result.series is not None and result.sample is not None
     assert result.series.points == [("a", 2.0), ("<b>", 1.0)]
     assert [row[2] for row in result.sample.rows] == [20.0, 10.0, 5.0]
@@ -77,7 +77,7 @@ def test_extremes_are_the_largest_and_the_smallest(tmp_path: Path) -> None:
     releases.publish(
         lake, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({"gold_sales": 0})
     )
-    (result,) = read_results(lake, releases.find(lake, None), sales(Chart("extremes", "shop", ("revenue",))))
+    (result,) = read_results(lake, releases.require_release(lake, None), sales(Chart("extremes", "shop", ("revenue",))))
     assert result.series is not None
     assert [point[1] for point in result.series.points] == [29, 28, 27, 26, 25, 24, 5, 4, 3, 2, 1, 0]
 
@@ -90,7 +90,7 @@ def test_a_table_that_cannot_be_read_says_so_in_its_place(lake: Lake) -> None:
 
 
 def test_a_whole_table_is_a_csv_and_one_that_is_not_published_is_refused(lake: Lake) -> None:
-    release = releases.find(lake, None)
+    release = releases.require_release(lake, None)
     lines = "".join(write_csv(lake, release, "gold_sales")).split()
     assert lines == ["week,shop,revenue", "w2,a,20.0", "w1,a,10.0", "w2,<b>,5.0"]
     with pytest.raises(UsageError, match="has no table gold_other"):

@@ -40,7 +40,7 @@ def upkeep(shop: Shop, keep: Retention = NEWEST_TWO) -> None:
 def readable(shop: Shop) -> list[dict[str, int]]:
     """The row counts of every kept release, each read through its files."""
     found = []
-    for release in releases.published(shop.lake):
+    for release in releases.read_all(shop.lake):
         with open_release(shop.lake, release) as connection:
             counts = {t: connection.execute(f"SELECT COUNT(*) FROM {t}").fetchall()[0][0] for t in release.versions}
         assert counts == dict(release.row_counts)
@@ -83,7 +83,7 @@ def test_log_entries_that_nothing_needs_are_removed_once_they_are_old(shop: Shop
     assert log_entries(shop.lake, "gold_orders")[0] == f"{0:020}.json", "they are young"
     age(shop)
     upkeep(shop)
-    oldest = releases.published(shop.lake)[0].versions["gold_orders"]
+    oldest = releases.read_all(shop.lake)[0].versions["gold_orders"]
     first = int(log_entries(shop.lake, "gold_orders")[0][:20])
     assert 0 < first <= oldest
     assert len(readable(shop)) == 2
@@ -139,7 +139,7 @@ def test_upkeep_stops_at_once_when_another_writer_has_taken_over(shop: Shop) -> 
 
 def test_a_table_that_was_set_aside_goes_once_it_is_old_and_no_release_names_it(shop: Shop) -> None:
     refresh(shop, H0, H1)
-    aside = Path(str(shop.lake.set_aside("gold_orders")))
+    aside = Path(str(shop.lake.move_damaged_table("gold_orders")))
     old = aside.rename(aside.with_name("gold_orders-20200101T000000000000"))
     shop.step("refresh", H1, "gold")
     upkeep(shop)

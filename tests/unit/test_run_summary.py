@@ -1,4 +1,4 @@
-"""A run in a line, and the hour that it left unsettled, from the event log alone."""
+"""A run in a line, and the hour that it left unpublished, from the event log alone."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ from medallion.ops import releases
 from medallion.ops.event_log import EventLog
 from medallion.ops.releases import Release
 from medallion.pipeline import turns
-from medallion.pipeline.turns import Unsettled
+from medallion.pipeline.turns import UnpublishedHour
 from medallion.storage.lake import Lake
 
 HOUR = "2025-11-30T04"
@@ -51,14 +51,14 @@ def test_a_step_that_was_tried_again_counts_as_it_ended(lake: Lake) -> None:
 
 def published(monkeypatch: pytest.MonkeyPatch, *hours: str | None) -> None:
     kept = [Release(n, hour, "r", "full", datetime.now(UTC), {}) for n, hour in enumerate(hours)]
-    monkeypatch.setattr(releases, "published", lambda _: kept)
+    monkeypatch.setattr(releases, "read_all", lambda _: kept)
 
 
 def test_an_hour_that_some_release_has_is_settled_also_after_a_roll_back(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published(monkeypatch, None, HOUR, None)
-    assert turns.unsettled_hour(lake, HOUR) is None
+    assert turns.read_unpublished_hour(lake, HOUR) is None
 
 
 def test_an_hour_whose_last_check_failed_is_red_until_a_check_of_it_passed(
@@ -68,11 +68,11 @@ def test_an_hour_whose_last_check_failed_is_red_until_a_check_of_it_passed(
     events = log(lake)
     events.add("check", "bronze", None, status="failed", details={"error": "1 of 12 failed; see a.html"})
     events.flush()
-    assert turns.unsettled_hour(lake, HOUR) == Unsettled(HOUR, "a_run", "1 of 12 failed; see a.html")
+    assert turns.read_unpublished_hour(lake, HOUR) == UnpublishedHour(HOUR, "a_run", "1 of 12 failed; see a.html")
     again = log(lake, "again")
     again.add("check", "bronze", None)
     again.flush()
-    assert turns.unsettled_hour(lake, HOUR) == Unsettled(HOUR, "again", None)
+    assert turns.read_unpublished_hour(lake, HOUR) == UnpublishedHour(HOUR, "again", None)
 
 
 def test_an_hour_that_validation_found_wanting_is_red_though_it_is_published(
@@ -82,7 +82,7 @@ def test_an_hour_that_validation_found_wanting_is_red_though_it_is_published(
     events = log(lake)
     events.add("validate", None, None, status="failed", details={"error": "gold_inventory_risk is empty"})
     events.flush()
-    assert turns.unsettled_hour(lake, HOUR) == Unsettled(HOUR, "a_run", "gold_inventory_risk is empty")
+    assert turns.read_unpublished_hour(lake, HOUR) == UnpublishedHour(HOUR, "a_run", "gold_inventory_risk is empty")
 
 
 def test_an_hour_belongs_to_the_run_that_works_on_it_not_to_one_that_looked_at_it(
@@ -95,4 +95,4 @@ def test_an_hour_belongs_to_the_run_that_works_on_it_not_to_one_that_looked_at_i
     other = log(lake, "other")
     other.add("land", "bronze", None, status="skipped")
     other.flush()
-    assert turns.unsettled_hour(lake, HOUR) == Unsettled(HOUR, "a_run", None)
+    assert turns.read_unpublished_hour(lake, HOUR) == UnpublishedHour(HOUR, "a_run", None)

@@ -8,7 +8,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from medallion.errors import HourNotAvailable, MedallionError
 from medallion.ingest import arrivals
-from medallion.ingest.apply import advance
+from medallion.ingest.apply import record_idle_hour
 from medallion.ingest.change_log import is_as_landed
 from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
 from medallion.model.registry import registry
@@ -26,7 +26,9 @@ from tests.unit.small_lake import H0, H1, H2, Shop
 def test_file_that_a_table_has_taken_stays_as_it_landed_when_the_hour_lands_again(shop: Shop) -> None:
     shop.put(H0, {0: "first"})
     shop.step("land", H0)
-    advance(state_of(shop.lake.opened(shop.lake.path("bronze_orders"))), H0)  # the other table does not have it yet
+    record_idle_hour(
+        state_of(shop.lake.opened(shop.lake.path("bronze_orders"))), H0
+    )  # the other table does not have it yet
     shop.put(H0, {0: "a correction"})
     outcome = shop.step("land", H0)
     assert outcome.status == "warned"
@@ -83,7 +85,7 @@ def test_refresh_finishes_the_hour_that_bronze_has_and_no_release_before_it_take
     shop.step("land", H0)
     shop.step("apply", H0)  # and killed
     assert shop.refresh().hour == H0
-    assert releases.find(shop.lake, None).hour == H0
+    assert releases.require_release(shop.lake, None).hour == H0
     assert shop.published() == {0: H0}
     assert shop.refresh().hour == H1
 
@@ -107,7 +109,7 @@ def test_refresh_publishes_no_hour_again_that_was_rolled_back(shop: Shop) -> Non
     shop.roll_back()
     with pytest.raises(HourNotAvailable):
         shop.refresh()
-    assert releases.find(shop.lake, None).hour == H0
+    assert releases.require_release(shop.lake, None).hour == H0
 
 
 def test_land_reads_the_manifest_of_its_hour_once_and_opens_each_bronze_table_once(

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import pytest
 
-from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Unsettled, Wait, decide
+from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, UnpublishedHour, Wait, decide
 
 H1, H2, H3, H4 = (f"2025-11-30T0{number}" for number in (1, 2, 3, 4))
 WINDOW = 72
@@ -31,12 +31,12 @@ class Runs:
 NONE = Runs()
 
 
-def line(*pending: str, applied: str | None = H1, unsettled: Unsettled | None = None) -> Line:
-    return Line(applied, pending, unsettled)
+def line(*pending: str, applied: str | None = H1, unpublished: UnpublishedHour | None = None) -> Line:
+    return Line(applied, pending, unpublished)
 
 
-def red(hour: str = H1) -> Unsettled:
-    return Unsettled(hour, "first", "bronze: 1 of 12 expectations failed; see reports/bronze.html")
+def red(hour: str = H1) -> UnpublishedHour:
+    return UnpublishedHour(hour, "first", "bronze: 1 of 12 expectations failed; see reports/bronze.html")
 
 
 def scheduled(hour: str) -> Request:
@@ -121,35 +121,35 @@ def test_an_hour_that_the_source_does_not_have_is_left_to_the_ledger_which_says_
     ("kind", "failed"), [("schedule", False), ("catch_up", False), ("backfill", True), ("person", True)]
 )
 def test_after_a_red_gate_later_runs_end_and_say_which_hour_is_red_and_how_to_go_on(kind: str, failed: bool) -> None:
-    verdict = decide(Request(kind, H2), line(H2, unsettled=red()), NONE, WINDOW)
+    verdict = decide(Request(kind, H2), line(H2, unpublished=red()), NONE, WINDOW)
     assert isinstance(verdict, End) and verdict.failed is failed
     for words in (f"hour {H1} is red", "see reports/bronze.html", "clear the failed task of run first"):
         assert words in verdict.reason
 
 
 def test_a_person_who_leaves_the_hour_open_hears_of_a_red_hour_too() -> None:
-    verdict = decide(Request("person", None), line(H2, unsettled=red()), NONE, WINDOW)
+    verdict = decide(Request("person", None), line(H2, unpublished=red()), NONE, WINDOW)
     assert isinstance(verdict, End) and f"hour {H1} is red" in verdict.reason
 
 
 def test_a_red_hour_itself_may_be_tried_again() -> None:
-    assert decide(Request("person", H1), line(H2, unsettled=red()), NONE, WINDOW) == Take(H1)
+    assert decide(Request("person", H1), line(H2, unpublished=red()), NONE, WINDOW) == Take(H1)
 
 
 @pytest.mark.parametrize("kind", ["schedule", "backfill", "person", "catch_up"])
 def test_nobody_takes_an_hour_while_another_run_is_between_apply_and_publish(kind: str) -> None:
-    under_way = Unsettled(H1, "first", None)
-    verdict = decide(Request(kind, H2), line(H2, unsettled=under_way), Runs(active=["first"]), WINDOW)
+    under_way = UnpublishedHour(H1, "first", None)
+    verdict = decide(Request(kind, H2), line(H2, unpublished=under_way), Runs(active=["first"]), WINDOW)
     assert isinstance(verdict, Wait) and verdict.what == "turn" and "first" in verdict.reason
 
 
 def test_nobody_takes_a_red_hour_while_its_cleared_run_is_under_way() -> None:
-    verdict = decide(Request("schedule", H2), line(H2, unsettled=red()), Runs(active=["first"]), WINDOW)
+    verdict = decide(Request("schedule", H2), line(H2, unpublished=red()), Runs(active=["first"]), WINDOW)
     assert isinstance(verdict, Wait)
 
 
 def test_an_hour_that_a_crash_left_unpublished_is_finished_first() -> None:
-    left = line(H2, unsettled=Unsettled(H1, "gone", None))
+    left = line(H2, unpublished=UnpublishedHour(H1, "gone", None))
     caught_up = decide(scheduled(H2), left, NONE, WINDOW)
     assert isinstance(caught_up, CatchUp) and caught_up.hour == H1
     assert decide(Request("person", None), left, NONE, WINDOW) == Take(H1)

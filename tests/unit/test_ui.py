@@ -13,7 +13,7 @@ from medallion.model.table import Feed
 from medallion.ops.event_log import append
 from medallion.ops.events import Event
 from medallion.ops.releases import Release
-from medallion.pipeline.turns import Unsettled
+from medallion.pipeline.turns import UnpublishedHour
 from medallion.storage.lake import Lake
 from medallion.ui.lineage import lineage_graph
 from medallion.ui.reports import report_file, report_of_task, reports_page
@@ -206,7 +206,9 @@ def test_lag_is_counted_from_the_newest_hour_of_the_source_and_not_from_the_cloc
 
 
 def test_the_run_that_blocks_later_hours_is_named_with_the_way_out() -> None:
-    standing = Standing(found(), "2025-11-30T00", blocked=Unsettled("2025-11-30T00", "manual__1", "rows are missing"))
+    standing = Standing(
+        found(), "2025-11-30T00", blocked=UnpublishedHour("2025-11-30T00", "manual__1", "rows are missing")
+    )
     page = status_page(standing, registry())
     assert "hourly_refresh is blocked by run manual__1" in text(page)
     assert "clear the failed task of that run" in page
