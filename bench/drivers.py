@@ -25,7 +25,8 @@ from medallion.pipeline.run import Run
 from medallion.refresh.full import refresh_full
 from medallion.refresh.strategies import ENGINE_STRATEGIES, Strategies
 from medallion.settings import Settings
-from medallion.spark.session import needed_conf, spark_session
+from medallion.spark.configuration import needed_conf
+from medallion.spark.session import spark_session
 
 BENCHMARK_STRATEGIES: Strategies = {
     "naive": refresh_naive,

@@ -22,7 +22,8 @@ from medallion.demo.generate import generate
 from medallion.model.registry import registry
 from medallion.model.table import Feed, Table
 from medallion.settings import Settings
-from medallion.spark.session import TABLE_PROPERTIES, spark_session
+from medallion.spark.configuration import TABLE_PROPERTIES
+from medallion.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,22 +1,23 @@
 """Calls of an HTTP API of JSON, made again while the service is busy or a connection is lost."""
 
-import http.client
 import json
 import random
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
+
+import httpx
 
 from medallion.errors import MedallionError, UsageError
 
 _BUSY = {408, 429, 502, 503, 504}
-_LOST = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, TimeoutError, http.client.HTTPException)
+_LOST = (httpx.ReadError, httpx.WriteError, httpx.ProtocolError, httpx.TimeoutException)
 _LARGEST_PAUSE_SECONDS = 5.0
 _TIMEOUT_SECONDS = 600.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Api:
     pause_seconds: float = 0.1
 
     def __post_init__(self) -> None:
-        if urllib.parse.urlsplit(self.url).scheme not in {"http", "https"}:
+        if not self.url.startswith(("http://", "https://")):
             raise UsageError(f"{self.url[:80]!r} is no address of a Feldera: write http://host:8080")
 
     def call(self, method: str, path: str, body: bytes | None = None, *, repeatable: bool = True) -> Any:
@@ -53,30 +54,30 @@ class Api:
         """
 
         def read() -> bytes:
-            with self._open(method, path, body) as answer:
-                return bytes(answer.read())
+            with closing(self._open(method, path, body)) as answer:
+                return answer.read()
 
         text = self._repeated(f"{method} {path}", read, repeatable)
         return json.loads(text) if text.strip() else None
 
-    def stream(self, path: str) -> Any:
-        """Return the answer to a GET, to be read bit by bit; what goes wrong then is for the reader."""
+    def stream(self, path: str) -> httpx.Response:
+        """Return the answer to a GET, to be read bit by bit and closed; what goes wrong then is for the reader."""
         return self._repeated(f"GET {path}", lambda: self._open("GET", path, None), True)
 
     def check_while_busy(self, path: str) -> None:
         """Raise MedallionError where there is no use in calling ``path`` again; to be overridden."""
 
-    def _repeated(self, what: str, action: Callable[[], Any], repeatable: bool) -> Any:
+    def _repeated(self, what: str, action: Callable[[], T], repeatable: bool) -> T:
         path, what = what.split()[1], f"Feldera at {self.url}: {what.partition('?')[0]}"
         deadline, pause = time.monotonic() + self.patience_seconds, self.pause_seconds
         while True:
             try:
                 return action()
-            except urllib.error.HTTPError as refused:
-                said, busy = f"{refused.code} {_message(refused.read())}", refused.code in _BUSY
-            except (OSError, http.client.HTTPException) as failed:
-                reason = getattr(failed, "reason", failed)
-                said, busy = str(reason) or type(reason).__name__, isinstance(reason, _LOST)
+            except httpx.HTTPStatusError as refused:
+                code = refused.response.status_code
+                said, busy = f"{code} {_message(refused.response.content)}", code in _BUSY
+            except httpx.TransportError as failed:
+                said, busy = str(failed) or type(failed).__name__, isinstance(failed, _LOST)
             if not (busy and repeatable):
                 raise MedallionError(f"{what}: {said}") from None
             self.check_while_busy(path)
@@ -85,12 +86,20 @@ class Api:
             time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 (not all at the same moment)
             pause = min(2 * pause, _LARGEST_PAUSE_SECONDS)
 
-    def _open(self, method: str, path: str, body: bytes | None) -> Any:
-        headers = {"Content-Type": "application/json"}
-        if self.key:
-            headers["Authorization"] = f"Bearer {self.key}"
-        request = urllib.request.Request(f"{self.url.rstrip('/')}/v0/{path}", body, headers, method=method)  # noqa: S310
-        return urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS)  # noqa: S310 (the scheme is checked)
+    @cached_property
+    def _client(self) -> httpx.Client:
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
+        # A connection that was kept may be gone when the next call, which may not be repeatable, is sent.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        return httpx.Client(headers=headers, timeout=_TIMEOUT_SECONDS, limits=limits, follow_redirects=True)
+
+    def _open(self, method: str, path: str, body: bytes | None) -> httpx.Response:
+        request = self._client.build_request(method, f"{self.url.rstrip('/')}/v0/{path}", content=body)
+        answer = self._client.send(request, stream=True)
+        if answer.is_error:
+            with closing(answer):
+                answer.read()
+        return answer.raise_for_status()
 
 
 def _message(answer: bytes) -> str:

@@ -4,17 +4,18 @@ Source: the OpenAPI description and the Python client of Feldera 0.337. What the
 waits 10 seconds for, 30 for pushed changes, and then answers 503: such a call is made again, after a growing pause.
 """
 
-import http.client
 import json
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import httpx
 
 from bench.feldera.api import Api
 from medallion.errors import MedallionError
@@ -165,11 +166,11 @@ class Service(Api):
 
         query = urllib.parse.urlencode({"sql": f"SELECT * FROM {view}", "format": "parquet"})  # noqa: S608 (declared)
         try:
-            with self.stream(_path(f"query?{query}")) as answer, into.open("wb") as file:
-                while part := answer.read(1 << 20):
+            with closing(self.stream(_path(f"query?{query}"))) as answer, into.open("wb") as file:
+                for part in answer.iter_bytes():
                     file.write(part)
             table = pq.read_table(into)
-        except (http.client.HTTPException, pa.ArrowInvalid, OSError) as failed:
+        except (httpx.TransportError, pa.ArrowInvalid, OSError) as failed:
             start = into.read_bytes()[:200].decode(errors="replace") if into.exists() else ""
             said = (
                 " ".join(start.split())

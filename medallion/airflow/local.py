@@ -12,16 +12,15 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
+from medallion.airflow.processes import Process, Recorded
+from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError, UsageError
 from medallion.settings import PROJECT
 from medallion.spark.java import java_home
@@ -78,7 +77,7 @@ class LocalAirflow:
         return f"http://localhost:{self.port}"
 
     @cached_property
-    def api(self) -> "Api":
+    def api(self) -> Api:
         """The REST API, as the admin user."""
         return Api(f"http://127.0.0.1:{self.port}", USER, self.password)
 
@@ -260,7 +259,7 @@ class LocalAirflow:
             return
         yield from (error["stack_trace"] for error in errors)
 
-    def _recorded(self) -> "Recorded":
+    def _recorded(self) -> Recorded:
         if not self._state.exists():
             return Recorded(self.port, {})
         state = json.loads(self._state.read_text())
@@ -281,113 +280,6 @@ class LocalAirflow:
 
     def _tail(self, name: str) -> str:
         return "\n".join(self._log(name).read_text(errors="replace").splitlines()[-15:])
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The processes that ``up`` started, as recorded in a file."""
-
-    port: int
-    processes: Mapping[str, "Process"]
-
-    @property
-    def running(self) -> list["Process"]:
-        """Those that run, or left something running."""
-        return [process for process in self.processes.values() if process.members()]
-
-    def has_all(self, components: Collection[str]) -> bool:
-        """Whether these run, and no others."""
-        return set(self.processes) == set(components) and all(process.alive for process in self.processes.values())
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process that leads a session of its own: what it starts stays in it, whatever becomes of the leader.
-
-    started: its start time as the kernel counts it, for process ids are used again.
-    """
-
-    pid: int
-    started: str
-
-    @classmethod
-    def of(cls, pid: int) -> "Process":
-        """The process that runs as ``pid`` now."""
-        return cls(pid, _stat(pid).started)
-
-    @property
-    def alive(self) -> bool:
-        """Check whether the process still runs."""
-        now = _stat(self.pid)
-        return now.started == self.started and now.state != "Z"
-
-    def members(self) -> list[int]:
-        """The processes of its session that run, itself included."""
-        if _stat(self.pid).started not in (self.started, ""):
-            return []  # the id belongs to another by now, which it could not while the session had a member
-        everyone = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
-        return [pid for pid in everyone if (stat := _stat(pid)).session == self.pid and stat.state not in ("Z", "")]
-
-    def send(self, what: signal.Signals) -> None:
-        """Signal the process itself."""
-        if self.alive:
-            _signal(self.pid, what)
-
-    def send_to_all(self, what: signal.Signals) -> None:
-        """Signal its whole session."""
-        for pid in self.members():
-            _signal(pid, what)
-
-
-def _signal(pid: int, what: signal.Signals) -> None:
-    with suppress(ProcessLookupError):  # it was faster
-        os.kill(pid, what)
-
-
-@dataclass(frozen=True)
-class _Stat:
-    state: str = ""
-    session: int = -1
-    started: str = ""
-
-
-def _stat(pid: int) -> _Stat:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return _Stat()
-    return _Stat(fields[0], int(fields[3]), fields[19])
-
-
-class Refused(MedallionError):
-    """Airflow refused a request."""
-
-
-class Api:
-    """Airflow's REST API, with a token of ``user``."""
-
-    def __init__(self, url: str, user: str, password: str) -> None:
-        self._url, self._login, self._token = url, {"username": user, "password": password}, ""
-
-    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send a request under /api/v2 and return the answer. Raises Refused with Airflow's words."""
-        self._token = self._token or self._send("POST", "/auth/token", self._login)["access_token"]
-        return self._send(method, f"/api/v2/{path}", body)
-
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._url + path, data, headers, method=method)  # noqa: S310 (http, loopback)
-        try:
-            with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
-                return json.load(response)
-        except urllib.error.HTTPError as refusal:
-            words = refusal.read().decode()[:500]
-            raise Refused(f"Airflow refuses {method} {path}: {refusal.code} {words}") from None
-        except OSError as error:
-            raise MedallionError(f"Airflow does not answer at {self._url} ({error}): make up starts it") from None
 
 
 def main() -> None:

@@ -170,7 +170,8 @@ class RunOnSpark(SparkSubmitOperator):
 
     def execute(self, context: Any) -> None:
         """Submit it. A missing connection is an error here; the provider's hook would go looking for YARN."""
-        from medallion.spark.session import require_master, submit_conf
+        from medallion.spark.configuration import submit_conf
+        from medallion.spark.session import require_master
 
         with noting_failures(context["ti"], f"{self._layer} {self._step}"):
             with as_airflow_errors():

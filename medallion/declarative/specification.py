@@ -10,7 +10,7 @@ from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.ops.releases import Release
 from medallion.settings import PROJECT, Settings
-from medallion.spark.session import LOG_SETTINGS, TUNING
+from medallion.spark.configuration import LOG_SETTINGS, TUNING
 from medallion.storage import files
 from medallion.storage.lake import Lake
 

@@ -15,7 +15,7 @@ from medallion.ingest.ledger import known_manifest, landed_hours
 from medallion.ingest.schema_evolution import arrow_schema, evolve
 from medallion.model.table import ORIGIN, Log
 from medallion.ops import releases
-from medallion.spark.session import TABLE_PROPERTIES
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes, files
 from medallion.storage.change_feed import data_file
 from medallion.storage.lake import LEDGER, Lake, hour_in, state_of

@@ -9,7 +9,7 @@ from medallion.ingest.decode import arrow_type
 from medallion.ingest.schema_evolution import arrow_schema, description, same_type
 from medallion.ingest.source import Advance, FolderSource, Source, copy_snapshot, silent
 from medallion.model.table import Feed
-from medallion.spark.session import TABLE_PROPERTIES
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import fence, files
 from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place

@@ -20,7 +20,9 @@ from medallion.ops.writer_lock import WriterLock, writer_lock
 from medallion.pipeline.run import Outcome, Report, Run
 from medallion.refresh.strategies import ENGINE_STRATEGIES, Strategies, Strategy
 from medallion.settings import Settings
-from medallion.spark.session import CpuClock, cluster_cores, is_local, session_began, spark_session
+from medallion.spark.configuration import is_local
+from medallion.spark.jvm import CpuClock, session_began
+from medallion.spark.session import cluster_cores, spark_session
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:

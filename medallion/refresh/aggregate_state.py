@@ -20,8 +20,8 @@ from medallion.refresh.plan import (
     require_small,
 )
 from medallion.spark.collect import collect
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import SIDE, read_changes, read_table
-from medallion.spark.session import TABLE_PROPERTIES
 from medallion.storage import files
 from medallion.storage.change_feed import Changes, changes
 from medallion.storage.damage import proven_damage

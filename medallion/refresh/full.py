@@ -22,8 +22,9 @@ from medallion.refresh.commits import (
     versions_of,
 )
 from medallion.refresh.plan import Target
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import schema_of
-from medallion.spark.session import TABLE_PROPERTIES, explained, in_parallel
+from medallion.spark.session import explained, in_parallel
 from medallion.storage.damage import proven_damage
 from medallion.storage.lake import Lake, TableState
 

@@ -61,7 +61,8 @@ def _record(jars: str, archive: Path, folder: str) -> None:
     from pyspark import SparkContext
 
     from medallion.settings import Settings
-    from medallion.spark.session import TABLE_PROPERTIES, spark_session, submit_conf
+    from medallion.spark.configuration import TABLE_PROPERTIES, submit_conf
+    from medallion.spark.session import spark_session
 
     settings = Settings(lake=folder, jars=jars)
     options = "spark.driver.extraJavaOptions"

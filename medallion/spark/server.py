@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 
 from medallion.errors import MedallionError, UsageError
 from medallion.settings import Settings
+from medallion.spark.configuration import submit_conf
 from medallion.spark.java import java_home
 from medallion.spark.listener import PROCESS_SETTING, SERVER_CLASS
-from medallion.spark.session import TOKEN_VARIABLE, spark_home, submit_conf
+from medallion.spark.session import TOKEN_VARIABLE, spark_home
 
 _SHORT = 20.0  # seconds: one that ends sooner did not start
 _MOST_SHORT = 3

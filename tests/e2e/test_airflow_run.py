@@ -19,7 +19,9 @@ import psutil
 import pytest
 from playwright.sync_api import Page
 
-from medallion.airflow.local import DAG_ID, LocalAirflow, Process, Refused, free_port
+from medallion.airflow.local import DAG_ID, LocalAirflow, free_port
+from medallion.airflow.processes import Process
+from medallion.airflow.rest_api import Refused
 from medallion.model.registry import registry
 from medallion.ops import event_log, releases
 from medallion.storage.lake import Lake
@@ -352,7 +354,7 @@ def test_everything_listens_on_loopback_alone(airflow: LocalAirflow) -> None:
 def listening(airflow: LocalAirflow) -> set[tuple[str, int]]:
     """The addresses on which Airflow, its tasks and their drivers accept connections."""
     recorded = json.loads((airflow.home / "processes.json").read_text())["processes"].values()
-    ours = {pid for process in recorded for pid in Process(**process).members()}
+    ours = {member.pid for process in recorded for member in Process(**process).members()}
     found = [c.laddr for c in psutil.net_connections("tcp") if c.status == psutil.CONN_LISTEN and c.pid in ours]
     return {(address.ip.removeprefix("::ffff:"), address.port) for address in found}
 

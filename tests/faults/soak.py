@@ -33,7 +33,8 @@ from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.refresh.full import refresh_full
 from medallion.settings import Settings
-from medallion.spark.session import CpuClock, spark_session
+from medallion.spark.jvm import CpuClock
+from medallion.spark.session import spark_session
 from tests.faults.faults import kill, start
 from tests.faults.model import Model, snapshot, with_hour
 from tests.faults.world import HOURS, World, dies, rows_of, some_tables

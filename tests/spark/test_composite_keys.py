@@ -15,7 +15,7 @@ from medallion.model.registry import build
 from medallion.model.table import Feed, Log
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
-from medallion.spark.session import TABLE_PROPERTIES
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes
 from medallion.storage.lake import Lake
 from tests.unit.test_composite_keys import land

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import changed_values, having, read_changes, read_table, schema_of
-from medallion.spark.session import TABLE_PROPERTIES
 from medallion.storage.change_feed import changes
 from medallion.storage.lake import state_of
 

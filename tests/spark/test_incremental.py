@@ -34,8 +34,8 @@ from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.settings import Settings
 from medallion.spark.collect import collect
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import read_changes
-from medallion.spark.session import TABLE_PROPERTIES
 from medallion.storage import delta_writes
 from medallion.storage.change_feed import actions_of, changes
 from medallion.storage.delta_writes import properties, replace_rows

@@ -26,7 +26,7 @@ from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
-from medallion.spark.session import needed_conf
+from medallion.spark.configuration import needed_conf
 from medallion.storage import files
 from medallion.storage.lake import Lake
 from medallion.ui.reports import report_file, report_of_task, reports_page

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from medallion.settings import Settings
 from medallion.spark.class_archive import archive_options, archive_path
-from medallion.spark.session import submit_conf
+from medallion.spark.configuration import submit_conf
 
 OPTIONS = "spark.driver.extraJavaOptions"
 

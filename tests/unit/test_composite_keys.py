@@ -19,7 +19,7 @@ from medallion.ingest.source import digest
 from medallion.model.dimension import dimension
 from medallion.model.registry import build
 from medallion.model.table import ByKey, Feed, Log, Table
-from medallion.spark.session import TABLE_PROPERTIES
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes
 from medallion.storage.lake import Lake
 

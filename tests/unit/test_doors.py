@@ -16,6 +16,7 @@ OTHERS_VARIABLES = {
     "medallion/settings.py": "what from_environment reads",
     "medallion/spark/java.py": "JAVA_HOME and PATH, as every Java tool goes by",
     "medallion/spark/session.py": "PYSPARK_GATEWAY_PORT, by which spark-submit hands over its JVM",
+    "medallion/spark/jvm.py": "the same",
     "medallion/spark/server.py": "Spark's own token; the environment of the server it starts",
     "medallion/inspect/openlineage.py": "OPENLINEAGE_*, as its client reads them",
     "medallion/ops/writer_lock.py": "XDG_STATE_HOME, where a user's state is kept",

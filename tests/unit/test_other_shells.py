@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.model.registry import registry
 from medallion.ops.lake_tables import TableRecord, write_record
-from medallion.spark.session import TABLE_PROPERTIES
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.lake import Lake
 
 HOURS = ("2025-03-30T00", "2025-03-30T01", "2025-03-30T02")  # clocks go forward in Europe, and back in none

@@ -16,7 +16,7 @@ from medallion.ops import event_log, releases
 from medallion.pipeline import maintain as maintain_module
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
-from medallion.spark.session import TABLE_PROPERTIES
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.fence import LeaseLost
 from medallion.storage.lake import Lake
 from medallion.storage.log_cleanup import LOG_CLEANUP, clean_log

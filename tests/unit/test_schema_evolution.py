@@ -14,7 +14,7 @@ from medallion.ingest.schema_evolution import arrow_schema, description, require
 from medallion.ingest.source import digest
 from medallion.model.registry import build
 from medallion.model.table import Feed, Log
-from medallion.spark.session import TABLE_PROPERTIES
+from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.lake import Lake
 
 FEED = Feed(

@@ -7,7 +7,8 @@ import pytest
 from medallion.errors import MedallionError
 from medallion.settings import Settings
 from medallion.spark import session
-from medallion.spark.session import TUNING, cluster_conf, needed_conf, require_master, submit_conf
+from medallion.spark.configuration import TUNING, cluster_conf, needed_conf, submit_conf
+from medallion.spark.session import require_master
 
 
 @pytest.fixture

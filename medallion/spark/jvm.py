@@ -1,0 +1,57 @@
+"""The JVM behind a session: since when it runs, and what it has used."""
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import psutil
+
+from medallion.spark.listener import PROCESS_SETTING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def session_began() -> float:
+    """When this session began to start, in seconds since the epoch: with its JVM where spark-submit started that."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return time.time()
+    jvm = psutil.Process().parent()
+    return time.time() if jvm is None else float(jvm.create_time())
+
+
+class CpuClock:
+    """CPU seconds that this process and its JVM have used. Before the session starts: this process alone."""
+
+    def __init__(self) -> None:
+        self._jvm: int | None = None
+        self._before = self._used = 0.0
+
+    def watch(self, spark: "SparkSession", tell: Callable[[int], None] | None = None) -> None:
+        """Count the JVM behind ``spark`` from now on, and ``tell`` its process id."""
+        jvm = _jvm_of(spark)
+        if jvm != self._jvm:
+            # One that was there before counts from now on; one of our own, for all that it took to start it.
+            self._jvm, self._before = jvm, 0.0 if hasattr(spark, "_jvm") else _cpu_seconds(jvm)
+        if tell is not None:
+            tell(jvm)
+
+    def __call__(self) -> float:
+        if self._jvm is not None:
+            with suppress(psutil.NoSuchProcess):  # a warm Spark that has died: what it had used at the last look counts
+                self._used = _cpu_seconds(self._jvm) - self._before
+        return time.process_time() + self._used
+
+
+def _jvm_of(spark: "SparkSession") -> int:
+    """The process id of the JVM behind ``spark``, which runs on this machine."""
+    if hasattr(spark, "_jvm"):
+        return int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
+    return int(spark.conf.get(PROCESS_SETTING, "0") or 0)
+
+
+def _cpu_seconds(process: int) -> float:
+    used = psutil.Process(process).cpu_times()
+    return float(used.user + used.system)
