@@ -2,6 +2,6 @@
 
 from medallion.model.chart import Chart
 from medallion.model.dimension import dimension
-from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table
+from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table, Via
 
-__all__ = ["Additive", "ByKey", "Chart", "Feed", "Log", "Recent", "Table", "dimension"]
+__all__ = ["Additive", "ByKey", "Chart", "Feed", "Log", "Recent", "Table", "Via", "dimension"]

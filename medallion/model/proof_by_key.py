@@ -6,8 +6,7 @@ columns that carry the key: its rows with some values follow from the rows of it
 leads to in a join on that very column.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
@@ -16,15 +15,14 @@ from medallion.model.parsed_query import (
     Schemas,
     Unprovable,
     aggregates,
-    conjuncts,
     group_expressions,
     parse,
     root_scope,
     sources_of,
 )
+from medallion.model.proof_joins import At, Joins, Relation
 from medallion.model.table import ByKey, Table
 
-At = tuple[str, str]  # alias and column in a SELECT, or table and column in the lake; in lower case
 _CLAUSES = {
     "limit": "LIMIT",
     "offset": "OFFSET",
@@ -32,16 +30,6 @@ _CLAUSES = {
     "pivots": "PIVOT",
     "match": "MATCH_RECOGNIZE",
 }
-
-
-@dataclass(frozen=True)
-class _Relation:
-    """What is known of a relation. keys: its columns that carry the key; None where it is free. origins: by column, the
-    columns of inputs of which it is a plain copy. pending: inputs by ``via`` that have not met their table yet."""
-
-    keys: frozenset[str] | None
-    origins: Mapping[str, frozenset[At]] = field(default_factory=dict)
-    pending: frozenset[str] = frozenset()
 
 
 def prove_by_key(table: Table, method: ByKey, schemas: Schemas) -> None:
@@ -52,8 +40,8 @@ def prove_by_key(table: Table, method: ByKey, schemas: Schemas) -> None:
         raise Unprovable(f"{method.column} is not passed through unchanged from an input that has it")
     if result.pending:
         name = min(result.pending)
-        own, other, other_column = method.via[name]
-        raise Unprovable(f"{name} is not joined on its {own} = {other}.{other_column}, as via says")
+        via = method.via[name]
+        raise Unprovable(f"{name} is not joined on its {via.column} = {via.through}.{via.as_column}, as via says")
 
 
 def _require_via(table: Table, method: ByKey, schemas: Schemas) -> None:
@@ -71,14 +59,14 @@ def _require_via(table: Table, method: ByKey, schemas: Schemas) -> None:
     for name in method.via:
         seen = {name}
         while name not in keyed:
-            own, other, other_column = method.via[name]
-            if other not in table.inputs or other in seen:
-                raise Unprovable(f"via leads from {name} to {other}, which is not another of its inputs")
-            for place, column in ((name, own), (other, other_column)):
+            via = method.via[name]
+            if via.through not in table.inputs or via.through in seen:
+                raise Unprovable(f"via leads from {name} to {via.through}, which is not another of its inputs")
+            for place, column in ((name, via.column), (via.through, via.as_column)):
                 if column.lower() not in schemas.of(place):
                     raise Unprovable(f"via names {column}, which is no column of {place}")
-            seen.add(other)
-            name = other
+            seen.add(via.through)
+            name = via.through
 
 
 class _Proof:
@@ -87,9 +75,9 @@ class _Proof:
     def __init__(self, method: ByKey, schemas: Schemas) -> None:
         self._method, self._schemas = method, schemas
         self._column = method.column.lower()
-        self._known: dict[int, _Relation] = {}
+        self._known: dict[int, Relation] = {}
 
-    def relation(self, scope: Scope) -> _Relation:
+    def relation(self, scope: Scope) -> Relation:
         """What is known of the query of ``scope``."""
         if id(scope) not in self._known:
             relation = self._union(scope) if isinstance(scope.expression, exp.SetOperation) else self._select(scope)
@@ -100,7 +88,7 @@ class _Proof:
             self._known[id(scope)] = relation
         return self._known[id(scope)]
 
-    def _union(self, scope: Scope) -> _Relation:
+    def _union(self, scope: Scope) -> Relation:
         """UNION, INTERSECT and EXCEPT of keyed relations are keyed where both have the key in the same place."""
         if _limited(scope.expression):
             raise Unprovable("it has LIMIT, which looks at all rows")
@@ -110,14 +98,14 @@ class _Proof:
             word = type(scope.expression).__name__.upper()
             raise Unprovable(f"it has a {word} with rows that do not have {self._method.column}")
         both = {name for name, other in zip(names, others, strict=False) if name in left.keys and other in right.keys}
-        return _Relation(frozenset(both))
+        return Relation(frozenset(both))
 
-    def _select(self, scope: Scope) -> _Relation:
+    def _select(self, scope: Scope) -> Relation:
         select = scope.expression.assert_is(exp.Select)
         if scope.subquery_scopes:
             raise Unprovable("it has a subquery outside of FROM: write it as a join")
         sources = {alias.lower(): self._source(*pair) for alias, pair in sources_of(scope).items()}
-        joins = _Joins(self, scope, sources)
+        joins = Joins(self._method, self._schemas, scope, sources)
         keys, pending, origins = joins.keys(), joins.pending(), joins.origins()
         if sources and any(source.keys is not None for source in sources.values()):
             self._require_keyed(select, scope, keys)
@@ -125,7 +113,7 @@ class _Proof:
             self._require_rowwise(select, pending)
         return self._projected(select, scope, keys, pending, origins)
 
-    def _source(self, node: exp.Expr, source: exp.Expr | Scope) -> _Relation:
+    def _source(self, node: exp.Expr, source: exp.Expr | Scope) -> Relation:
         if isinstance(node, exp.Table) and (node.args.get("sample") or node.args.get("pivots")):
             raise Unprovable(f"it reads a sample or a pivot of {node.name}")
         if isinstance(source, Scope):
@@ -135,8 +123,8 @@ class _Proof:
         name, columns = source.name, self._schemas.of(source.name)
         origins = {column: frozenset({(name, column)}) for column in columns}
         if self._column in columns:
-            return _Relation(frozenset({self._column}), origins)
-        return _Relation(None, origins, frozenset({name}))
+            return Relation(frozenset({self._column}), origins)
+        return Relation(None, origins, frozenset({name}))
 
     def _require_keyed(self, select: exp.Select, scope: Scope, keys: frozenset[At]) -> None:
         """All that looks at several rows must look at rows of one value of the key alone."""
@@ -176,7 +164,7 @@ class _Proof:
         keys: frozenset[At],
         pending: frozenset[str],
         origins: Mapping[At, frozenset[At]],
-    ) -> _Relation:
+    ) -> Relation:
         given: dict[str, At] = {}
         for item in select.selects:
             value = item.unalias()
@@ -186,111 +174,11 @@ class _Proof:
             elif isinstance(value, exp.Column) and (place := self._schemas.column(value, scope)):
                 given[item.alias_or_name.lower()] = place
         is_free = all(self._source(*pair).keys is None for pair in sources_of(scope).values())
-        return _Relation(
+        return Relation(
             None if is_free else frozenset(name for name, place in given.items() if place in keys),
             {name: origins.get(place, frozenset()) for name, place in given.items()},
             pending,
         )
-
-
-class _Joins:
-    """How the sources of one SELECT meet: which columns are equal in every row that comes out."""
-
-    def __init__(self, proof: _Proof, scope: Scope, sources: Mapping[str, _Relation]) -> None:
-        self._proof, self._scope, self._sources = proof, scope, sources
-        self._outer: set[str] = set()  # aliases that may be all null
-        self._inner: list[tuple[At, At]] = []  # equal in every row
-        self._on: dict[str, list[tuple[At, At]]] = {}  # equal where the outer, semi or anti joined alias has a row
-        where = scope.expression.args.get("where")
-        self._inner += self._equal(where.this if where else None)
-        earlier = list(sources)[:1]
-        for join in scope.expression.args.get("joins") or ():
-            self._add(join, earlier)
-            earlier.append(join.alias_or_name.lower())
-
-    def _add(self, join: exp.Join, earlier: list[str]) -> None:
-        alias, side, kind = join.alias_or_name.lower(), join.side.upper(), join.kind.upper()
-        if side in {"RIGHT", "FULL"} or join.method.upper() == "NATURAL":
-            raise Unprovable(f"it has a {side or 'NATURAL'} JOIN: write it as a LEFT JOIN or an INNER JOIN")
-        pairs = self._equal(join.args.get("on"))
-        for name in (identifier.name.lower() for identifier in join.args.get("using") or ()):
-            having = [left for left in earlier if name in self._proof._schemas.sources(self._scope).get(left, {})]
-            pairs += [((having[0], name), (alias, name))] if having else []
-        if side == "LEFT" or kind in {"SEMI", "ANTI"}:
-            self._on[alias] = pairs
-            if kind not in {"SEMI", "ANTI"}:
-                self._outer.add(alias)
-        else:
-            self._inner += pairs
-
-    def _equal(self, condition: exp.Expr | None) -> list[tuple[At, At]]:
-        return [pair for part in conjuncts(condition) for pair in self._pair(part)]
-
-    def _pair(self, part: exp.Expr) -> Iterator[tuple[At, At]]:
-        if isinstance(part, exp.EQ | exp.NullSafeEQ):
-            a, b = part.left, part.right
-            if isinstance(a, exp.Column) and isinstance(b, exp.Column):
-                schemas = self._proof._schemas
-                left, right = schemas.column(a, self._scope), schemas.column(b, self._scope)
-                if left and right and left[0] != right[0]:
-                    yield left, right
-
-    def keys(self) -> frozenset[At]:
-        """The columns that carry the key in every row that comes out. Raises Unprovable where rows of several meet."""
-        keyed = {alias: source.keys for alias, source in self._sources.items() if source.keys is not None}
-        if not keyed:
-            return frozenset()
-        column = self._proof._method.column
-        first = next(iter(self._sources))
-        start = first if first in keyed else next(alias for alias in keyed)
-        if start in self._on:
-            raise Unprovable(f"it has an outer join whose left side does not have {column}")
-        met, waiting = {start}, [alias for alias in keyed if alias != start]
-        while waiting:
-            reached = [alias for alias in waiting if self._meets(alias, met, keyed)]
-            if not reached:
-                raise Unprovable(f"it joins {waiting[0]} without {column} = {column}")
-            met.update(reached)
-            waiting = [alias for alias in waiting if alias not in met]
-        return frozenset((alias, name) for alias, names in keyed.items() if alias not in self._on for name in names)
-
-    def _meets(self, alias: str, met: set[str], keyed: Mapping[str, frozenset[str]]) -> bool:
-        pairs = self._on.get(alias, self._inner)
-        return any(
-            {left[0], right[0]} & met
-            and alias in (left[0], right[0])
-            and all(name in keyed.get(source, ()) for source, name in (left, right))
-            for left, right in pairs
-        )
-
-    def pending(self) -> frozenset[str]:
-        """The inputs by ``via`` that have not met their table, here or below."""
-        origins = self.origins()
-        waiting = set()
-        for alias, source in self._sources.items():
-            for name in source.pending:
-                own, other, other_column = self._proof._method.via[name]
-                sought = {(name, own.lower()), (other, other_column.lower())}
-                pairs = [*self._on.get(alias, []), *self._inner]
-                if not any(self._is_pair(pair, alias, sought, (name, own.lower()), origins) for pair in pairs):
-                    waiting.add(name)
-        return frozenset(waiting)
-
-    def _is_pair(
-        self, pair: tuple[At, At], alias: str, sought: set[At], own: At, origins: Mapping[At, frozenset[At]]
-    ) -> bool:
-        """Whether ``pair`` has the two columns, the input's ``own`` from ``alias``."""
-        (target,) = sought - {own}
-        return any(
-            mine[0] == alias and own in origins.get(mine, ()) and target in origins.get(theirs, ())
-            for mine, theirs in (pair, pair[::-1])
-        )
-
-    def origins(self) -> dict[At, frozenset[At]]:
-        """By alias and column, the columns of inputs of which it is a copy."""
-        return {
-            (alias, name): copies for alias, source in self._sources.items() for name, copies in source.origins.items()
-        }
 
 
 def _partition(window: exp.Window, select: exp.Select) -> list[exp.Expr]:

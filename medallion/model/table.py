@@ -34,16 +34,26 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Via:
+    """How rows of an input lead to a key that it does not have: its ``column`` is found in the input ``through``, there
+    as ``as_column``."""
+
+    column: str
+    through: str
+    as_column: str
+
+
+@dataclass(frozen=True)
 class ByKey:
     """Incremental upsert: the rows with those values of ``column`` that a change touches are recomputed and replaced.
 
     Right for a table whose rows with one value of ``column`` follow from the input rows with that value. via: how a
-    row of an input without such a column leads to one: ``{"silver_customers": ("customer_id", "bronze_orders",
+    row of an input without such a column leads to one: ``{"silver_customers": Via("customer_id", "bronze_orders",
     "user_id")}`` says that a customer_id is found as user_id in bronze_orders.
     """
 
     column: str
-    via: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    via: Mapping[str, Via] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

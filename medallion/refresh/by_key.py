@@ -123,15 +123,15 @@ def _touched_values(refresh: Refresh, by: ByKey) -> list[Any]:
     for name, change in refresh.changes.items():
         if not change:
             continue
-        column = by.column if name not in by.via else by.via[name][0]
+        column = by.column if name not in by.via else by.via[name].column
         # Many rows of another table may lead to few of this one.
         most = MAX_KEYS if name not in by.via else MAX_LOCAL_ROWS
         values = changed_values(refresh.lake.at(refresh.lake.path(name)), column, change, most)
         if len(values) > most:
             raise TooLarge(f"more than {most:,} values of {column} changed")
         if name in by.via:
-            _, other, other_column = by.via[name]
-            values = _values_through(refresh, by, other, pa.table({other_column: values.drop_null()}))
+            via = by.via[name]
+            values = _values_through(refresh, by, via.through, pa.table({via.as_column: values.drop_null()}))
         if values.null_count:
             raise FullRecompute(f"{by.column} is null in a row that changed")
         touched.update(values.to_pylist())
@@ -154,8 +154,9 @@ def _values_through(refresh: Refresh, by: ByKey, name: str, sought: "pa.Table") 
 
     rows = read(name).join(F.broadcast(spark.createDataFrame(sought)), sought.column_names[0], "left_semi")
     while by.column not in rows.columns:
-        own, name, other_column = by.via[name]
-        rows = read(name).join(rows.select(F.col(own).alias(other_column)).distinct(), other_column, "left_semi")
+        via = by.via[name]
+        sought_next = rows.select(F.col(via.column).alias(via.as_column)).distinct()
+        name, rows = via.through, read(via.through).join(sought_next, via.as_column, "left_semi")
     column = rows.select(by.column).distinct().limit(MAX_KEYS + 1).toArrow()[by.column]
     return column.combine_chunks()
 

@@ -1,12 +1,14 @@
 """What each customer has been worth so far, and a month. One row per user_id."""
 
 from expectations.vocabulary import at_least, not_null
-from medallion import ByKey, Table
+from medallion import ByKey, Table, Via
 
 TABLE = Table(
     keys=("user_id",),
     expect=(not_null("customer_tier"), at_least("lifetime_value", 0), at_least("months", 1)),
-    incremental=ByKey("user_id", via={"silver_customers": ("customer_id", "gold_customer_orders_summary", "user_id")}),
+    incremental=ByKey(
+        "user_id", via={"silver_customers": Via("customer_id", "gold_customer_orders_summary", "user_id")}
+    ),
     extra=True,
     query="""
         WITH known AS (

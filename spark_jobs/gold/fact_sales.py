@@ -4,7 +4,7 @@ A key is null where customer or product was not there then: between a deletion a
 """
 
 from expectations.vocabulary import not_null, refers_to
-from medallion import ByKey, Table
+from medallion import ByKey, Table, Via
 
 TABLE = Table(
     keys=("order_item_id",),
@@ -19,8 +19,8 @@ TABLE = Table(
     incremental=ByKey(
         "order_id",
         via={
-            "gold_dim_customer": ("customer_id", "silver_order_items_enriched", "user_id"),
-            "gold_dim_product": ("product_id", "silver_order_items_enriched", "product_id"),
+            "gold_dim_customer": Via("customer_id", "silver_order_items_enriched", "user_id"),
+            "gold_dim_product": Via("product_id", "silver_order_items_enriched", "product_id"),
         },
     ),
     extra=True,

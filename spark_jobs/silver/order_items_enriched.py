@@ -4,7 +4,7 @@ One row per order_item_id.
 """
 
 from expectations.vocabulary import at_least, between, in_set, not_null
-from medallion import ByKey, Table
+from medallion import ByKey, Table, Via
 
 TABLE = Table(
     keys=("order_item_id",),
@@ -21,9 +21,9 @@ TABLE = Table(
     incremental=ByKey(
         "order_id",
         via={
-            "silver_customers": ("customer_id", "bronze_orders", "user_id"),
-            "bronze_products": ("product_id", "bronze_order_items", "product_id"),
-            "bronze_suppliers": ("supplier_id", "bronze_products", "supplier_id"),
+            "silver_customers": Via("customer_id", "bronze_orders", "user_id"),
+            "bronze_products": Via("product_id", "bronze_order_items", "product_id"),
+            "bronze_suppliers": Via("supplier_id", "bronze_products", "supplier_id"),
         },
     ),
     query="""

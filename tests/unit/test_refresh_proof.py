@@ -12,7 +12,7 @@ from medallion.errors import MedallionError
 from medallion.model.dimension import dimension
 from medallion.model.proof import prove
 from medallion.model.registry import build, registry
-from medallion.model.table import Additive, ByKey, Feed, Recent, Table
+from medallion.model.table import Additive, ByKey, Feed, Recent, Table, Via
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.refresh import refresh_layer
@@ -41,7 +41,7 @@ DAYS = Table(
     name="silver_days",
 )
 NODES = {node.name: node for node in (ITEMS, ORDERS, USERS, LINES, DAYS)}
-TO_USERS = {"bronze_users": ("user_id", "bronze_orders", "user_id")}
+TO_USERS = {"bronze_users": Via("user_id", "bronze_orders", "user_id")}
 
 
 def refusal(query: str, method: ByKey | Additive | Recent | None) -> str:
@@ -58,7 +58,7 @@ def of_part(body: str, rest: str = "SELECT * FROM a") -> str:
     return refusal(f"WITH a AS ({body}) {rest}", Additive(("a",)))
 
 
-def by_order(query: str, **via: tuple[str, str, str]) -> str:
+def by_order(query: str, **via: Via) -> str:
     return refusal(query, ByKey("order_id", via=via))
 
 
@@ -311,17 +311,17 @@ WITH_TIER = "SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o {join} JOIN {
         (WITH_TIER.format(join="INNER", on="u.tier = o.status"), TO_USERS, "bronze_users is not joined on its user_id"),
         (
             WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
-            {"bronze_users": ("tier", "bronze_orders", "status")},
+            {"bronze_users": Via("tier", "bronze_orders", "status")},
             "bronze_users is not joined on its tier = bronze_orders.status, as via says",
         ),
         (
             WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
-            {"bronze_users": ("user_id", "bronze_orders", "customer")},
+            {"bronze_users": Via("user_id", "bronze_orders", "customer")},
             "via names customer, which is no column of bronze_orders",
         ),
         (
             WITH_TIER.format(join="INNER", on="u.user_id = o.user_id"),
-            TO_USERS | {"bronze_items": ("order_id", "bronze_orders", "order_id")},
+            TO_USERS | {"bronze_items": Via("order_id", "bronze_orders", "order_id")},
             "via names bronze_items, which its query does not read",
         ),
         (
@@ -343,9 +343,7 @@ WITH_TIER = "SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o {join} JOIN {
         ),
     ],
 )
-def test_an_input_without_the_key_is_joined_where_via_says(
-    query: str, via: dict[str, tuple[str, str, str]], reason: str
-) -> None:
+def test_an_input_without_the_key_is_joined_where_via_says(query: str, via: dict[str, Via], reason: str) -> None:
     refused = by_order(query, **via)
     assert reason in refused and bool(reason) == bool(refused), refused
 

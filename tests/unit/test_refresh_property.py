@@ -16,7 +16,7 @@ import sqlglot
 
 from medallion.errors import MedallionError
 from medallion.model.proof import prove
-from medallion.model.table import Additive, ByKey, Feed, Table
+from medallion.model.table import Additive, ByKey, Feed, Table, Via
 from medallion.refresh.additive_split import ROWS, Part, split_of
 from medallion.spark.delta_reads import SIDE
 
@@ -223,7 +223,7 @@ def additive_query(chance: random.Random) -> tuple[str, tuple[str, ...]]:
 
 # --- by key
 
-VIA = {"users": ("user_id", "orders", "user_id")}
+VIA = {"users": Via("user_id", "orders", "user_id")}
 
 
 def incremental_by_key(table: Table, world: World, engine: Engine) -> Counter[str]:
