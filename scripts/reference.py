@@ -82,7 +82,7 @@ def tables_page() -> str:
             parts.append(f"## {layer.capitalize()}")
         parts.append(_table(table, known))
     intro = (
-        "Tables marked *extra* are in lakes loaded with `MEDALLION_EXTRAS=true`. Computed decimals come without digits."
+        "Tables marked *extra* need a lake loaded with `MEDALLION_EXTRAS=true`. Computed decimals show no precision."
     )
     return _page("Tables", intro, *parts)
 

@@ -1,4 +1,4 @@
-"""Every change of a customer, as it came. One row per _source_file and _line."""
+"""Every change of a customer, as received. One row per _source_file and _line."""
 
 from medallion import Log
 

@@ -1,4 +1,4 @@
-"""What each customer has been worth so far, and a month. One row per user_id."""
+"""Lifetime value of each customer, in total and per month. One row per user_id."""
 
 from expectations.vocabulary import at_least, not_null
 from medallion import ByKey, Table, Via

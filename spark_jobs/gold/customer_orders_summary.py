@@ -1,6 +1,6 @@
-"""What each customer has ordered: how often, for how much, since when. One row per user_id.
+"""Orders of each customer: count, amounts, first order. One row per user_id.
 
-Money is of orders that count: neither cancelled nor returned.
+Amounts exclude cancelled and returned orders.
 """
 
 from expectations.vocabulary import at_least, not_null

@@ -1,4 +1,4 @@
-"""Orders by the day they were made. One row per day."""
+"""Orders by the day they were placed. One row per day."""
 
 from expectations.vocabulary import at_least
 from medallion import Additive, Table

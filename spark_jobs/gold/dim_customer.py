@@ -1,7 +1,7 @@
 """Customers of the star schema, by version. One row per customer_key.
 
-The key is made of the customer and the moment from which the version held, so a rebuild gives the same. What a customer
-was before the first version that is known is taken to be as in that one.
+The key is derived from the customer and the start of the version, so a rebuild gives the same keys. The first known
+version also stands for earlier dates.
 """
 
 from expectations.scopes import Keys

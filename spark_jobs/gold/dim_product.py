@@ -1,7 +1,7 @@
 """Products of the star schema, by version. One row per product_key.
 
-The key is made of the product and the moment from which the version held, so a rebuild gives the same. What a product
-was before the first version that is known is taken to be as in that one.
+The key is derived from the product and the start of the version, so a rebuild gives the same keys. The first known
+version also stands for earlier dates.
 """
 
 from expectations.scopes import Keys

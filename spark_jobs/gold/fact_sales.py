@@ -1,6 +1,6 @@
-"""Order lines of the star schema, with customer and product as they were at that time. One row per order_item_id.
+"""Order lines of the star schema, with customer and product as of the order. One row per order_item_id.
 
-A key is null where customer or product was not there then: between a deletion and a return.
+A key is null where customer or product did not exist then, between a deletion and a return.
 """
 
 from expectations.vocabulary import not_null, refers_to

@@ -1,6 +1,6 @@
 """Interest in each product on the last day of clicks, against its stock. One row per product_id.
 
-The day ends with the newest click in the table, not with the clock.
+The day ends with the newest click in the table, not at the current time.
 """
 
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The products whose stock ends before a reorder can arrive: those at risk CRITICAL. One row per product_id."""
+"""Products whose stock ends before a reorder can arrive (risk CRITICAL). One row per product_id."""
 
 from expectations.vocabulary import in_set, not_null
 from medallion import Chart, Table

@@ -1,6 +1,6 @@
-"""Revenue by day and region of the customer, of orders that count. One row per day and customer_region.
+"""Revenue by day and region of the customer. One row per day and customer_region.
 
-An order that is cancelled or returned counts no more, on the day it was made.
+Cancelled and returned orders are excluded, on the day they were placed.
 """
 
 from expectations.vocabulary import at_least

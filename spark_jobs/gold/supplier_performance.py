@@ -1,4 +1,4 @@
-"""What each supplier's products earn and how surely they arrive, beside its stock. One row per supplier_id."""
+"""Earnings and delivery of each supplier's products, beside its stock. One row per supplier_id."""
 
 from expectations.vocabulary import at_least, between, not_null
 from medallion import Additive, Chart, Table

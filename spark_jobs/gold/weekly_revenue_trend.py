@@ -1,4 +1,4 @@
-"""Revenue by week and category: its change, moving averages and sum of the year. One row per week_start and category.
+"""Revenue by week and category, with change, moving averages and sum of the year. One row per week_start and category.
 
 A week is an ISO week and belongs to the year of its Monday.
 """

@@ -1,6 +1,6 @@
 """The ten customers of each region with the highest lifetime value. One row per customer_region and place.
 
-Of equal ones the lower user_id comes first.
+The lower user_id wins a tie.
 """
 
 from expectations.vocabulary import between, not_null

@@ -1,4 +1,4 @@
-"""Customers as they first were, whatever changes (SCD type 0). One row per customer_id."""
+"""Customers as first seen (SCD type 0). One row per customer_id."""
 
 from medallion import dimension
 

@@ -1,4 +1,4 @@
-"""Customers as they were and are (SCD type 2): a row for each time in which tier and place stayed the same.
+"""Customer history (SCD type 2): a version for each period with the same tier and place.
 
 One row per customer_id and __START_AT.
 """

@@ -1,4 +1,4 @@
-"""Customers with their tier and the one they had before (SCD type 3). One row per customer_id."""
+"""Customers with their current and previous tier (SCD type 3). One row per customer_id."""
 
 from medallion import dimension
 

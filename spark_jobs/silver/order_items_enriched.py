@@ -1,4 +1,4 @@
-"""Valid order lines of active products, with their money and the context of order, product and supplier.
+"""Valid order lines of active products, with amounts and details of order, product and supplier.
 
 One row per order_item_id.
 """

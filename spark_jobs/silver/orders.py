@@ -1,4 +1,4 @@
-"""Orders of known customers, with those that somebody should look at. One row per order_id."""
+"""Orders of known customers; orders to review are flagged. One row per order_id."""
 
 from expectations.vocabulary import in_set, not_null
 from medallion import ByKey, Table

@@ -1,4 +1,4 @@
-"""Products as they were and are (SCD type 2): a row for each time in which all of it stayed the same.
+"""Product history (SCD type 2): a version for each period without changes.
 
 One row per product_id and __START_AT.
 """

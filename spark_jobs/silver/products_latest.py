@@ -1,4 +1,4 @@
-"""Products by their newest change, in whatever order changes came (SCD type 1). One row per product_id."""
+"""Products after their newest change, in any order of arrival (SCD type 1). One row per product_id."""
 
 from expectations.vocabulary import not_null
 from medallion import dimension
