@@ -12,6 +12,7 @@ from airflow.sdk import DAG, Param, TaskGroup, chain
 
 from medallion.airflow.alerts import Webhook, deadline
 from medallion.airflow.landing import LandChanges
+from medallion.airflow.redo import ACTIONS
 from medallion.airflow.tasks import EVERY_DAG, HOUR, LAND, SPARK, RunOnSpark, assets, lineage, policy, run_here
 from medallion.airflow.timetable import Hourly
 from medallion.hours import CALENDAR_PATTERN
@@ -33,11 +34,10 @@ with DAG(
             pattern=f"^{CALENDAR_PATTERN}$",
             maxLength=13,
             title="Hour",
-            description=(
-                "In UTC, as YYYY-MM-DDTHH, such as 2025-11-30T00. Empty: the next hour not yet applied, which is nearly"
-                " always what you want. Leave Logical Date as it is: it is not the hour."
-                " In a backfill each run has an hour of its own, whatever stands here."
-                " To apply an hour again with corrected files: medallion refresh --restate HOUR."
+            description_md=(
+                "In UTC, as `YYYY-MM-DDTHH`, such as `2025-11-30T00`. Empty: the next hour of the source, which is"
+                " nearly always right; the page *Browse, Lakehouse* shows which one that is. **Leave Logical Date as it"
+                " is: it is not the hour.** In a backfill each run has an hour of its own, whatever is written here."
             ),
         ),
         "strategy": Param(
@@ -49,6 +49,35 @@ with DAG(
                 " incremental updates the rows that the hour changed: each hour costs as much as its changes, and on a"
                 " history of a few days as much as full. Both give the same rows, and may take turns."
             ),
+        ),
+        "select": Param(
+            None,
+            type=["null", "string"],
+            maxLength=1000,
+            title="Tables",
+            description=(
+                "Empty: all. Else these, as in dbt: gold_inventory_risk, +gold_x with what it reads, silver_x+ with"
+                " what reads it; several with commas. While others are left behind nothing is published; the next run"
+                " of all tables catches up."
+            ),
+        ),
+        "action": Param(
+            "refresh",
+            enum=list(ACTIONS),
+            title="Action",
+            description=(
+                "refresh applies a new hour. restate goes back to before the hour and applies it and every later hour"
+                " again, with the files that the source has now: it costs all these hours. reprocess recomputes Silver"
+                " and Gold of the published hour. The last two need Hour, and the same in Confirmation."
+            ),
+        ),
+        "confirmation": Param(
+            None,
+            type=["null", "string"],
+            pattern=f"^{CALENDAR_PATTERN}$",
+            maxLength=13,
+            title="Confirmation",
+            description="To restate or reprocess: the hour once more. A refresh needs none.",
         ),
         "spark": Param(
             "as set",

@@ -15,9 +15,12 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from medallion.airflow.notes import leave_note, noting_failures
+from medallion.airflow.redo import redo_hour
 from medallion.airflow.runs import RequestRefused, SchedulerRuns, request_of, start_run
 from medallion.airflow.tasks import as_airflow_errors, run_in_process
 from medallion.errors import MedallionError, UsageError
+from medallion.model.selection import select_tables
+from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait, decide, read_line
 from medallion.settings import Settings
 
@@ -32,6 +35,15 @@ def _request(params: Mapping[str, Any], dag_run: Any) -> Request:
         return request_of(params, dag_run)
     except UsageError as error:
         raise RequestRefused(str(error)) from None
+
+
+def require_selection(params: Mapping[str, Any], settings: Settings) -> None:
+    """Raise RequestRefused for a selection that names no table, before anything is changed."""
+    if text := params.get("select"):
+        try:
+            select_tables(tables_at_parse_time(settings), text)
+        except UsageError as error:
+            raise RequestRefused(str(error)) from None
 
 
 class LandChanges(BaseOperator):
@@ -51,6 +63,9 @@ class LandChanges(BaseOperator):
     def _go_on(self, context: Any, event: Mapping[str, Any]) -> str:
         dag_run, settings = context["dag_run"], Settings.from_environment()
         with noting_failures(context["ti"]), as_airflow_errors():
+            require_selection(context["params"], settings)
+            if (action := context["params"].get("action", "refresh")) != "refresh":
+                return redo_hour(action, context)
             request = _request(context["params"], dag_run)
             runs = SchedulerRuns(dag_run.dag_id, dag_run.run_id)
             verdict = decide(request, read_line(settings, request.until or request.hour), runs, settings.catch_up_hours)

@@ -34,7 +34,7 @@ from medallion.settings import PROJECT, Settings
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
-    from medallion.pipeline.run import Outcome
+    from medallion.pipeline.run import Outcome, Run
 
 LAND = "land_changes"
 HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
@@ -76,7 +76,9 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
             from medallion.inspect.run_summary import run_summary
 
             lake = Lake.of(Settings.from_environment())
-            leave_note(ti, run_summary(lake, context["dag_run"].run_id))
+            summary = run_summary(lake, context["dag_run"].run_id)
+            redone = {"restate": "restated from", "reprocess": "reprocessed"}.get(context["params"].get("action", ""))
+            leave_note(ti, f"{redone} {context['params']['hour']}; {summary}" if redone else summary)
             if error := build_data_docs(lake.reports):
                 logging.getLogger(__name__).warning("Data Docs not built: %s; medallion data-docs builds them", error)
     return str(outcome.hour)
@@ -84,7 +86,6 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
 
 def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Mapping[str, Any]) -> "Outcome":
     """Run a step of the run that ``context`` is of. Raise what its errors mean to the scheduler."""
-    from medallion.pipeline.run import Run
     from medallion.pipeline.steps import run_step
 
     # It tells of some two hundred of its own methods each time it is imported.
@@ -93,9 +94,23 @@ def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Ma
         settings = Settings.from_environment()
         if step == "apply":
             settings = settings.replace(spark_master=spark_master(RunOnSpark.connection))
-        ti, strategy = context["ti"], context["params"]["strategy"]
-        run = Run(settings, hour, context["dag_run"].run_id, ti.try_number, strategy, lineage_parent(ti))
-        return run_step(step, run, layer)
+        return run_step(step, run_of(context, settings, hour), layer)
+
+
+def run_of(context: Mapping[str, Any], settings: Settings, hour: str | None) -> "Run":
+    """Return what the steps of a run of the scheduler work for."""
+    from medallion.pipeline.run import Run
+
+    ti, params = context["ti"], context["params"]
+    return Run(
+        settings,
+        hour,
+        context["dag_run"].run_id,
+        attempt=ti.try_number,
+        strategy=params["strategy"],
+        lineage_parent=lineage_parent(ti),
+        select=params.get("select") or "",
+    )
 
 
 @task(task_id="maintain")
@@ -160,6 +175,7 @@ class RunOnSpark(SparkSubmitOperator):
                     "{{ ti.try_number }}",
                     "--strategy",
                     "{{ params.strategy }}",
+                    "--select={{ params.select or '' }}",
                 ),
             ],
             name=f"{step} {layer} {HOUR}",

@@ -1,6 +1,6 @@
 """Commands that write: load, refresh, follow, one step, upkeep."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -35,7 +35,15 @@ def load() -> None:
     show_default=True,
     help="How Silver and Gold are refreshed: full recomputes them, incremental touches what changed.",
 )
-def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restate: str | None, strategy: str) -> None:
+@click.option(
+    "--select",
+    default="",
+    metavar="TABLES",
+    help="Refresh only these, as in dbt: gold_x, +gold_x with what it reads, silver_x+ with what reads it.",
+)
+def refresh(
+    hour: str | None, from_hour: str | None, to_hour: str | None, restate: str | None, strategy: str, select: str
+) -> None:
     """Land, apply, refresh, check and publish an hour of changes, in one Spark session and without Airflow.
 
     \b
@@ -53,13 +61,20 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restat
 
     \b
       medallion refresh --restate 2025-11-30T05
+
+    With --select (commas or spaces between several), tables that are not selected stay as they are. A
+    release is published only if every table follows from the same Bronze; else readers keep the one
+    they have, and the next run without --select catches up.
+
+    \b
+      medallion refresh --select "gold_inventory_risk, silver_products+"
     """
     from medallion.cli.console import progress_bar
     from medallion.ingest.arrivals import pending_at_source
     from medallion.pipeline import operations
     from medallion.pipeline.run import Run
 
-    if restate and (hour or from_hour or to_hour):
+    if restate and (hour or from_hour or to_hour or select):
         raise UsageError("give --restate alone: it goes on to the last hour that was applied")
     if (from_hour and not to_hour) or (hour and to_hour):
         raise UsageError(
@@ -73,7 +88,9 @@ def refresh(hour: str | None, from_hour: str | None, to_hour: str | None, restat
         hours: list[str | None] = [hour]
         if to_hour:
             hours = [*(hour_range(from_hour, to_hour) if from_hour else pending_at_source(driver.settings, to_hour))]
-        runs = [Run(driver.settings, h, new_run_id("refresh"), strategy=strategy) for h in hours or [to_hour]]
+        runs = [
+            Run(driver.settings, h, new_run_id("refresh"), strategy=strategy, select=select) for h in hours or [to_hour]
+        ]
         with progress_bar(report_to=driver) as advance:
             operations.refresh_hours(runs, driver, advance)
 
@@ -113,7 +130,8 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
 @click.option("--strategy", default="full", show_default=True, help="As for medallion refresh.")
 @click.option("--run-id", help="Names the run in the event log and in reports.  [default: made up]")
 @click.option("--attempt", default=1, show_default=True, help="Counts the tries of one run.")
-def step(name: str, hour: str | None, layer: "Layer | None", strategy: str, run_id: str | None, attempt: int) -> None:
+@click.option("--select", default="", metavar="TABLES", help="As for medallion refresh.")
+def step(name: str, hour: str | None, layer: "Layer | None", run_id: str | None, **of_run: Any) -> None:
     """Run one step of an hour, as a DAG task does: land, apply, refresh, check, publish or validate.
 
     \b
@@ -124,7 +142,7 @@ def step(name: str, hour: str | None, layer: "Layer | None", strategy: str, run_
     from medallion.pipeline.steps import run_step
 
     with open_driver() as driver:
-        run = Run(driver.settings, hour, run_id or new_run_id(name), attempt, strategy)
+        run = Run(driver.settings, hour, run_id or new_run_id(name), **of_run)
         run_step(name, run, layer, driver)
 
 

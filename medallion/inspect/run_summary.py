@@ -24,6 +24,8 @@ def run_summary(lake: Lake, run_id: str) -> str:
         parts.append(f"{written} of {len(refreshed)} tables written")
     if published is not None and "release_id" in published["details"]:
         parts.append(f"release {published['details']['release_id']}")
+    elif published is not None and (note := published["details"].get("note")):
+        parts.append(note)
     parts += _drops(steps.values())
     parts.append(_warnings([row for row in steps.values() if row["status"] == "warned"]))
     head = f"{published['hour']}, {published['strategy']}: " if published is not None else ""

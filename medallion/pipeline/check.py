@@ -11,6 +11,7 @@ from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, CheckRecord, read_check_record, write_check_record
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.inputs import defer_step
 from medallion.pipeline.run import Outcome, Run
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
     from medallion.storage.duckdb_views import TableAt
 
     assert layer is not None, "run_step asks for it"
+    if deferred := defer_step(driver, run, log, "check", layer):
+        return deferred
     lake = driver.lake
     former = read_check_record(lake, layer)
     history = former.history if former else {}

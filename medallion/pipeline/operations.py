@@ -10,6 +10,7 @@ from medallion.ingest import change_log, landing, ledger, quarantine, snapshot
 from medallion.ingest.restatement import Restatement, plan_restatement, read_restatement, write_restatement
 from medallion.ingest.source import Advance, change_files, open_source, silent
 from medallion.model.registry import Registry
+from medallion.model.selection import select_tables
 from medallion.model.table import Feed
 from medallion.ops import lake_tables, releases
 from medallion.ops.event_log import EventLog
@@ -29,6 +30,8 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
     Errors as for run_step. An hour that is published already is skipped.
     """
     with driver.writing(run, "refresh"):
+        if run.select:
+            select_tables(driver.tables, run.select)  # a wrong name changes nothing
         landed = run_step("land", run, driver=driver)
         if landed.status == "skipped":
             return landed
@@ -235,20 +238,39 @@ def restate(run: Run, driver: Driver) -> Outcome:
     Raises UsageError for an hour after the last applied one, MedallionError when Bronze of before is no longer kept,
     or a file of an hour cannot be had any more; nothing is changed then.
     """
-    lake, hour = driver.lake, run.required_hour
+    lake = driver.lake
     with driver.writing(run, "restate"):
-        plan = begin_restatement(driver, hour)
         before = releases.latest(lake)
-        while True:
-            landed = run_step("land", replace(run, hour=None), driver=driver)
-            run_step("apply", replace(run, hour=landed.hour), driver=driver)
-            if not replace(plan, rewound=True).remaining(ledger.applied_hour(lake, driver.tables)):
-                break
-        outcome = refresh_onward(replace(run, hour=landed.hour), driver)
+        outcome = refresh_onward(replace(run, hour=restate_bronze(run, driver)), driver)
     after = releases.latest(lake)
     if before is not None and after is not None:
         _report_difference(driver, before, after)
     return outcome
+
+
+def restate_bronze(run: Run, driver: Driver) -> str:
+    """Restore Bronze to before ``run.hour`` and apply every hour since again; return the last one.
+
+    Readers keep the release from before it, until that hour is published. Errors as for ``restate``.
+    """
+    with driver.writing(run, "restate"):
+        plan = begin_restatement(driver, run.required_hour)
+        while True:
+            landed = run_step("land", replace(run, hour=None), driver=driver)
+            run_step("apply", replace(run, hour=landed.hour), driver=driver)
+            if not replace(plan, rewound=True).remaining(ledger.applied_hour(driver.lake, driver.tables)):
+                return str(landed.hour)
+
+
+def require_published(run: Run, driver: Driver) -> None:
+    """Raise UsageError unless ``run.hour`` is the hour that readers have and Bronze is at: it can be reprocessed."""
+    release, applied = releases.latest(driver.lake), ledger.applied_hour(driver.lake, driver.tables)
+    published = release.hour if release else None
+    if run.hour != published or run.hour != applied:
+        raise UsageError(
+            f"{run.hour} cannot be reprocessed: readers have {hour_or_snapshot(published)}, and Bronze is at"
+            f" {hour_or_snapshot(applied)}; the hour must be both, an earlier one can be restated"
+        )
 
 
 def begin_restatement(driver: Driver, hour: str) -> Restatement:

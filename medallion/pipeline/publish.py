@@ -8,21 +8,24 @@ from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.ingest.restatement import end_restatement, read_restatement
 from medallion.inspect.validate import problems, validate
-from medallion.model.table import Layer, Table
+from medallion.model.table import Layer
 from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, read_check_records
 from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import missing_tables
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.inputs import defer_step, find_outdated_input
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
-from medallion.storage.lake import origin_of, table_id
+from medallion.storage.lake import table_id
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
 def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
+    if deferred := defer_step(driver, run, log, "publish", None):
+        return deferred
     with log.timed("publish", cpu=driver.cpu) as event:
         last = releases.latest(driver.lake)
         restated = read_restatement(driver.lake)
@@ -64,6 +67,8 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
 
 def validate_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     lake = driver.lake
+    if deferred := defer_step(driver, run, log, "validate", None):
+        return deferred
     with log.timed("validate", cpu=driver.cpu) as event:
         if restated := read_restatement(lake):
             event.status = "skipped"
@@ -126,18 +131,6 @@ def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":
         if delta is None:
             raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
         tables[table.name] = delta
-        if isinstance(table, Table):
-            origin = origin_of(delta)
-            consumed, ids = origin.get("inputs", {}), origin.get("tables", {})
-            for name in table.inputs:
-                if name in ids and ids[name] != table_id(tables[name]):
-                    raise MedallionError(
-                        f"{table.name} was computed from a table {name} that was rebuilt since: nothing is published;"
-                        f" refresh the {table.layer} layer"
-                    )
-                if not driver.lake.same_rows(name, consumed.get(name), tables[name].version()):
-                    raise MedallionError(
-                        f"{table.name} was computed from version {consumed.get(name)} of {name}, which is at"
-                        f" {tables[name].version()} now: nothing is published; refresh the {table.layer} layer"
-                    )
+        if reason := find_outdated_input(driver, table, tables):
+            raise MedallionError(f"{reason}: nothing is published; refresh the {table.layer} layer")
     return tables

@@ -3,6 +3,7 @@
 from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
+from medallion.model.selection import select_tables
 from medallion.model.table import Layer, Table
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
@@ -15,8 +16,14 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
     require_bronze_at(driver, run.hour)
     driver.require_proven_tables()
     strategy = driver.strategy_of(run)
+    every = driver.tables.queries(layer)
+    selected = select_tables(driver.tables, run.select) if run.select else {table.name for table in every}
+    tables = tuple(table for table in every if table.name in selected)
+    if not tables:
+        with log.timed("refresh", layer) as event:
+            event.status, event.details["note"] = "skipped", f"no {layer} table is selected"
+        return driver.report_outcome(Outcome("skipped", event.details["note"], run.hour))
     spark = driver.spark(log)
-    tables = driver.tables.queries(layer)
     with log.timed("refresh", layer, cpu=driver.cpu) as event:
         event.rows_in = event.rows_out = event.bytes_out = 0
         set_up: list[str] = []
@@ -51,7 +58,8 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
 
         side_by_side(tables, work)
     once = f", building incremental state: once, for {len(set_up)} of them" if set_up else ""
-    return Outcome("succeeded", f"refreshed {len(tables)} {layer} tables{once}", run.hour)
+    count = f"{len(tables)} of {len(every)}" if run.select else len(tables)
+    return Outcome("succeeded", f"refreshed {count} {layer} tables{once}", run.hour)
 
 
 def require_bronze_at(driver: Driver, hour: str | None) -> None:

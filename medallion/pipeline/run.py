@@ -14,7 +14,8 @@ Report = Callable[[str], None]
 class Run:
     """One refresh of one hour. hour: None for the next pending one. attempt counts from 1.
 
-    lineage_parent: the scheduler's task that it works for, as OpenLineage names it.
+    lineage_parent: the scheduler's task that it works for, as OpenLineage names it. select: the tables to refresh, as
+    ``select_tables`` reads them; empty for all of them.
     """
 
     settings: Settings
@@ -23,6 +24,7 @@ class Run:
     attempt: int = 1
     strategy: str = "full"
     lineage_parent: str | None = None
+    select: str = ""
 
     def __post_init__(self) -> None:
         if self.hour is not None:

@@ -1,0 +1,63 @@
+"""What the form can ask for besides the next hour: to restate from an hour, or to reprocess the published one."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from medallion.airflow.runs import RequestRefused, SchedulerRuns
+from medallion.airflow.tasks import RunOnSpark, run_of, spark_master
+from medallion.errors import UsageError
+from medallion.hours import parse_hour
+from medallion.pipeline.turns import read_line
+from medallion.settings import Settings
+
+Redo = Literal["restate", "reprocess"]
+ACTIONS = ("refresh", *get_args(Redo))
+
+
+def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
+    """Do the Bronze part of what the form asks for, with the operations and locks of the command; return the hour.
+
+    The tasks that follow refresh, check and publish that hour. A restatement goes on to the last hour that was applied.
+
+    Raises:
+        RequestRefused: It was not confirmed, the hour is wrong, or another run is at work; nothing was changed.
+    """
+    from medallion.pipeline import operations
+    from medallion.pipeline.driver import Driver
+
+    settings = Settings.from_environment().replace(spark_master=spark_master(RunOnSpark.connection))
+    try:
+        hour = confirmed_hour(action, context["params"], context["dag_run"])
+        _require_turn(action, settings, context["dag_run"])
+        driver = Driver(settings)
+        run = run_of(context, settings, hour)
+        try:
+            if action == "restate":
+                return operations.restate_bronze(run, driver)
+            operations.require_published(run, driver)
+            return hour
+        finally:
+            driver.stop()
+    except UsageError as error:
+        raise RequestRefused(f"{error}; nothing was changed") from None
+
+
+def confirmed_hour(action: Redo, params: Mapping[str, Any], dag_run: Any) -> str:
+    """Return the hour that the form names twice. Raises UsageError where it does not."""
+    hour, confirmation = params["hour"], params.get("confirmation")
+    if dag_run.run_type != "manual":
+        raise UsageError(f"a backfill or schedule cannot {action}: press Trigger and choose Single Run")
+    if not hour:
+        raise UsageError(f"{action} needs an hour: write it in Hour, and again in Confirmation")
+    parse_hour(hour)
+    if confirmation != hour:
+        raise UsageError(f"{action} {hour} was not confirmed: write {hour} in Confirmation too")
+    if action == "restate" and params.get("select"):
+        raise UsageError("restate refreshes every table: leave Tables empty")
+    return str(hour)
+
+
+def _require_turn(action: Redo, settings: Settings, dag_run: Any) -> None:
+    unsettled = read_line(settings).unsettled
+    if unsettled and SchedulerRuns(dag_run.dag_id, dag_run.run_id).active(unsettled.run_id):
+        raise UsageError(f"{action} must wait: hour {unsettled.hour} is being refreshed by run {unsettled.run_id}")

@@ -1,0 +1,46 @@
+"""Choosing tables by name, as in dbt: ``gold_x``, ``+gold_x`` with all it reads, ``gold_x+`` with all that reads it."""
+
+import re
+from difflib import get_close_matches
+
+from medallion.errors import UsageError
+from medallion.model.registry import Registry
+
+
+def select_tables(tables: Registry, text: str) -> frozenset[str]:
+    """Return the names that ``text`` selects: selectors with commas or spaces between them.
+
+    Raises UsageError for text that selects nothing, and for an unknown table, with names like it.
+    """
+    selectors = [part for part in re.split(r"[,\s]+", text) if part]
+    if not selectors:
+        raise UsageError("nothing is selected: name tables, such as gold_inventory_risk or silver_products+")
+    return frozenset(name for selector in selectors for name in _select(tables, selector))
+
+
+def _select(tables: Registry, selector: str) -> set[str]:
+    name = selector.removeprefix("+").removesuffix("+")
+    if name not in tables.tables:
+        close = get_close_matches(name, tables.tables, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(tables.tables)}"
+        raise UsageError(f"no table is called {name[:80]!r}: {hint}")
+    selected = {name}
+    if selector.startswith("+"):
+        selected |= _upstream(tables, name)
+    if selector.endswith("+"):
+        selected |= read_from(tables, {name})
+    return selected
+
+
+def _upstream(tables: Registry, name: str) -> set[str]:
+    """Return all that a table is computed from."""
+    return {name}.union(*(_upstream(tables, other) for other in tables[name].inputs))
+
+
+def read_from(tables: Registry, names: set[str]) -> set[str]:
+    """Return ``names`` and every table computed from them."""
+    reached = set(names)
+    for table in tables:  # each after its inputs
+        if reached.intersection(table.inputs):
+            reached.add(table.name)
+    return reached

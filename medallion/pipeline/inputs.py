@@ -1,0 +1,75 @@
+"""Whether tables are computed from their inputs as these are now: what a release asks of all of them."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from medallion.model.registry import Node
+from medallion.model.selection import read_from
+from medallion.model.table import LAYERS, Layer, Table
+from medallion.ops.event_log import EventLog
+from medallion.ops.event_schema import EventType
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Outcome, Run
+from medallion.storage.lake import origin_of, table_id
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+def find_outdated_input(driver: Driver, table: Node, tables: "Mapping[str, DeltaTable]") -> str | None:
+    """Say which input of ``table`` has other rows now than it was computed from; None where all have the same.
+
+    tables: the table and its inputs as they are now.
+    """
+    if not isinstance(table, Table):
+        return None
+    origin = origin_of(tables[table.name])
+    consumed, ids = origin.get("inputs", {}), origin.get("tables", {})
+    for name in table.inputs:
+        if name in ids and ids[name] != table_id(tables[name]):
+            return f"{table.name} was computed from a table {name} that was rebuilt since"
+        if not driver.lake.same_rows(name, consumed.get(name), tables[name].version()):
+            return (
+                f"{table.name} was computed from version {consumed.get(name)} of {name}, which is at"
+                f" {tables[name].version()} now"
+            )
+    return None
+
+
+def tables_left_behind(driver: Driver, layer: Layer | None = None) -> list[str]:
+    """Name the tables that do not follow from Bronze as it is now, in dependency order.
+
+    layer: only those up to this layer; None for all.
+    """
+    opened: dict[str, DeltaTable] = {}
+    outdated = set()
+    for table in driver.tables:
+        delta = driver.lake.open(driver.lake.path(table.name))
+        if delta is not None:
+            opened[table.name] = delta
+        if (
+            delta is None
+            or any(name not in opened for name in table.inputs)
+            or find_outdated_input(driver, table, opened)
+        ):
+            outdated.add(table.name)
+    behind = read_from(driver.tables, outdated)
+    layers = LAYERS[: LAYERS.index(layer) + 1] if layer else LAYERS
+    return [table.name for table in driver.tables if table.name in behind and table.layer in layers]
+
+
+def defer_step(driver: Driver, run: Run, log: EventLog, step: EventType, layer: Layer | None) -> Outcome | None:
+    """Skip a step of a run of selected tables while others, that the step is about, are left behind.
+
+    Returns how the skipped step ended; None where nothing is left behind: then the step has its turn.
+    """
+    if not run.select or not (behind := tables_left_behind(driver, layer)):
+        return None
+    where = f"{layer} {step}" if layer else step
+    note = (
+        f"{where} waits: {', '.join(behind)} {'is' if len(behind) == 1 else 'are'} left behind by --select"
+        f" {run.select}; readers keep the release they have: run medallion refresh without --select to catch up"
+    )
+    with log.timed(step, layer) as event:
+        event.status, event.details["note"] = "skipped", note
+    return driver.report_outcome(Outcome("skipped", note, run.hour))

@@ -1,0 +1,98 @@
+"""Restating and reprocessing from the form: confirmed, refused in words, and done by the operations of the command."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from medallion.airflow import redo
+from medallion.airflow.landing import LandChanges
+from medallion.airflow.redo import confirmed_hour
+from medallion.airflow.runs import RequestRefused
+from medallion.errors import UsageError
+from medallion.ingest.restatement import read_restatement
+from medallion.ops import releases
+from medallion.pipeline import operations
+from medallion.pipeline.run import Run
+from tests.unit import small_lake
+from tests.unit.small_lake import H0, H1, H2, Shop
+
+MANUAL = SimpleNamespace(
+    dag_id="hourly_refresh", run_id="a_run", run_type="manual", data_interval_start=None, conf=None
+)
+
+
+@pytest.mark.parametrize(
+    ("params", "why"),
+    [
+        ({"hour": None, "confirmation": None}, "restate needs an hour: write it in Hour, and again in Confirmation"),
+        ({"hour": H0, "confirmation": None}, f"restate {H0} was not confirmed: write {H0} in Confirmation too"),
+        ({"hour": H0, "confirmation": H1}, f"restate {H0} was not confirmed"),
+        ({"hour": H0, "confirmation": H0, "select": "gold_orders"}, "restate refreshes every table"),
+    ],
+)
+def test_what_is_not_confirmed_is_refused_in_words(params: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        confirmed_hour("restate", params, MANUAL)
+
+
+def test_a_backfill_cannot_restate() -> None:
+    with pytest.raises(UsageError, match="a backfill or schedule cannot reprocess"):
+        confirmed_hour("reprocess", {"hour": H0, "confirmation": H0}, SimpleNamespace(run_type="backfill"))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """Two published hours, in the lake and source that the environment names."""
+    small_lake.without_spark(monkeypatch)
+    made = small_lake.load(tmp_path)
+    for hour in (H0, H1):
+        made.put(hour, {int(hour[-2:]): hour})
+        made.refresh(hour)
+    monkeypatch.setattr(redo.Settings, "from_environment", lambda *_: made.settings)
+    monkeypatch.setattr(redo, "spark_master", lambda _: "local[1]")
+    monkeypatch.setattr("medallion.ops.lake_tables.tables_of", lambda *_: made.tables)
+    monkeypatch.setattr("medallion.pipeline.driver.tables_of", lambda *_: made.tables)
+    return made
+
+
+def trigger(action: str, hour: str, notes: list[str], confirmation: str | None = None) -> str:
+    ti = SimpleNamespace(try_number=1, xcom_push=lambda key, value: notes.append(value))
+    params = {"hour": hour, "confirmation": confirmation or hour, "action": action, "strategy": "full"}
+    return LandChanges(task_id="land").execute({"ti": ti, "dag_run": MANUAL, "params": params})
+
+
+def test_a_restatement_from_the_form_applies_corrected_files_and_is_published_by_the_later_tasks(shop: Shop) -> None:
+    shop.put(H0, {0: "corrected"})
+    assert trigger("restate", H0, []) == H1
+    assert shop.rows() == {0: "corrected", 1: H1}
+    assert shop.published() == {0: H0, 1: H1}, "readers keep what they have"
+    operations.refresh_onward(Run(shop.settings, H1, "a_run"), shop.driver())
+    assert shop.published() == {0: "corrected", 1: H1}
+    assert read_restatement(shop.lake) is None
+
+
+def test_reprocessing_gives_the_published_hour_to_the_later_tasks(shop: Shop) -> None:
+    before = releases.find(shop.lake, None).release_id
+    assert trigger("reprocess", H1, []) == H1
+    operations.refresh_onward(Run(shop.settings, H1, "a_run"), shop.driver())
+    assert releases.find(shop.lake, None).release_id == before + 1
+
+
+@pytest.mark.parametrize(
+    ("action", "hour", "confirmation", "why"),
+    [
+        ("restate", H0, H1, f"restate {H0} was not confirmed"),
+        ("restate", H2, H2, f"hour {H2} is after {H1}, the last one"),
+        ("reprocess", H0, H0, f"{H0} cannot be reprocessed: readers have hour {H1}"),
+    ],
+)
+def test_a_wrong_request_changes_nothing_and_says_why_in_the_note(
+    shop: Shop, action: str, hour: str, confirmation: str, why: str
+) -> None:
+    notes: list[str] = []
+    with pytest.raises(RequestRefused, match=why):
+        trigger(action, hour, notes, confirmation)
+    assert why in notes[-1] and notes[-1].endswith("nothing was changed")
+    assert (shop.applied, read_restatement(shop.lake)) == (H1, None)

@@ -1,0 +1,91 @@
+"""Chosen tables are refreshed alone, and nothing is published until all of them follow from the same Bronze."""
+
+import pytest
+
+from medallion.errors import UsageError
+from medallion.model.registry import registry
+from medallion.model.selection import select_tables
+from medallion.ops import event_log, releases
+from medallion.pipeline import operations
+from medallion.pipeline.run import Outcome, Run
+from tests.unit.small_lake import H0, H1, TABLES, Shop
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("gold_orders", {"gold_orders"}),
+        ("+gold_orders", {"bronze_orders", "silver_orders", "gold_orders"}),
+        ("bronze_orders+", {"bronze_orders", "silver_orders", "gold_orders"}),
+        ("silver_orders, gold_orders", {"silver_orders", "gold_orders"}),
+        ("silver_orders bronze_items,", {"silver_orders", "bronze_items"}),
+        ("+silver_orders+", {"bronze_orders", "silver_orders", "gold_orders"}),
+    ],
+)
+def test_selectors_name_tables_with_what_they_read_and_what_reads_them(text: str, names: set[str]) -> None:
+    assert select_tables(TABLES, text) == names
+
+
+def test_an_unknown_table_is_refused_with_names_like_it() -> None:
+    with pytest.raises(UsageError, match="no table is called 'gold_inventry_risk': did you mean gold_inventory_risk"):
+        select_tables(registry(), "gold_inventry_risk+")
+    with pytest.raises(UsageError, match="nothing is selected"):
+        select_tables(registry(), " , ")
+
+
+def refresh(shop: Shop, select: str, said: list[str] | None = None) -> Outcome:
+    return operations.refresh_hour(Run(shop.settings, None, "selected", select=select), shop.driver(said))
+
+
+def newest_hour(shop: Shop) -> str | None:
+    return releases.find(shop.lake, None).hour
+
+
+def test_nothing_is_published_while_a_table_is_left_behind_and_the_next_run_catches_up(shop: Shop) -> None:
+    shop.put(H0, {1: "a"})
+    shop.refresh()
+    shop.put(H1, {1: "b"})
+    said: list[str] = []
+    outcome = refresh(shop, "silver_orders", said)
+    assert outcome.status == "skipped"
+    assert "publish waits: gold_orders is left behind by --select silver_orders" in outcome.message
+    assert "run medallion refresh without --select" in outcome.message
+    assert "refreshed 1 of 1 silver tables" in " ".join(said) or "no gold table is selected" in said
+    assert (newest_hour(shop), shop.published(), shop.rows("silver_orders")) == (H0, {1: "a"}, {1: "b"})
+    assert shop.refresh().status == "succeeded"
+    assert (newest_hour(shop), shop.published()) == (H1, {1: "b"})
+
+
+def test_layers_below_those_left_behind_are_checked_and_others_wait(shop: Shop) -> None:
+    shop.put(H0, {1: "a"})
+    refresh(shop, "silver_orders")
+    checks = event_log.read(shop.lake, run_id="selected", event_type="check")
+    assert {row["layer"]: row["status"] for row in checks if row["table_name"] is None} == {
+        "bronze": "succeeded",
+        "silver": "succeeded",
+        "gold": "skipped",
+    }
+
+
+def test_a_selection_that_leaves_nothing_behind_is_published(shop: Shop) -> None:
+    shop.put(H0, {1: "a"})
+    assert refresh(shop, "bronze_orders+").status == "succeeded"
+    assert (newest_hour(shop), shop.published()) == (H0, {1: "a"})
+
+
+def test_tables_left_behind_over_several_hours_are_caught_up_at_once(shop: Shop) -> None:
+    shop.put(H0, {1: "a"})
+    refresh(shop, "gold_orders")
+    shop.put(H1, {2: "b"})
+    runs = [Run(shop.settings, H1, "selected", select="gold_orders")]
+    operations.refresh_hours(runs, shop.driver())
+    assert (shop.applied, newest_hour(shop)) == (H1, None)
+    shop.refresh()
+    assert (newest_hour(shop), shop.published()) == (H1, {1: "a", 2: "b"})
+
+
+def test_a_wrong_name_changes_nothing(shop: Shop) -> None:
+    shop.put(H0, {1: "a"})
+    with pytest.raises(UsageError, match="did you mean gold_orders"):
+        refresh(shop, "gold_order")
+    assert shop.applied is None
