@@ -58,6 +58,6 @@ def confirmed_hour(action: Redo, params: Mapping[str, Any], dag_run: Any) -> str
 
 
 def _require_turn(action: Redo, settings: Settings, dag_run: Any) -> None:
-    unsettled = read_line(settings).unsettled
-    if unsettled and SchedulerRuns(dag_run.dag_id, dag_run.run_id).active(unsettled.run_id):
-        raise UsageError(f"{action} must wait: hour {unsettled.hour} is being refreshed by run {unsettled.run_id}")
+    unpublished = read_line(settings).unpublished
+    if unpublished and SchedulerRuns(dag_run.dag_id, dag_run.run_id).active(unpublished.run_id):
+        raise UsageError(f"{action} must wait: hour {unpublished.hour} is being refreshed by run {unpublished.run_id}")
