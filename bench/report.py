@@ -9,27 +9,27 @@ from typing import Any
 
 from bench.parts import Cells, Drawing, Heading, Paragraph, Part, Price, draw
 from bench.plan import PHASES, VIEWS
+from medallion.ops.event_schema import PHASE_COLOURS, RUN_PHASES, STRATEGY_COLOURS
 from medallion.storage.files import read_json, write_text
 from medallion.templating import render as render_template
 from medallion.ui.plots import add_legend, make_figure
 
 COLOURS = {
     "naive": "#9aa0a6",
-    "full": "#2f6fde",
-    "incremental": "#1a7f4b",
+    **STRATEGY_COLOURS,
     "duckdb": "#c98a00",
     "declarative": "#b5446e",
     "feldera": "#8a3fbf",
 }
-PHASE_COLOURS = dict(
-    zip(
-        PHASES,
-        ("#c9cdd3", "#8fb8f5", "#8a3fbf", "#c07ee8", "#2f6fde", "#1a3f85", "#e2a336", "#1a7f4b", "#e6e8eb"),
-        strict=True,
-    )
-)
-DAG_COLOURS = {"queue": "#e6e8eb", "start": "#f1c9a5", "session": "#8aa4b8"} | {
-    phase: colour for phase, colour in PHASE_COLOURS.items() if phase not in {"push", "compute", "other"}
+OTHER_COLOUR = "#e6e8eb"
+DAG_COLOURS: dict[str, str] = {
+    "queue": OTHER_COLOUR,
+    "start": "#f1c9a5",
+    **{phase: PHASE_COLOURS[phase] for phase in RUN_PHASES},
+}
+STACK_COLOURS: dict[str, str] = {
+    **{phase: colour for phase, colour in PHASE_COLOURS.items() if phase in PHASES},
+    "other": OTHER_COLOUR,
 }
 
 # What others have published for one hour of these changes: their words, their machines, never like for like.
@@ -169,7 +169,7 @@ def _size(days: int, change: float) -> str:
 
 def _stacked(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> Drawing:
     medians = _medians(result)
-    return _stacks([(_label(*key), medians[key]) for key in totals], PHASE_COLOURS)
+    return _stacks([(_label(*key), medians[key]) for key in totals], STACK_COLOURS)
 
 
 def _stacks(bars: Sequence[tuple[str, Mapping[str, float]]], colours: Mapping[str, str]) -> Drawing:

@@ -28,14 +28,6 @@ NAVIGATION = (
     ("benchmark", "Benchmark"),
 )
 
-STATUS_COLOURS = {  # of plots: they can be told from a light and from a dark page
-    "succeeded": "#2a9d64",
-    "warned": "#c98a00",
-    "failed": "#e5484d",
-    "skipped": "#8b8d98",
-    "not checked": "#8b8d98",
-}
-
 
 @dataclass(frozen=True)
 class Link:

@@ -6,13 +6,12 @@ from statistics import median
 from typing import Any
 
 from medallion.ops.event_log import phase_of
+from medallion.ops.event_schema import REFRESH_PHASES
 
 COLUMNS = (
     *("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "started_at"),
     *("seconds", "cpu_seconds", "rows_in", "rows_out", "details"),
 )
-PHASES = ("session", "land", "apply", "silver", "gold", "platinum", "check", "publish")
-REFRESH_PHASES = ("silver", "gold", "platinum", "compute")
 
 
 @dataclass(frozen=True)

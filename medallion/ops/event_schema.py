@@ -1,4 +1,4 @@
-"""What a row of the event log holds: its columns, and the words that its columns are written in."""
+"""What a row of the event log holds: its columns, the words in them, and the colours of these words in plots."""
 
 from typing import Literal, get_args
 
@@ -18,6 +18,7 @@ EventType = Literal[
 ]
 Status = Literal["succeeded", "warned", "failed", "skipped"]
 Engine = Literal["spark", "delta-rs", "duckdb", "feldera"]
+Phase = Literal["session", "land", "apply", "push", "compute", "silver", "gold", "platinum", "check", "publish"]
 
 EVENT_TYPES: dict[EventType, str] = {
     "session": "Start of a Spark session, from the start of its JVM",
@@ -40,6 +41,32 @@ STATUSES: dict[Status, str] = {
     "skipped": "It had nothing to do, and `details` says why",
 }
 ENGINES: tuple[Engine, ...] = get_args(Engine)
+
+# The phases of an hour, in order. An external engine is sent changes (push) and computes all layers at once (compute).
+PHASES: tuple[Phase, ...] = get_args(Phase)
+RUN_PHASES: tuple[Phase, ...] = tuple(phase for phase in PHASES if phase not in {"push", "compute"})
+REFRESH_PHASES: tuple[Phase, ...] = ("compute", "silver", "gold", "platinum")
+
+# Colours of plots, which can be told apart on a light and on a dark page.
+PHASE_COLOURS: dict[Phase, str] = {
+    "session": "#9aa4b2",
+    "land": "#8fb8f5",
+    "apply": "#2f6fde",
+    "push": "#8a3fbf",
+    "compute": "#c07ee8",
+    "silver": "#3b5fb0",
+    "gold": "#e2a336",
+    "platinum": "#8aa4b8",
+    "check": "#2a9d64",
+    "publish": "#7c66c1",
+}
+STATUS_COLOURS: dict[Status, str] = {
+    "succeeded": "#2a9d64",
+    "warned": "#c98a00",
+    "failed": "#e5484d",
+    "skipped": "#8b8d98",
+}
+STRATEGY_COLOURS = {"full": "#2f6fde", "incremental": "#2a9d64"}
 
 # The columns of the table, in order: SQL type, meaning.
 DESCRIPTIONS = {

@@ -11,6 +11,7 @@ from datetime import datetime
 from medallion.ingest import ledger
 from medallion.ingest.arrivals import Arrivals
 from medallion.ingest.restatement import read_restatement
+from medallion.model.table import LAYERS
 from medallion.ops import event_log
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.land import unpublished_hour
@@ -23,8 +24,7 @@ MIN_WAIT = 0.01  # seconds between two looks: no clock is so exact that zero wou
 HOPS: Mapping[tuple[str, str | None], str] = {
     ("land", "bronze"): "landed",
     ("apply", "bronze"): "bronze",
-    ("refresh", "silver"): "silver",
-    ("refresh", "gold"): "gold",
+    **{("refresh", layer): layer for layer in LAYERS[1:]},
     ("publish", None): "published",
 }
 

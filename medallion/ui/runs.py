@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from medallion.inspect.run_history import COLUMNS, PHASES, HourCost, RunFigures, compare_costs, run_history
+from medallion.inspect.run_history import COLUMNS, HourCost, RunFigures, compare_costs, run_history
 from medallion.ops import event_log
+from medallion.ops.event_schema import RUN_PHASES
 from medallion.storage.lake import Lake
 from medallion.templating import Grid, Link, Plot, Status, render
 from medallion.ui.plots import add_legend, make_figure, to_svg
@@ -43,14 +44,14 @@ def _grid(runs: Sequence[RunFigures], whole: int, price: float) -> Grid:
             Status(run.status),
             *(run.rows_in, run.rows_changed, f"{run.tables[0]} of {run.tables[1]}", run.warnings, run.release_id),
             f"{sum(run.seconds.values()):.1f}",
-            *(f"{run.seconds[phase]:.1f}" if phase in run.seconds else "" for phase in PHASES),
+            *(f"{run.seconds[phase]:.1f}" if phase in run.seconds else "" for phase in RUN_PHASES),
             f"{sum(run.cpu_seconds.values()):.1f}",
             f"{run.cpu_hours * price:.4f}",
         )
         for run in runs
     ]
     figures = ("rows in", "rows changed", "tables written", "warnings", "release", "seconds")
-    names = ("hour", "strategy", "status", *figures, *PHASES, "CPU s", "cost")
+    names = ("hour", "strategy", "status", *figures, *RUN_PHASES, "CPU s", "cost")
     caption = f"{len(rows)} of {whole} runs, newest hour first; seconds by phase"
     return Grid(caption, names, rows, range(3, len(names)), searchable=True)
 

@@ -9,21 +9,12 @@ from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
+from medallion.ops.event_schema import PHASE_COLOURS, RUN_PHASES, STATUS_COLOURS, STRATEGY_COLOURS
 from medallion.storage.lake import Lake
-from medallion.templating import STATUS_COLOURS, Grid, Long, Plot, Status, TaskLink, render, render_notice
+from medallion.templating import Grid, Long, Plot, Status, TaskLink, render, render_notice
 from medallion.ui.plots import add_legend, make_figure, to_svg
 
 SHOWN = 72  # hours on a plot, the newest
-STEPS = {  # what is stacked, in the order of a run, and its colour
-    "session": "#9aa4b2",
-    "land": "#8fb8f5",
-    "apply": "#2f6fde",
-    "silver": "#3b5fb0",
-    "gold": "#e2a336",
-    "check": "#2a9d64",
-    "platinum": "#8aa4b8",
-    "publish": "#7c66c1",
-}
 COLUMNS = (
     "run_id",
     "hour",
@@ -37,7 +28,7 @@ COLUMNS = (
     "details",
 )
 SET_UP = "set-up"  # a run that built incremental state, once: what it took says nothing of the runs after it
-COLOURS = {"full": "#2f6fde", "incremental": "#2a9d64", SET_UP: "#9aa4b2"}
+COLOURS = {**STRATEGY_COLOURS, SET_UP: "#9aa4b2"}
 Row = Mapping[str, Any]
 AIRFLOW_RUNS = ("scheduled__", "manual__", "backfill__", "arrival__", "catch_up__")  # how its runs are called
 
@@ -167,13 +158,13 @@ def _by_hour(rows: Sequence[Row], methods: Mapping[str, str]) -> Plot:
     hours: dict[str, dict[str, float]] = {}
     for row in rows:
         step = event_log.phase_of(row)
-        if row["table_name"] is None and published.get(row["hour"]) == row["run_id"] and step in STEPS:
+        if row["table_name"] is None and published.get(row["hour"]) == row["run_id"] and step in RUN_PHASES:
             taken = hours.setdefault(row["hour"], {})
             taken[step] = taken.get(step, 0.0) + row["seconds"]
     names = sorted(hours)[-SHOWN:]
     figure, axes = make_figure(3.4, above=0.4, below=0.75)
     floor = [0.0] * len(names)
-    for step, colour in STEPS.items():
+    for step, colour in ((phase, PHASE_COLOURS[phase]) for phase in RUN_PHASES):
         heights = [hours[name].get(step, 0.0) for name in names]
         if not any(heights):
             continue
@@ -189,13 +180,13 @@ def _by_hour(rows: Sequence[Row], methods: Mapping[str, str]) -> Plot:
     axes.set_xlim(-0.7, max(len(names), 12) - 0.3)  # a few hours do not fill the page
     axes.set_xticks(range(0, len(names), every), [name[5:] for name in names[::every]], rotation=30, ha="right")
     axes.set_ylabel("seconds")
-    add_legend(axes, len(STEPS))
+    add_legend(axes, len(RUN_PHASES))
     alt = f"Seconds of each of {len(names)} hours, stacked by step"
     data = [
-        (name, methods.get(published[name], ""), *(f"{hours[name].get(step, 0.0):.1f}" for step in STEPS))
+        (name, methods.get(published[name], ""), *(f"{hours[name].get(step, 0.0):.1f}" for step in RUN_PHASES))
         for name in names
     ]
-    grid = Grid("Seconds by hour and step", ("hour", "refreshed", *STEPS), data, range(2, 2 + len(STEPS)))
+    grid = Grid("Seconds by hour and step", ("hour", "refreshed", *RUN_PHASES), data, range(2, 2 + len(RUN_PHASES)))
     return Plot(to_svg(figure, alt), alt, grid)
 
 
