@@ -153,8 +153,8 @@ def self_check(*, params: Any = None) -> None:
 
     with as_airflow_errors():
         status = lake_status(Settings.from_environment(), params["stale_hours"], params["most_failures"])
-        if status["problems"]:
-            raise CheckFailed("; ".join(status["problems"]))
+        if status.problems:
+            raise CheckFailed("; ".join(status.problems))
 
 
 class RunOnSpark(SparkSubmitOperator):

@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from dataclasses import asdict
 from datetime import timedelta
 
 import click
@@ -37,18 +38,18 @@ def status(form: str, check: bool, stale_hours: float) -> None:
     from medallion.inspect.status import lake_status
 
     state = lake_status(settings(), stale_hours)
-    if not state["exists"]:
+    if not state.exists:
         raise UsageError(
-            f"lake {state['lake']} does not exist: run medallion load to create it, or set MEDALLION_LAKE to another"
+            f"lake {state.lake} does not exist: run medallion load to create it, or set MEDALLION_LAKE to another"
         )
     if form == "json":
-        print_json(state)
+        print_json(asdict(state))
     else:
         from medallion.cli.sheets import status_sheet
 
         print_sheet(status_sheet(state))
-    if check and state["problems"]:
-        first, *more = state["problems"]
+    if check and state.problems:
+        first, *more = state.problems
         raise MedallionError(first + (f"; and {len(more)} more" if more else ""))
 
 
@@ -92,7 +93,7 @@ def tables(root: str | None, add: str | None, drop: str | None, form: str) -> No
 
     state = lake_status(settings())
     if form == "json":
-        print_json(state["tables"])
+        print_json([asdict(table) for table in state.tables])
     else:
         print_sheet(sheets.tables_sheet(state))
 

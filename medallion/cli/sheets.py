@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.cli.sheet import Column, Sheet
 from medallion.hours import hour_or_snapshot
+from medallion.inspect.status import LakeStatus
 from medallion.model.registry import Registry
 
 if TYPE_CHECKING:
@@ -48,57 +49,57 @@ EVENTS_COLUMNS = (
 )
 
 
-def status_sheet(status: Mapping[str, Any]) -> Sheet:
+def status_sheet(status: LakeStatus) -> Sheet:
     """Lay out ``lake_status``: what is published, and the state of each table."""
     rows = [
         (
-            row["table"],
-            row["rows"],
-            _rounded(row["bytes"], 1e6, 1),
-            row["files"],
-            row["version"],
-            row["published"],
-            row["hour"],
-            _age(row["age_hours"]),
-            row["check"],
+            row.table,
+            row.rows,
+            _rounded(row.bytes, 1e6, 1),
+            row.files,
+            row.version,
+            row.published,
+            row.hour,
+            _age(row.age_hours),
+            row.check,
         )
-        for row in status["tables"]
+        for row in status.tables
     ]
     return Sheet(STATUS_COLUMNS, rows, [*_headlines(status)])
 
 
-def _headlines(status: Mapping[str, Any]) -> Iterator[str]:
-    yield f"lake {status['lake']}"
-    if release := status["release"]:
-        published = f"{release['published_at']:%Y-%m-%d %H:%M:%S} UTC"
-        yield f"release {release['release_id']} of {hour_or_snapshot(release['hour'])}, published {published}"
+def _headlines(status: LakeStatus) -> Iterator[str]:
+    yield f"lake {status.lake}"
+    if release := status.release:
+        published = f"{release.published_at:%Y-%m-%d %H:%M:%S} UTC"
+        yield f"release {release.release_id} of {hour_or_snapshot(release.hour)}, published {published}"
     else:
         yield "nothing published, run medallion load"
-    if status["writer"]:
-        yield f"being written by {status['writer']}"
-    if restated := status["restatement"]:
-        yield f"hours {restated['hour']} to {restated['until']} are being restated: publishing waits for them"
-    if status["late"]:
-        yield status["late"]
+    if status.writer:
+        yield f"being written by {status.writer}"
+    if restated := status.restatement:
+        yield f"hours {restated.hour} to {restated.until} are being restated: publishing waits for them"
+    if status.late:
+        yield status.late
 
 
-def tables_sheet(status: Mapping[str, Any]) -> Sheet:
+def tables_sheet(status: LakeStatus) -> Sheet:
     """Lay out how each table of ``lake_status`` is refreshed."""
     rows = [
         (
-            row["table"],
-            row["schedule"],
-            _age(row["age_hours"]),
-            "yes" if row["stale"] else "no",
-            row["failures"],
-            _rounded(row["last_seconds"], 1, 2),
-            _rounded(row["mean_seconds"], 1, 2),
-            row["mode"],
-            ", ".join(row["inputs"]) or "its change files",
+            row.table,
+            row.schedule,
+            _age(row.age_hours),
+            "yes" if row.stale else "no",
+            row.failures,
+            _rounded(row.last_seconds, 1, 2),
+            _rounded(row.mean_seconds, 1, 2),
+            row.mode,
+            ", ".join(row.inputs) or "its change files",
         )
-        for row in status["tables"]
+        for row in status.tables
     ]
-    return Sheet(TABLES_COLUMNS, rows, [f"lake {status['lake']}"])
+    return Sheet(TABLES_COLUMNS, rows, [f"lake {status.lake}"])
 
 
 def events_sheet(rows: Sequence[Mapping[str, Any]]) -> Sheet:

@@ -1,13 +1,14 @@
 """What the lake holds now, read from its logs alone: no Spark session, about a second."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import mean
 from typing import Any
 
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest.late_files import late_warning, read_late
-from medallion.ingest.restatement import read_restatement
+from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.model.registry import Node
 from medallion.ops import event_log, releases
 from medallion.ops.lake_tables import tables_of
@@ -20,18 +21,58 @@ MEAN_OF = 24  # refreshes of a table, for its mean seconds
 STALE_HOURS = 2.0  # hourly, and an hour of grace: a table whose last hour ended longer ago is stale
 
 
-def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failures: int = 0) -> dict[str, Any]:
-    """Describe the lake as one object.
+@dataclass(frozen=True)
+class TableStatus:
+    """Where one table stands.
 
-    It has ``exists``, ``release`` (None before the first), ``writer`` and ``restatement`` (None when there is none
-    right now), ``late`` (which files came after their hour was applied, and the command; None without any),
-    ``tables``, one entry each, and ``problems``, a line for each thing that is late, stale or red.
+    rows, files, bytes, version: of its newest commit. published: the version that readers have. hour: the last one in
+    it, None for the snapshot alone; age_hours: how long ago that hour ended; stale: whether that is too long. check:
+    how its last check ended. failures: since anything last went well with it. mode: its refresh method; last_seconds
+    and mean_seconds: how long that took, of the last MEAN_OF times. Checks, failures and seconds are those of the
+    7 days before the newest event.
+    """
 
-    A table's rows and version are those of its newest commit; hour is the last one in it, None for the snapshot
-    alone; age_hours is how long ago that hour ended, and stale whether that is more than ``stale_hours``; check is how
-    its last check ended; failures are those since anything last went well with it, a problem beyond ``most_failures``;
-    mode is its refresh method, last_seconds and mean_seconds how long that took, of the last MEAN_OF times. Checks,
-    failures and seconds are those of the 7 days before the newest event.
+    table: str
+    rows: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    version: int | None = None
+    published: int | None = None
+    hour: str | None = None
+    age_hours: float | None = None
+    stale: bool = False
+    check: str = "not checked"
+    failures: int = 0
+    mode: str = ""
+    inputs: Sequence[str] = ()
+    schedule: str = "hourly"
+    last_seconds: float | None = None
+    mean_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class LakeStatus:
+    """Where the lake stands.
+
+    release: the newest one, None before the first. writer, restatement: who writes, what is being restated right now.
+    late: which files came after their hour was applied, and the command. problems: a line for each thing that is late,
+    stale or red.
+    """
+
+    lake: str
+    exists: bool = True
+    release: releases.Release | None = None
+    writer: str | None = None
+    restatement: Restatement | None = None
+    late: str | None = None
+    tables: Sequence[TableStatus] = ()
+    problems: Sequence[str] = ()
+
+
+def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failures: int = 0) -> LakeStatus:
+    """Describe the lake.
+
+    stale_hours: a table is stale whose last hour ended longer ago. most_failures: more of a table are a problem.
     """
     lake = Lake.of(settings)
     release = releases.latest(lake)
@@ -39,7 +80,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
     checks = {row["table_name"]: row for row in rows if row["event_type"] == "check" and row["table_name"]}
     failures, seconds = _failures(rows), _seconds(rows)
 
-    def table_status(table: Node) -> dict[str, Any]:
+    def table_status(table: Node) -> TableStatus:
         state = lake.state(table.name)
         if table.layer == "bronze":
             hour = hour_in(state.delta) if state else None
@@ -48,39 +89,38 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
         else:
             hour = origin_of(state.delta).get("hour") if state else None
         check, age = checks.get(table.name), _age(hour)
-        return {
-            "table": table.name,
-            "rows": state.rows if state else None,
-            "files": state.files if state else None,
-            "bytes": state.bytes if state else None,
-            "version": state.version if state else None,
-            "published": release.versions.get(table.name) if release else None,
-            "hour": hour,
-            "age_hours": age,
-            "stale": age is not None and age > stale_hours,
-            "check": check["status"] if check else "not checked",
-            "failures": failures.get(table.name, 0),
-            "mode": table.mode,
-            "inputs": table.inputs,
-            "schedule": "hourly",
-            "last_seconds": seconds[table.name][-1] if table.name in seconds else None,
-            "mean_seconds": mean(seconds[table.name]) if table.name in seconds else None,
-        }
+        return TableStatus(
+            table.name,
+            rows=state.rows if state else None,
+            files=state.files if state else None,
+            bytes=state.bytes if state else None,
+            version=state.version if state else None,
+            published=release.versions.get(table.name) if release else None,
+            hour=hour,
+            age_hours=age,
+            stale=age is not None and age > stale_hours,
+            check=check["status"] if check else "not checked",
+            failures=failures.get(table.name, 0),
+            mode=table.mode,
+            inputs=table.inputs,
+            last_seconds=seconds[table.name][-1] if table.name in seconds else None,
+            mean_seconds=mean(seconds[table.name]) if table.name in seconds else None,
+        )
 
     tables = files.side_by_side(table_status, tables_of(lake, settings.extras))
     writer, restatement = current_writer(lake), read_restatement(lake)
     late = late_warning(read_late(lake))
     cut_short = restatement.describe_cut_short() if restatement and not writer else None
-    return {
-        "lake": lake.root,
-        "exists": bool(release or rows or any(table["version"] is not None for table in tables)),
-        "release": vars(release) if release else None,
-        "writer": str(writer) if writer else None,
-        "restatement": vars(restatement) if restatement else None,
-        "late": late,
-        "tables": tables,
-        "problems": [*filter(None, (late, cut_short)), *_problems(release, tables, stale_hours, most_failures)],
-    }
+    return LakeStatus(
+        lake.root,
+        exists=bool(release or rows or any(table.version is not None for table in tables)),
+        release=release,
+        writer=str(writer) if writer else None,
+        restatement=restatement,
+        late=late,
+        tables=tables,
+        problems=[*filter(None, (late, cut_short)), *_problems(release, tables, stale_hours, most_failures)],
+    )
 
 
 def _is_published(release: releases.Release, table: str, state: TableState) -> bool:
@@ -108,22 +148,22 @@ def _seconds(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
 
 
 def _problems(
-    release: releases.Release | None, tables: Sequence[Mapping[str, Any]], stale_hours: float, most_failures: int
+    release: releases.Release | None, tables: Sequence[TableStatus], stale_hours: float, most_failures: int
 ) -> list[str]:
     problems = [] if release else ["nothing is published: run medallion load"]
-    stale: dict[str, list[Mapping[str, Any]]] = {}
+    stale: dict[str | None, list[TableStatus]] = {}
     for row in tables:
-        if row["stale"]:
-            stale.setdefault(row["hour"], []).append(row)
+        if row.stale:
+            stale.setdefault(row.hour, []).append(row)
     for hour, rows in stale.items():  # as a rule all tables, for one reason
-        who = f"{rows[0]['table']} is" if len(rows) == 1 else f"{len(rows)} tables are"
-        age = f"{rows[0]['age_hours']:,.1f} hours ago, more than {stale_hours:g}"
+        who = f"{rows[0].table} is" if len(rows) == 1 else f"{len(rows)} tables are"
+        age = f"{rows[0].age_hours:,.1f} hours ago, more than {stale_hours:g}"
         problems.append(f"{who} stale: the last hour, {hour}, ended {age}")
     for row in tables:
-        if row["check"] == "failed":
-            problems.append(f"{row['table']} failed its last check")
-        elif row["failures"] > most_failures:
-            problems.append(f"{row['table']} has failed {row['failures']} times in a row")
+        if row.check == "failed":
+            problems.append(f"{row.table} failed its last check")
+        elif row.failures > most_failures:
+            problems.append(f"{row.table} has failed {row.failures} times in a row")
     return problems
 
 

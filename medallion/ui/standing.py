@@ -1,13 +1,12 @@
 """Where the lake stands beside its source: what is pending, and what holds up the next hour."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.inspect.hour_history import HourMark, goes_with_clock, hour_history
-from medallion.inspect.status import STALE_HOURS, lake_status
+from medallion.inspect.status import STALE_HOURS, LakeStatus, lake_status
 from medallion.ops import releases
 from medallion.pipeline.turns import UnpublishedHour, read_line
 from medallion.settings import Settings
@@ -23,7 +22,7 @@ class Standing:
     listed. hours: what became of each.
     """
 
-    status: Mapping[str, Any]
+    status: LakeStatus
     applied: str | None = None
     pending: Sequence[str] = ()
     blocked: UnpublishedHour | None = None
@@ -52,11 +51,11 @@ def read_standing(settings: Settings) -> Standing:
     lake = Lake.of(settings)
     stale_hours = STALE_HOURS if goes_with_clock(releases.read_all(lake)) else float("inf")
     status = lake_status(settings, stale_hours)
-    release = status["release"]
+    release = status.release
     if release is None:
         return Standing(status)
     try:
         line = read_line(settings)
     except MedallionError as error:
-        return Standing(status, release["hour"], source_error=str(error), hours=hour_history(lake))
+        return Standing(status, release.hour, source_error=str(error), hours=hour_history(lake))
     return Standing(status, line.applied, line.pending, line.unpublished, None, hour_history(lake, line.pending))

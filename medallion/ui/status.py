@@ -1,12 +1,13 @@
 """How the lake stands beside its source, how each table's last check ended, and how the tables hang together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from medallion.hours import hour_or_snapshot
 from medallion.inspect.hour_history import HourMark
+from medallion.inspect.status import TableStatus
 from medallion.model.registry import Registry
 from medallion.templating import Grid, Link, Status, render, render_notice
 from medallion.ui.lineage import lineage_graph
@@ -30,21 +31,19 @@ class Day:
 def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
     """The page of a lake beside its source; chosen: the table whose neighbours are lit in the lineage."""
     title, status = "Lakehouse", standing.status
-    release = status["release"]
+    release = status.release
     if release is None:
-        text = f"Nothing is published in {status['lake']}: run medallion load, then trigger the DAG."
+        text = f"Nothing is published in {status.lake}: run medallion load, then trigger the DAG."
         return render_notice(title, text, "status")
-    writer = f"; being written by {status['writer']}" if status["writer"] else ""
+    writer = f"; being written by {status.writer}" if status.writer else ""
     lead = (
-        f"Release {release['release_id']} of {hour_or_snapshot(release['hour'])}, published"
-        f" {release['published_at']:%Y-%m-%d %H:%M:%S} UTC{writer}"
+        f"Release {release.release_id} of {hour_or_snapshot(release.hour)}, published"
+        f" {release.published_at:%Y-%m-%d %H:%M:%S} UTC{writer}"
     )
-    problems = status["problems"]
+    problems = status.problems
     more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-    classes = {
-        row["table"]: f"{row['check'].replace(' ', '-')}{' stale' if row['stale'] else ''}" for row in status["tables"]
-    }
-    rows = [_row(row, standing) for row in status["tables"]]
+    classes = {row.table: f"{row.check.replace(' ', '-')}{' stale' if row.stale else ''}" for row in status.tables}
+    rows = [_row(row, standing) for row in status.tables]
     return render(
         "status.html",
         title=title,
@@ -66,10 +65,10 @@ def _days(hours: Sequence[HourMark]) -> list[Day]:
     return days
 
 
-def _row(row: Mapping[str, Any], standing: Standing) -> Sequence[Any]:
-    seconds = ("" if row[name] is None else f"{row[name]:.1f}" for name in ("last_seconds", "mean_seconds"))
-    lag = standing.lag_hours(row["hour"])
-    counts = (row["rows"], row["version"], row["published"], row["hour"] or "snapshot")
-    name = Link(row["table"], f"table?name={row['table']}")
+def _row(row: TableStatus, standing: Standing) -> Sequence[Any]:
+    seconds = ("" if value is None else f"{value:.1f}" for value in (row.last_seconds, row.mean_seconds))
+    lag = standing.lag_hours(row.hour)
+    counts = (row.rows, row.version, row.published, row.hour or "snapshot")
+    name = Link(row.table, f"table?name={row.table}")
     behind = "" if lag is None else f"{lag:,.0f} h"
-    return (name, *counts, behind, Status(row["check"]), row["failures"] or "", row["mode"], *seconds)
+    return (name, *counts, behind, Status(row.check), row.failures or "", row.mode, *seconds)

@@ -116,9 +116,9 @@ def test_great_expectations_tells_the_log_of_a_task_nothing_of_its_own_methods(s
 def test_the_self_check_is_red_with_all_that_is_wrong_and_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def lake_status(_: object, *limits: float) -> dict[str, list[str]]:
+    def lake_status(_: object, *limits: float) -> status.LakeStatus:
         asked.append(limits)
-        return {"problems": wrong}
+        return status.LakeStatus("x", problems=wrong)
 
     monkeypatch.setattr(status, "lake_status", lake_status)
     wrong = ["silver_orders is stale", "gold_customer_ltv has failed 3 times in a row"]

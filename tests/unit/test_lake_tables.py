@@ -54,7 +54,7 @@ def test_every_process_has_the_tables_of_the_lake_whatever_its_shell_says(
     assert set(Driver(shell, report=lambda _: None).tables.tables) == wanted
     assert set(tables_of(lake, setting).tables) == wanted
     assert set(lake_tables.tables_at_parse_time(shell).tables) == wanted
-    assert {row["table"] for row in lake_status(shell)["tables"]} == wanted
+    assert {row.table for row in lake_status(shell).tables} == wanted
 
 
 @pytest.mark.parametrize(("setting", "extras"), [(None, False), (False, False), (True, True)])

@@ -78,7 +78,7 @@ def test_late_files_are_shown_by_status_and_by_its_page(shop: Shop) -> None:
         shop.refresh()
     found = lake_status(shop.settings)
     command = f"medallion refresh --restate {H1}"
-    assert command in found["problems"][0], "so status --check and the self-check are red"
+    assert command in found.problems[0], "so status --check and the self-check are red"
     assert any(command in line for line in status_sheet(found).title)
     assert command in status_page(Standing(found), registry())
 

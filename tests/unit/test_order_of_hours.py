@@ -268,21 +268,21 @@ def test_status_is_red_for_a_restatement_that_was_cut_short_and_says_how_to_fini
 ) -> None:
     monkeypatch.setattr(arrivals, "tables_of", lambda *_: shop.tables)
     up_to(shop, H0, H1, H2)
-    assert not [problem for problem in lake_status(shop.settings)["problems"] if "restatement" in problem]
+    assert not [problem for problem in lake_status(shop.settings).problems if "restatement" in problem]
     shop.put(H1, {1: "corrected"})
     operations.begin_restatement(shop.driver(), H1)
     shop.step("land")
     shop.step("apply", H1)  # and killed
-    (problem,) = [problem for problem in lake_status(shop.settings)["problems"] if "restatement" in problem]
+    (problem,) = [problem for problem in lake_status(shop.settings).problems if "restatement" in problem]
     assert f"hours {H1} to {H2} was cut short" in problem
     assert f"run medallion refresh --to-hour {H2} to finish it" in problem
     driver = shop.driver()
     with driver.writing(Run(shop.settings, None, "restate"), "restate"):
-        assert not [told for told in lake_status(shop.settings)["problems"] if "restatement" in told], "it is at work"
+        assert not [told for told in lake_status(shop.settings).problems if "restatement" in told], "it is at work"
     for hour in arrivals.pending_at_source(shop.settings, H2):
         shop.refresh(hour)
     assert shop.published()[1] == "corrected"
-    assert not [problem for problem in lake_status(shop.settings)["problems"] if "restatement" in problem]
+    assert not [problem for problem in lake_status(shop.settings).problems if "restatement" in problem]
 
 
 @pytest.mark.parametrize("is_dropped", [True, False])

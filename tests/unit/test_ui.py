@@ -1,6 +1,8 @@
 """The pages over the lake: what they show, what they leave out, and what they say when there is nothing."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import pytest
 
 from medallion.inspect.hour_history import goes_with_clock, hour_history
+from medallion.inspect.status import LakeStatus, TableStatus
 from medallion.model.registry import registry
 from medallion.model.table import Feed
 from medallion.ops.event_log import append
@@ -69,7 +72,7 @@ def test_a_lake_without_runs_says_what_to_do(lake: Lake) -> None:
     assert "trigger hourly_refresh" in reports_page(lake)
     assert "trigger hourly_refresh" in timings_page(lake)
     assert "has nothing of this run" in run_page(lake, "x")
-    assert "run medallion load" in status_page(Standing({"lake": "x", "release": None}), registry())
+    assert "run medallion load" in status_page(Standing(LakeStatus("x")), registry())
 
 
 def test_red_runs_come_first_and_then_the_newest(lake: Lake) -> None:
@@ -181,17 +184,17 @@ def test_a_long_history_draws_no_more_than_fits_on_a_page(lake: Lake) -> None:
     assert page.count("<rect") + page.count("<path") < 2000
 
 
-def found(**changed: Any) -> dict[str, Any]:
-    plain = {"rows": 1, "version": 1, "published": 1, "hour": "2025-11-30T00", "age_hours": 1.0, "stale": False}
-    plain |= {"mode": "recomputed", "last_seconds": 1.25, "mean_seconds": None}
-    tables = [plain | {"table": t.name, "check": "succeeded", "failures": 0} | changed for t in registry()]
-    release = {"release_id": 7, "hour": "2025-11-30T00", "published_at": BEGAN}
-    return {"lake": "x", "release": release, "writer": None, "tables": tables, "problems": []}
+def found(problems: Sequence[str] = (), **changed: Any) -> LakeStatus:
+    plain = TableStatus("x", rows=1, version=1, published=1, hour="2025-11-30T00", age_hours=1.0, check="succeeded")
+    plain = replace(plain, mode="recomputed", last_seconds=1.25, **changed)
+    release = Release(7, "2025-11-30T00", "r", "full", BEGAN, {})
+    tables = [replace(plain, table=table.name) for table in registry()]
+    return LakeStatus("x", release=release, tables=tables, problems=problems)
 
 
 def test_the_state_of_the_lakehouse_names_what_is_wrong() -> None:
     assert "Nothing is red." in status_page(Standing(found()), registry())
-    wrong = found(stale=True) | {"problems": [f"table {n} is stale" for n in range(12)]}
+    wrong = found([f"table {n} is stale" for n in range(12)], stale=True)
     page = text(status_page(Standing(wrong), registry()))
     assert "table 0 is stale" in page and "and 4 more" in page and "Nothing is red." not in page
 
