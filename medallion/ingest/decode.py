@@ -5,18 +5,17 @@ fit is rejected whole. Streams in batches that are bounded in rows and in bytes,
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from medallion.errors import MedallionError
+from medallion.ingest.value_decoders import precision_of, value_decoder
 from medallion.model.table import Column, Feed
 from medallion.storage.files import Place, in_arrow
 
@@ -29,12 +28,6 @@ _MAX_UNKNOWN_COLUMNS = 1_000  # so many names are told apart
 _MAX_USUAL = 100
 _MAX_NAME = 80  # characters of a name that is shown
 _TELLING = 100  # of so many lines, one at least should have each column
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
-_EXACT = Context(prec=80)  # more digits than any DECIMAL has: what is rounded here is no such number
-_TIMESTAMP = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})?"
-)
-Decoder = Callable[[Any], Any]
 
 
 @dataclass
@@ -62,7 +55,7 @@ class _Unfit(ValueError):
 def arrow_type(column: Column) -> pa.DataType:
     """Return the Arrow type of a declared column."""
     if column.type.startswith("DECIMAL"):
-        return pa.decimal128(*_precision(column.type))
+        return pa.decimal128(*precision_of(column.type))
     return {
         "BIGINT": pa.int64(),
         "INT": pa.int32(),
@@ -198,7 +191,7 @@ def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBa
 
 def _line_decoder(feed: Feed, counts: _ColumnCounts) -> Callable[[bytes], tuple[Any, ...]]:
     """Build the function that turns a line into a change; ``counts`` records the columns of each."""
-    columns = [(c, _decoder(c), c.name in feed.keys) for c in feed.columns]
+    columns = [(c, value_decoder(c), c.name in feed.keys) for c in feed.columns]
 
     def decode(raw: bytes) -> tuple[Any, ...]:
         deleted, row = _operation(raw)
@@ -255,78 +248,3 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(row) != len(pairs):
         raise _Unfit("the same column stands there twice")
     return row
-
-
-def _decoder(column: Column) -> Decoder:
-    if column.type.startswith("DECIMAL"):
-        return _decimal(*_precision(column.type))
-    return {
-        "BIGINT": _integer(64),
-        "INT": _integer(32),
-        "STRING": _string,
-        "BOOLEAN": _boolean,
-        "DATE": _date,
-        "TIMESTAMP": _timestamp,
-    }[column.type]
-
-
-def _precision(sql_type: str) -> tuple[int, int]:
-    precision, scale = re.findall(r"\d+", sql_type)
-    return int(precision), int(scale)
-
-
-def _integer(bits: int) -> Decoder:
-    limit = 1 << (bits - 1)
-
-    def decode(value: Any) -> int:
-        if type(value) is not int or not -limit <= value < limit:
-            raise ValueError
-        return value
-
-    return decode
-
-
-def _decimal(precision: int, scale: int) -> Decoder:
-    step, whole = Decimal(1).scaleb(-scale), precision - scale
-
-    def decode(value: Any) -> Decimal:
-        if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
-            raise TypeError
-        if isinstance(value, str) and not _NUMBER.fullmatch(value):  # Decimal takes more: underscores, other digits
-            raise ValueError
-        number = Decimal(value)
-        # The place of the first digit is asked for, as even comparing with a limit overflows for huge exponents.
-        if not number.is_finite() or (number and number.adjusted() >= whole):
-            raise ValueError
-        fitted = number.quantize(step, context=_EXACT)
-        if fitted != number:  # a digit would be lost
-            raise ValueError
-        return fitted
-
-    return decode
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str) or "\0" in value:
-        raise TypeError
-    value.encode()  # a lone surrogate is no text
-    return value
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def _date(value: Any) -> date:
-    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
-        raise ValueError
-    return date.fromisoformat(value)
-
-
-def _timestamp(value: Any) -> datetime:
-    if not _TIMESTAMP.fullmatch(value):
-        raise ValueError
-    moment = datetime.fromisoformat(value)
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
