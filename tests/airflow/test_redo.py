@@ -74,10 +74,10 @@ def test_a_restatement_from_the_form_applies_corrected_files_and_is_published_by
 
 
 def test_reprocessing_gives_the_published_hour_to_the_later_tasks(shop: Shop) -> None:
-    before = releases.find(shop.lake, None).release_id
+    before = releases.require_release(shop.lake, None).release_id
     assert trigger("reprocess", H1, []) == H1
     operations.refresh_onward(Run(shop.settings, H1, "a_run"), shop.driver())
-    assert releases.find(shop.lake, None).release_id == before + 1
+    assert releases.require_release(shop.lake, None).release_id == before + 1
 
 
 @pytest.mark.parametrize(

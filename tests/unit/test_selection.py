@@ -38,7 +38,7 @@ def refresh(shop: Shop, select: str, said: list[str] | None = None) -> Outcome:
 
 
 def newest_hour(shop: Shop) -> str | None:
-    return releases.find(shop.lake, None).hour
+    return releases.require_release(shop.lake, None).hour
 
 
 def test_nothing_is_published_while_a_table_is_left_behind_and_the_next_run_catches_up(shop: Shop) -> None:
