@@ -7,6 +7,7 @@ the latest, and no hour waits for it longer than it takes: seconds.
 from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
 from medallion.airflow.tasks import EVERY_DAG, upkeep
+from medallion.settings import KEEP_DAYS, KEEP_HOURS
 
 with DAG(
     "daily_maintenance",
@@ -15,14 +16,14 @@ with DAG(
     **EVERY_DAG,
     params={
         "keep_hours": Param(
-            24,
+            KEEP_HOURS,
             type="integer",
             minimum=0,
             title="Hours of history",
             description="Releases, and the versions of tables that they name. The newest two releases always stay.",
         ),
         "keep_days": Param(
-            90,
+            KEEP_DAYS,
             type="integer",
             minimum=1,
             title="Days of records",

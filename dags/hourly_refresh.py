@@ -4,8 +4,9 @@
 order, one at a time, and an hour that is published already is skipped. By the **schedule** each hour is refreshed when
 it has ended; hours that came late, or that were missed while the DAG was paused, are caught up first.
 
-A red check stops the run before the next layer, and readers keep the release they had. Later runs say which hour is red
-and end; clear its failed task once the cause is mended. Each run's **note** says what it did, or why it did nothing.
+A failed check stops the run before the next layer, and readers keep the release they had. Later runs name the failed
+hour and end; clear its failed task once the cause is fixed. Each run's **note** says what it did or why it did
+nothing.
 """
 
 from airflow.sdk import DAG, Param, TaskGroup, chain
@@ -90,7 +91,7 @@ with DAG(
         ),
     },
 ) as dag:
-    # It waits for the hour's turn, or says why it has none: the ledger of hours keeps the order, no run another.
+    # LandChanges waits for the hour's turn or ends with the reason; the ledger keeps hours in order.
     land = LandChanges(task_id=LAND, **policy("land", "bronze"))
 
     layers = []
@@ -108,6 +109,6 @@ with DAG(
     publish = run_here.override(task_id="publish", outlets=assets(*LAYERS[2:]), **policy("publish", None))(
         "publish", None, HOUR
     )
-    # What readers have now: later hours wait for one that left it wanting.
+    # Validate the release that readers have; later hours wait if it fails.
     validate = run_here.override(task_id="validate", **policy("validate", None))("validate", None, HOUR)
     chain(land, *layers, publish, validate)

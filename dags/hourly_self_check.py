@@ -1,4 +1,4 @@
-"""A look at the lakehouse every hour: red when a table is stale, red or has failed too often, and the alert with it.
+"""Look at the lakehouse every hour: fails, and sends the alert, when a table is stale or has failed too often.
 
 It reads logs alone and waits for nobody. Unpause it where hours arrive by the clock: the demo's are of 2025, and stale.
 """
@@ -7,6 +7,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param
 
 from medallion.airflow.alerts import Webhook
 from medallion.airflow.tasks import EVERY_DAG, self_check
+from medallion.settings import STALE_HOURS
 
 with DAG(
     "hourly_self_check",
@@ -15,18 +16,18 @@ with DAG(
     **EVERY_DAG,
     params={
         "stale_hours": Param(
-            2,
+            STALE_HOURS,
             type="number",
             minimum=0,
             title="Stale after",
             description="Hours since the end of the last hour that a table has.",
         ),
-        "most_failures": Param(
+        "max_failures": Param(
             0,
             type="integer",
             minimum=0,
             title="Failures in a row",
-            description="That a table may have before this is red.",
+            description="That a table may have before this task fails.",
         ),
     },
 ) as dag:

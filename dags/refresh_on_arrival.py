@@ -1,27 +1,23 @@
 """Refreshes each hour when its files have arrived and settled, instead of by the clock: a run of hourly_refresh each.
 
-It waits in the triggerer and holds no worker's slot. An hour is taken 15 seconds after its last file has changed, at
-most once a minute, one at a time; where none arrives in an hour, the run ends as skipped and the next one waits on.
-Unpause it together with hourly_refresh, whose own schedule skips hours that are published already.
+It waits in the triggerer and takes no worker slot. An hour is refreshed {settle} seconds after its last file changed,
+one hour at a time, with at least {every} seconds between two starts; if none arrives within an hour, the run ends as
+skipped and the next run waits. Unpause it together with hourly_refresh, whose own schedule skips published hours.
 
-After a red check it waits until that hour was mended; an hour whose refresh failed is tried again a quarter of an hour
-later, not at once.
+After a failed check it waits until that hour is fixed; an hour whose refresh failed is retried after {pause} minutes.
 """
-
-from datetime import timedelta
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Param
 
-from medallion.airflow.arrivals import WaitForHour
+from medallion.airflow.arrivals import EVERY_SECONDS, PAUSE_SECONDS, SETTLE_SECONDS, WaitForHour
 from medallion.airflow.tasks import EVERY_DAG
+from medallion.hours import ONE_HOUR
 from medallion.model.table import STRATEGIES
-
-ONE_HOUR = timedelta(hours=1)
 
 with DAG(
     "refresh_on_arrival",
-    doc_md=__doc__,
+    doc_md=__doc__.format(settle=SETTLE_SECONDS, every=EVERY_SECONDS, pause=PAUSE_SECONDS // 60),
     schedule="@continuous",
     **EVERY_DAG | {"default_args": {"owner": "data-platform", "execution_timeout": ONE_HOUR}},
     params={
@@ -33,7 +29,7 @@ with DAG(
         ),
     },
 ) as dag:
-    arrived = WaitForHour(task_id="wait_for_hour", patience=ONE_HOUR.total_seconds())
+    wait = WaitForHour(task_id="wait_for_hour", timeout=ONE_HOUR.total_seconds())
     refresh = TriggerDagRunOperator(
         task_id="refresh",
         trigger_dag_id="hourly_refresh",
@@ -44,4 +40,4 @@ with DAG(
         poke_interval=5,
         logical_date=None,
     )
-    arrived >> refresh
+    wait >> refresh

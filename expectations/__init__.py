@@ -1,1 +1,1 @@
-"""Checks between the layers: a vocabulary, a suite per layer, and the checkpoint that runs them."""
+"""Expectations: a vocabulary and one suite per layer."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from expectations.values import ORDER_STATUSES, sql_list
 from expectations.vocabulary import Expectation, no_rows, refers_to
 
 SUITE: Mapping[str, tuple[Expectation, ...]] = {
@@ -12,7 +13,9 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
             WITH unknown AS (
                 SELECT order_status, COUNT(*) AS orders
                 FROM {batch}
-                WHERE order_status NOT IN ('pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned')
+                WHERE order_status NOT IN """
+            + sql_list(ORDER_STATUSES)
+            + """
                 GROUP BY order_status
             )
             SELECT *

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from expectations.scopes import Lookup, Sums
+from expectations.values import CUSTOMER_TIERS, sql_list
 from expectations.vocabulary import Expectation, adds_up, no_rows, refers_to
 
 _CUSTOMER_AS_NOW = no_rows(
@@ -36,7 +37,7 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
             Sums(
                 "bronze_customers",
                 (("customers", "1", "1"),),
-                "customer_tier IN ('standard', 'silver', 'gold', 'platinum')",
+                f"customer_tier IN {sql_list(CUSTOMER_TIERS)}",
             ),
         ),
     ),

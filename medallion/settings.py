@@ -16,6 +16,11 @@ PREFIX = "MEDALLION_"
 FELDERA_REQUEST_BYTES = 8_000_000  # the service sets no limit; proxies in front of it do, often 1 MB
 _UNITS = {"k": 1 << 10, "": 1 << 20, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
+# Defaults of commands and of the DAGs that run them.
+KEEP_HOURS = 24  # old versions of tables, and the releases that name them
+KEEP_DAYS = 90  # events, validation reports and landed change files
+STALE_HOURS = 2.0  # since the end of a table's last hour: hours arrive hourly, and may be an hour late
+
 
 def bytes_of(memory: str) -> int:
     """An amount of memory as Spark writes it, such as ``512m`` or ``4g``, in bytes. Raises ValueError for others."""

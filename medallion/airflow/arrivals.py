@@ -14,6 +14,7 @@ from asgiref.sync import sync_to_async
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import SchedulerRuns
 from medallion.errors import MedallionError
+from medallion.hours import ONE_HOUR
 from medallion.ops import event_log
 from medallion.pipeline.turns import End, Request, Take, Wait, decide, read_line
 from medallion.settings import Settings
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from medallion.ingest.arrivals import Arrivals
 
 REFRESH_DAG = "hourly_refresh"
+SETTLE_SECONDS = 15  # without a change of an hour's files, before it is refreshed
+EVERY_SECONDS = 60  # between the starts of two refreshes
+PAUSE_SECONDS = 900  # after a failed refresh of the hour
 
 
 class HourArrived(BaseTrigger):
@@ -32,18 +36,18 @@ class HourArrived(BaseTrigger):
     failed: runs that are bound to fail would follow each other without end.
     """
 
-    def __init__(self, settle: float, every: float, poll: float, patience: float, pause: float) -> None:
+    def __init__(self, settle: float, every: float, poll: float, timeout: float, pause: float) -> None:
         """Set the pace, in seconds.
 
         Args:
             settle: Without a change of the hour's files.
             every: At least from the start of one refresh to that of the next.
             poll: From one look at the source to the next.
-            patience: Until it fires without an hour.
+            timeout: Until it fires without an hour.
             pause: After a failed refresh of the hour.
         """
         super().__init__()
-        self.pace = {"settle": settle, "every": every, "poll": poll, "patience": patience, "pause": pause}
+        self.pace = {"settle": settle, "every": every, "poll": poll, "timeout": timeout, "pause": pause}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Serialize the trigger for the triggerer."""
@@ -55,7 +59,7 @@ class HourArrived(BaseTrigger):
 
         settings = Settings.from_environment()
         arrivals = Arrivals(settings, self.pace["settle"])
-        until, why = time.monotonic() + self.pace["patience"], "none has arrived"
+        until, why = time.monotonic() + self.pace["timeout"], "none has arrived"
         while time.monotonic() < until:
             try:
                 hour, why = await sync_to_async(self._look, thread_sensitive=False)(settings, arrivals)
@@ -65,7 +69,7 @@ class HourArrived(BaseTrigger):
             except MedallionError as error:
                 why = str(error)
             await asyncio.sleep(self.pace["poll"])
-        yield TriggerEvent({"none": f"no hour to refresh in {self.pace['patience']:g} seconds: {why}"})
+        yield TriggerEvent({"none": f"no hour to refresh in {self.pace['timeout']:g} seconds: {why}"})
 
     def _look(self, settings: Settings, arrivals: "Arrivals") -> tuple[str | None, str]:
         """Return the hour that can be refreshed now, or the reason why none can."""
@@ -96,10 +100,16 @@ class WaitForHour(BaseOperator):
     """Gives the next hour once it has arrived; skips what follows where none does. Times as for HourArrived."""
 
     def __init__(
-        self, *, settle: float = 15, every: float = 60, patience: float = 3600, pause: float = 900, **kwargs: Any
+        self,
+        *,
+        settle: float = SETTLE_SECONDS,
+        every: float = EVERY_SECONDS,
+        timeout: float = ONE_HOUR.total_seconds(),
+        pause: float = PAUSE_SECONDS,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._wait = HourArrived(settle, every, 5, patience, pause)
+        self._wait = HourArrived(settle, every, 5, timeout, pause)
 
     def execute(self, context: Any) -> None:
         """Defer to the triggerer."""

@@ -152,7 +152,7 @@ def self_check(*, params: Any = None) -> None:
     from medallion.inspect.status import lake_status
 
     with as_airflow_errors():
-        status = lake_status(Settings.from_environment(), params["stale_hours"], params["most_failures"])
+        status = lake_status(Settings.from_environment(), params["stale_hours"], params["max_failures"])
         if status.problems:
             raise CheckFailed("; ".join(status.problems))
 

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import quote
 
 from medallion import templating
+from medallion.ops.event_schema import WORST_FIRST
 
-_WORDS = {"succeeded": "holds", "warned": "warning", "failed": "failed"}
-_ORDER = ("failed", "warned", "succeeded")
+_WORDS = {"succeeded": "passed", "warned": "warning", "failed": "failed"}
 
 
 def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) -> str:
@@ -22,7 +22,7 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
     """
     broken = [
         (table["table"], expectation)
-        for status in ("failed", "warned")
+        for status in WORST_FIRST[:-1]
         for table in result["tables"]
         for expectation in table["expectations"]
         if expectation["status"] == status
@@ -37,7 +37,7 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
         lead=_lead(len(broken), promises, len(result["tables"])),
         facts=_facts(result),
         broken=broken,
-        tables=sorted(result["tables"], key=lambda table: _ORDER.index(table["status"])),
+        tables=sorted(result["tables"], key=lambda table: WORST_FIRST.index(table["status"])),
         words=_WORDS,
         percent=_percent,
         dedent=dedent,
@@ -105,8 +105,8 @@ def _moment(iso: str) -> str:
 
 def _lead(broken: int, promises: int, tables: int) -> str:
     if not broken:
-        return f"All {promises} expectations on {tables} tables hold."
-    return f"{broken} of {promises} expectations on {tables} tables {'is' if broken == 1 else 'are'} broken."
+        return f"All {promises} expectations on {tables} tables passed."
+    return f"{broken} of {promises} expectations on {tables} tables failed."
 
 
 def _table_facts(table: Mapping[str, Any]) -> str:

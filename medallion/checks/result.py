@@ -5,16 +5,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from expectations.vocabulary import Severity
 from medallion.ops.check_records import Proof
+from medallion.ops.event_schema import WORST_FIRST, Status
 
 EXAMPLES = 5  # offending rows that are kept of each broken expectation
 _COLUMNS = 8  # of each example that are kept
 _CELL = 120  # characters of each of its values that are kept
-
-Status = Literal["succeeded", "warned", "failed"]
 
 
 @dataclass(frozen=True)
@@ -159,7 +158,7 @@ class CheckResult:
         """Return each expectation that failed with its table, the worst first."""
         return [
             (table.table, expectation)
-            for status in ("failed", "warned")
+            for status in WORST_FIRST[:-1]
             for table in self.tables
             for expectation in table.expectations
             if expectation.status == status
@@ -214,9 +213,8 @@ def _cell(value: Any) -> str | None:
 
 
 def worst(statuses: Iterator[Status]) -> Status:
-    """The worst of ``statuses``; of none, succeeded."""
-    distinct = set(statuses)
-    return "failed" if "failed" in distinct else "warned" if "warned" in distinct else "succeeded"
+    """Return the worst of ``statuses``; of none, succeeded."""
+    return min(statuses, key=WORST_FIRST.index, default="succeeded")
 
 
 def slug(run_id: str) -> str:

@@ -14,6 +14,7 @@ from uuid import uuid4
 import click
 
 from medallion.hours import parse_hour
+from medallion.model.table import STRATEGIES
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -39,6 +40,8 @@ class Hour(click.ParamType[str]):
 
 
 HOUR = Hour()
+STRATEGY = click.Choice(STRATEGIES)
+STEP_NAMES = ("land", "apply", "refresh", "check", "publish", "validate")  # here, as their modules import engines
 
 
 def listing(*forms: str) -> Callable[[Any], Any]:

@@ -24,12 +24,13 @@ from medallion.cli.common import (
 )
 from medallion.errors import MedallionError, UsageError
 from medallion.ops import releases
+from medallion.settings import STALE_HOURS
 
 
 @click.command()
 @AS_OBJECT
 @click.option("--check", is_flag=True, help="For a monitor: exit code 1 when something is stale or red.")
-@click.option("--stale-hours", default=2.0, show_default=True, help="How long ago a table's last hour may have ended.")
+@click.option("--stale-hours", default=STALE_HOURS, show_default=True, help="Hours since a table's last hour ended.")
 def status(form: str, check: bool, stale_hours: float) -> None:
     """Show each table's rows, version, last hour, freshness and last check, and the newest release.
 

@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medallion.cli.common import HOUR, new_run_id, open_driver
+from medallion.cli.common import HOUR, STEP_NAMES, STRATEGY, new_run_id, open_driver
 from medallion.errors import UsageError
 from medallion.hours import hour_range
+from medallion.model.table import LAYERS
+from medallion.settings import KEEP_DAYS, KEEP_HOURS
 from medallion.storage.files import in_bucket
 
 if TYPE_CHECKING:
@@ -28,9 +30,14 @@ def load() -> None:
 @click.option("--hour", type=HOUR, help="The hour to refresh. Without it: the next pending one.")
 @click.option("--from-hour", type=HOUR, help="With --to-hour: refresh a range, in order, both ends included.")
 @click.option("--to-hour", type=HOUR, help="The last hour of the range. Alone: all pending hours up to it.")
-@click.option("--restate", type=HOUR, help="Go back to before this hour and apply it and all later ones anew.")
+@click.option(
+    "--restate",
+    type=HOUR,
+    help="Reprocess from this hour: restore Bronze to before it, then apply it and every later hour again.",
+)
 @click.option(
     "--strategy",
+    type=STRATEGY,
     default="full",
     show_default=True,
     help="How Silver and Gold are refreshed: full recomputes them, incremental touches what changed.",
@@ -56,8 +63,8 @@ def refresh(
       medallion refresh --from-hour 2025-11-30T00 --to-hour 2025-11-30T23
 
     An hour of a range for which the source has no file is passed over when it has a later one.
-    Where the source has corrected or late files of an hour that was passed already, --restate takes
-    them in, and says which rows changed.
+    Where the source has corrected or late files of an hour that was applied already, --restate
+    reprocesses them and prints which rows changed.
 
     \b
       medallion refresh --restate 2025-11-30T05
@@ -96,15 +103,27 @@ def refresh(
 
 
 @click.command()
-@click.option("--settle", default=10.0, show_default=True, type=click.FloatRange(0), help="Seconds without a change.")
-@click.option("--every", default=0.0, show_default=True, type=click.FloatRange(0), help="Least seconds between hours.")
+@click.option(
+    "--settle",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Seconds an hour's files must stay unchanged.",
+)
+@click.option(
+    "--every",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0),
+    help="Minimum seconds between the starts of two refreshes.",
+)
 @click.option("--until", type=HOUR, help="End after this hour.  [default: go on until interrupted]")
-@click.option("--strategy", default="incremental", show_default=True, help="As for medallion refresh.")
+@click.option("--strategy", type=STRATEGY, default="incremental", show_default=True, help="As for medallion refresh.")
 def follow(settle: float, every: float, until: str | None, strategy: str) -> None:
     """Refresh each hour as its files arrive, in one process whose session stays warm.
 
-    An hour is taken once its files have not changed for --settle seconds; a file that comes later still is taken
-    in by refresh --restate. What fails ends it: nothing passes over a red check.
+    An hour is refreshed once its files have not changed for --settle seconds; refresh --restate reprocesses files
+    that arrive later. A failure ends the command: no hour is passed over.
 
     \b
     Each hour is a line, in seconds from when its files had last changed:
@@ -124,11 +143,13 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
 
 
 @click.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", type=click.Choice(STEP_NAMES))
 @click.option("--hour", type=HOUR, help="The hour; land alone can find the next pending one by itself.")
-@click.option("--layer", help="For refresh: silver, gold or platinum. For check: bronze too.")
-@click.option("--strategy", default="full", show_default=True, help="As for medallion refresh.")
-@click.option("--run-id", help="Names the run in the event log and in reports.  [default: made up]")
+@click.option(
+    "--layer", type=click.Choice(LAYERS), help="For refresh: silver, gold or platinum. For check: bronze too."
+)
+@click.option("--strategy", type=STRATEGY, default="full", show_default=True, help="As for medallion refresh.")
+@click.option("--run-id", help="Names the run in the event log and in reports.  [default: generated]")
 @click.option("--attempt", default=1, show_default=True, help="Counts the tries of one run.")
 @click.option("--select", default="", metavar="TABLES", help="As for medallion refresh.")
 def step(name: str, hour: str | None, layer: "Layer | None", run_id: str | None, **of_run: Any) -> None:
@@ -147,9 +168,19 @@ def step(name: str, hour: str | None, layer: "Layer | None", run_id: str | None,
 
 
 @click.command()
-@click.option("--keep-hours", default=24, show_default=True, type=click.IntRange(0), help="Versions and releases.")
 @click.option(
-    "--keep-days", default=90, show_default=True, type=click.IntRange(1), help="Events, reports, landed files."
+    "--keep-hours",
+    default=KEEP_HOURS,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Hours to keep old versions and releases.",
+)
+@click.option(
+    "--keep-days",
+    default=KEEP_DAYS,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Days to keep events, reports and landed files.",
 )
 def maintain(keep_hours: int, keep_days: int) -> None:
     """Merge small files, and remove old versions, events, reports and what crashes left behind.

@@ -67,7 +67,7 @@ def catch_up(spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: st
         begin_log(lake, log)
         if release is None or log.name not in release.versions:
             return []
-        return [f"{log.name} was gone: it begins again with the rows that {log.of} has now, its history is lost"]
+        return [f"{log.name} did not exist: rebuilt from {log.of}; earlier history is lost"]
     since = hour_in(delta) or ""
     if since < hour:
         evolve(spark, lake, log, delta)

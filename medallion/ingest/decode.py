@@ -246,5 +246,5 @@ def _no_constant(name: str) -> NoReturn:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) != len(pairs):
-        raise _Unfit("the same column stands there twice")
+        raise _Unfit("a column appears twice")
     return row

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from medallion.ops.event_log import phase_of
-from medallion.ops.event_schema import REFRESH_PHASES
+from medallion.ops.event_schema import DID_WORK, REFRESH_PHASES, WORST_FIRST
 
 COLUMNS = (
     *("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "started_at"),
@@ -112,10 +112,10 @@ def _figures(key: tuple[str, str], events: Sequence[Mapping[str, Any]]) -> RunFi
     return RunFigures(
         *key,
         next((row["strategy"] for row in reversed(events) if row["strategy"]), ""),
-        next((word for word in ("failed", "warned", "succeeded") if word in statuses), "skipped"),
+        next((word for word in WORST_FIRST if word in statuses), "skipped"),
         applied.get("rows_in") or 0,
         applied.get("rows_out") or 0,
-        (sum(row["status"] in ("succeeded", "warned") for row in refreshed), len(refreshed)),
+        (sum(row["status"] in DID_WORK for row in refreshed), len(refreshed)),
         sum(row["status"] == "warned" for row in latest.values()),
         publish["details"].get("release_id") if publish and publish["status"] != "failed" else None,
         seconds,

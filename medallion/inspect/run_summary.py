@@ -5,6 +5,7 @@ from typing import Any
 
 from medallion.model.table import QUARANTINE
 from medallion.ops import event_log
+from medallion.ops.event_schema import DID_WORK
 from medallion.storage.lake import Lake
 
 MAX_WARNINGS = 5
@@ -20,7 +21,7 @@ def run_summary(lake: Lake, run_id: str) -> str:
     if applied := steps.get(("apply", "bronze", None)):
         parts.append(f"{applied['rows_out'] or 0:,} rows of Bronze changed by {applied['rows_in'] or 0:,} lines")
     if refreshed := [row for (kind, _, table), row in steps.items() if kind == "refresh" and table is not None]:
-        written = sum(row["status"] in ("succeeded", "warned") for row in refreshed)
+        written = sum(row["status"] in DID_WORK for row in refreshed)
         parts.append(f"{written} of {len(refreshed)} tables written")
     if published is not None and "release_id" in published["details"]:
         parts.append(f"release {published['details']['release_id']}")

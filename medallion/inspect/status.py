@@ -11,14 +11,14 @@ from medallion.ingest.late_files import late_warning, read_late
 from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.model.registry import Node
 from medallion.ops import event_log, releases
+from medallion.ops.event_schema import DID_WORK
 from medallion.ops.lake_tables import tables_of
 from medallion.ops.writer_lock import current_writer
-from medallion.settings import Settings
+from medallion.settings import STALE_HOURS, Settings
 from medallion.storage import files
 from medallion.storage.lake import Lake, TableState, hour_in, origin_of
 
 MEAN_OF = 24  # refreshes of a table, for its mean seconds
-STALE_HOURS = 2.0  # hourly, and an hour of grace: a table whose last hour ended longer ago is stale
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class LakeStatus:
     problems: Sequence[str] = ()
 
 
-def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failures: int = 0) -> LakeStatus:
+def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, max_failures: int = 0) -> LakeStatus:
     """Describe the lake.
 
-    stale_hours: a table is stale whose last hour ended longer ago. most_failures: more of a table are a problem.
+    stale_hours: a table is stale whose last hour ended longer ago. max_failures: more of a table are a problem.
     """
     lake = Lake.of(settings)
     release = releases.latest(lake)
@@ -119,7 +119,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, most_failu
         restatement=restatement,
         late=late,
         tables=tables,
-        problems=[*filter(None, (late, cut_short)), *_problems(release, tables, stale_hours, most_failures)],
+        problems=[*filter(None, (late, cut_short)), *_problems(release, tables, stale_hours, max_failures)],
     )
 
 
@@ -142,13 +142,13 @@ def _seconds(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
     """By table, how long each of its last refreshes took that wrote it."""
     by_table: dict[str, list[float]] = {}
     for row in rows:
-        if row["table_name"] and row["event_type"] in {"apply", "refresh"} and row["status"] in {"succeeded", "warned"}:
+        if row["table_name"] and row["event_type"] in {"apply", "refresh"} and row["status"] in DID_WORK:
             by_table.setdefault(row["table_name"], []).append(row["seconds"])
     return {name: seconds[-MEAN_OF:] for name, seconds in by_table.items()}
 
 
 def _problems(
-    release: releases.Release | None, tables: Sequence[TableStatus], stale_hours: float, most_failures: int
+    release: releases.Release | None, tables: Sequence[TableStatus], stale_hours: float, max_failures: int
 ) -> list[str]:
     problems = [] if release else ["nothing is published: run medallion load"]
     stale: dict[str | None, list[TableStatus]] = {}
@@ -162,7 +162,7 @@ def _problems(
     for row in tables:
         if row.check == "failed":
             problems.append(f"{row.table} failed its last check")
-        elif row.failures > most_failures:
+        elif row.failures > max_failures:
             problems.append(f"{row.table} has failed {row.failures} times in a row")
     return problems
 

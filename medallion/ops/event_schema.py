@@ -17,6 +17,8 @@ EventType = Literal[
     "unknown",
 ]
 Status = Literal["succeeded", "warned", "failed", "skipped"]
+WORST_FIRST: tuple[Status, ...] = ("failed", "warned", "succeeded")  # of what was done, for lists and pages
+DID_WORK: tuple[Status, ...] = ("succeeded", "warned")
 Engine = Literal["spark", "delta-rs", "duckdb", "feldera"]
 Phase = Literal["session", "land", "apply", "push", "compute", "silver", "gold", "platinum", "check", "publish"]
 

@@ -12,6 +12,7 @@ from medallion.ingest.source import change_files, open_source
 from medallion.model.table import Feed, Layer, Log
 from medallion.ops import event_log
 from medallion.ops.event_log import EventLog
+from medallion.ops.event_schema import DID_WORK
 from medallion.ops.events import Event
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.land import RECOVERED
@@ -30,7 +31,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
                 quarantine.write_rejected(driver.lake, feed, hour, run.run_id, decoded[feed.name])
 
         rows = event_log.read_if_whole(driver.lake, hour=hour, event_type="apply")
-        reported = {row["table_name"] for row in rows or [] if row["status"] in {"succeeded", "warned"}}
+        reported = {row["table_name"] for row in rows or [] if row["status"] in DID_WORK}
 
         warnings = list(undeclared)
         for table in driver.tables.logs:  # before their tables go on

@@ -120,9 +120,9 @@ class Driver:
 
     @contextmanager
     def recording(self, run: Run, doing: str) -> Iterator[EventLog]:
-        """As ``writing``; yields the event log of the block, which is kept however the block ends.
+        """Hold the writer lock and yield the event log; its events are stored even if the block fails.
 
-        The outermost block has it in the table when it ends: an hour in one process is one commit.
+        Only the outermost block commits them to the table: an hour in one process is one commit.
         """
         with self.writing(run, doing):
             log = self._log(run)

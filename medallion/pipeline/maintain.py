@@ -21,6 +21,7 @@ from medallion.ops import releases
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.commits import files_by_key
+from medallion.settings import KEEP_DAYS, KEEP_HOURS
 from medallion.storage import fence, files
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import properties
@@ -42,8 +43,8 @@ class Retention:
     """How long things are kept. hours: old versions of tables, and the releases that name them; the newest two
     releases stay whatever their age. days: events, validation reports and landed change files."""
 
-    hours: int = 24
-    days: int = 90
+    hours: int = KEEP_HOURS
+    days: int = KEEP_DAYS
 
 
 def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:

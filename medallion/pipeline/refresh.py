@@ -63,10 +63,10 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
 
 
 def require_bronze_at(driver: Driver, hour: str | None) -> None:
-    """Nothing may be computed or published as of ``hour`` once another run has taken Bronze further."""
+    """Raise MedallionError unless Bronze is at ``hour``: nothing is computed or published as of another hour."""
     applied = ledger.applied_hour(driver.lake, driver.tables)
     if applied != hour:
         raise MedallionError(
-            f"Bronze is at {hour_or_snapshot(applied)}, not at {hour_or_snapshot(hour)}: another run went on, or that"
-            " was not applied; run medallion refresh to go on from there"
+            f"Bronze is at {hour_or_snapshot(applied)}, not at {hour_or_snapshot(hour)}: another run has applied a"
+            " later hour, or this hour was not applied; run medallion refresh to continue from there"
         )

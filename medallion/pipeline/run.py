@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
+from medallion.ops.event_schema import Status
 from medallion.settings import Settings
 
 Report = Callable[[str], None]
@@ -42,6 +43,6 @@ class Run:
 class Outcome:
     """How a step ended: ``succeeded``, ``skipped`` (nothing left to do) or ``warned``, for which hour, and a note."""
 
-    status: str
+    status: Status
     message: str
     hour: str | None

@@ -1,7 +1,7 @@
-"""Whose turn it is: whether a request for an hour is taken now, waits, or ends, and why, in words.
+"""Decide whether a run takes its hour now, waits, or ends with a reason, from the state of the lake and other runs.
 
-The ledger alone decides which hour may be applied, under the writer lock. This decides what a run says and does when
-its hour is not the next: it never holds up another run, and never waits for what will not come.
+Only the ledger, under the writer lock, decides which hour may be applied. These rules are for runs whose hour is not
+the next one: a run never delays another, and never waits for an hour that cannot come.
 """
 
 from collections.abc import Collection, Sequence

@@ -69,7 +69,7 @@ def max_local_rows(former: TableState) -> int:
 
 def _require_worth_it(refresh: Refresh, by: ByKey, values: list[Any]) -> None:
     if not all(isinstance(value, int | str) and not {"\\", "'"}.intersection(str(value)) for value in values):
-        raise FullRecompute(f"values of {by.column} cannot be named one by one")
+        raise FullRecompute(f"upsert on {by.column} needs integers, or text without quotes or backslashes")
     if not values:  # rows were rewritten as they were
         raise FullRecompute("its inputs were rewritten without a change")
     # Not sooner: one product can lead to thousands of orders.
@@ -141,7 +141,7 @@ def _touched_values(refresh: Refresh, by: ByKey) -> list[Any]:
 
 
 def _values_through(refresh: Refresh, by: ByKey, name: str, sought: "pa.Table") -> "pa.Array":
-    """The values of the key that rows of the input ``name`` lead to whose column has one of the values ``sought``.
+    """Return the key values reached from rows of ``name`` whose column is in ``sought``.
 
     That input as it is will do: rows that left it are among its own changes.
     """

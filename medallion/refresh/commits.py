@@ -92,12 +92,12 @@ def replaced_by(table: Table) -> tuple[str, ...]:
 
 
 def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
-    """Their versions."""
+    """Return the version of each input."""
     return {name: state.version for name, state in inputs.items()}
 
 
 def ids_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
-    """Which tables they are: one that has been made anew has another id, and its versions begin again."""
+    """Return the Delta ids of the inputs; a rebuilt table has a new id."""
     return {name: table_id(state.delta) for name, state in inputs.items()}
 
 
@@ -124,7 +124,7 @@ def commit_metadata(
 
 
 def pruned_by(table: Table) -> tuple[str, ...]:
-    """The columns that files are told apart by: those in which a reader looks for few values."""
+    """Return the columns with file statistics for data skipping."""
     column = (table.incremental.column,) if isinstance(table.incremental, ByKey) else ()
     return tuple(dict.fromkeys((*table.keys, *column, *table.pruned_by)))
 

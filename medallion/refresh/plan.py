@@ -134,6 +134,6 @@ def oversized(changes: Mapping[str, Changes], inputs: Mapping[str, TableState]) 
         if change and change.bytes > MAX_CHANGED_SHARE * max(inputs[name].bytes, _MIN_INPUT_BYTES):
             share = change.bytes / max(inputs[name].bytes, 1)
             if share > 0.5:  # a rewritten row counts twice, as it was and as it is
-                return f"most of {name} was rewritten this hour"
-            return f"{share:.0%} of {name} changed this hour, more than {MAX_CHANGED_SHARE:.0%}"
+                return f"most of {name} was rewritten since its last refresh"
+            return f"{share:.0%} of {name} changed since its last refresh, more than {MAX_CHANGED_SHARE:.0%}"
     return None

@@ -220,7 +220,7 @@ class Lake:
         """The Delta table at ``path``, which is there. Raises MedallionError when its log cannot be read."""
         delta = self.open(path, version)
         if delta is None:
-            raise MedallionError(f"{path} is no Delta table any more")
+            raise MedallionError(f"{path} does not exist")
         return delta
 
     def version(self, table: str) -> int | None:

@@ -15,10 +15,10 @@ _SIDE = "_side"
 
 
 def replace_differing(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str], commit: str) -> None:
-    """Make ``rows`` all that the table has, in one commit that changes the rows with those keys alone that differ.
+    """Replace the rows of the table by ``rows``, in one commit that writes only keys whose rows differ.
 
-    Where nothing differs the commit carries its metadata and no change. Where most does, or rows cannot be told apart
-    by ``key``, all are overwritten.
+    If nothing differs, the commit carries metadata alone. If most rows differ, or ``key`` has nulls or a type that
+    cannot be compared, the whole table is overwritten.
 
     Args:
         delta: The table, opened at its newest version; it needs a change feed.

@@ -8,13 +8,13 @@ from medallion.checks.volumes import ROW_COUNT_BOUND, ROW_COUNT_IN_HISTORY
 from medallion.inspect.check_history import Judged, Trend, trends
 from medallion.inspect.volumes import read_row_counts
 from medallion.model.table import QUARANTINE
+from medallion.ops.event_schema import WORST_FIRST
 from medallion.storage.lake import Lake
 from medallion.templating import Bars, Grid, Long, Status, render, render_notice
 
 TALL = 22  # pixels of the tallest bar
 SHOWN_CHECKS = 24
 COLUMNS = ("last check", "last checks", "expectation", "severity", "failed records", "passed records", "last hour")
-STATUSES = ("failed", "warned", "succeeded")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def expectations_page(lake: Lake, status: str = "", table: str = "", layer: str 
         for group in groups
         if status in ("", group.status) and table in ("", group.table) and layer in ("", group.layer)
     ]
-    counts = {word: sum(group.status == word for group in groups) for word in STATUSES}
+    counts = {word: sum(group.status == word for group in groups) for word in WORST_FIRST}
     return render(
         "expectations.html",
         title="Expectations",
@@ -51,7 +51,7 @@ def expectations_page(lake: Lake, status: str = "", table: str = "", layer: str 
         + ", ".join(f"{count} {word}" for word, count in counts.items()),
         groups=wanted,
         filters=(
-            ("status", status, STATUSES),
+            ("status", status, WORST_FIRST),
             ("table", table, sorted(group.table for group in groups)),
             ("layer", layer, list(dict.fromkeys(group.layer for group in groups))),
         ),
@@ -64,12 +64,12 @@ def _groups(lake: Lake, known: Sequence[Trend]) -> list[Group]:
     for trend in known:
         tables.setdefault(trend.table, []).append(trend)
     groups = [_group(table, own, row_counts.get(table)) for table, own in tables.items()]
-    return sorted(groups, key=lambda group: STATUSES.index(group.status))
+    return sorted(groups, key=lambda group: WORST_FIRST.index(group.status))
 
 
 def _group(table: str, own: Sequence[Trend], row_counts: Mapping[str, int] | None) -> Group:
     words = [trend.last.status for trend in own]
-    worst = next((word for word in STATUSES if word in words), "succeeded")
+    worst = next((word for word in WORST_FIRST if word in words), "succeeded")
     failed = sum(word != "succeeded" for word in words)
     dropped = [trend.last.observed for trend in own if table.startswith(QUARANTINE) and trend.last.observed]
     summary = "; ".join(dropped) or f"{len(own)} expectations, {f'{failed} not met' if failed else 'all met'}"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.inspect.hour_history import HourMark, goes_with_clock, hour_history
-from medallion.inspect.status import STALE_HOURS, LakeStatus, lake_status
+from medallion.inspect.status import LakeStatus, lake_status
 from medallion.ops import releases
 from medallion.pipeline.turns import UnpublishedHour, read_line
-from medallion.settings import Settings
+from medallion.settings import STALE_HOURS, Settings
 from medallion.storage.lake import Lake
 
 

@@ -1,12 +1,13 @@
 """Orders, revenue and customers by order status. One row per order_status."""
 
+from expectations.values import ORDER_STATUSES
 from expectations.vocabulary import at_least, in_set, not_null
 from medallion import Additive, Chart, Table
 
 TABLE = Table(
     keys=("order_status",),
     expect=(
-        in_set("order_status", ("pending", "confirmed", "shipped", "delivered", "cancelled", "returned")),
+        in_set("order_status", ORDER_STATUSES),
         at_least("order_count", 1),
         at_least("unique_customers", 1),
         not_null("total_revenue"),

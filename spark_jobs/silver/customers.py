@@ -1,16 +1,19 @@
 """Customers of the four known tiers. One row per customer_id."""
 
+from expectations.values import CUSTOMER_TIERS, sql_list
 from expectations.vocabulary import in_set, not_null
 from medallion import ByKey, Table
 
 TABLE = Table(
     keys=("customer_id",),
-    expect=(not_null("customer_tier"), in_set("customer_tier", ("standard", "silver", "gold", "platinum"))),
+    expect=(not_null("customer_tier"), in_set("customer_tier", CUSTOMER_TIERS)),
     incremental=ByKey("customer_id"),
     query="""
         SELECT
             customer_id, email, signup_date, customer_tier, geo_country, geo_region, updated_at
         FROM {bronze_customers}
-        WHERE customer_tier IN ('standard', 'silver', 'gold', 'platinum')
+        WHERE customer_tier IN """
+    + sql_list(CUSTOMER_TIERS)
+    + """
     """,
 )

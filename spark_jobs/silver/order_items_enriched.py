@@ -3,6 +3,7 @@
 One row per order_item_id.
 """
 
+from expectations.values import ORDER_STATUSES, sql_list
 from expectations.vocabulary import at_least, between, in_set, not_null
 from medallion import ByKey, Table, Via
 
@@ -13,7 +14,7 @@ TABLE = Table(
         not_null("line_net_revenue"),
         at_least("quantity", 1),
         at_least("unit_price", 0),
-        in_set("order_status", ("pending", "confirmed", "shipped", "delivered", "cancelled", "returned")),
+        in_set("order_status", ORDER_STATUSES),
         between("discount_pct", 0, 100, severity="warning"),
         not_null("line_gross_margin", allowed_percent=5, severity="warning"),
     ),
@@ -43,7 +44,9 @@ TABLE = Table(
         INNER JOIN {bronze_products} AS p ON p.product_id = i.product_id
         INNER JOIN {bronze_suppliers} AS s ON s.supplier_id = p.supplier_id
         WHERE i.quantity > 0 AND i.unit_price >= 0
-            AND o.order_status IN ('pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned')
+            AND o.order_status IN """
+    + sql_list(ORDER_STATUSES)
+    + """
             AND p.is_active
     """,
 )

@@ -1,5 +1,6 @@
 """Orders of known customers; orders to review are flagged. One row per order_id."""
 
+from expectations.values import CUSTOMER_TIERS
 from expectations.vocabulary import in_set, not_null
 from medallion import ByKey, Table
 
@@ -8,7 +9,7 @@ TABLE = Table(
     expect=(
         not_null("flagged_for_review"),
         not_null("payment_method", severity="drop"),
-        in_set("customer_tier", ("standard", "silver", "gold", "platinum")),
+        in_set("customer_tier", CUSTOMER_TIERS),
     ),
     incremental=ByKey("order_id"),
     extra=True,

@@ -1,13 +1,14 @@
 """Orders of known customers that have a valid status, total and item. One row per order_id."""
 
+from expectations.values import CUSTOMER_TIERS, ORDER_STATUSES, sql_list
 from expectations.vocabulary import at_least, between, in_set
 from medallion import ByKey, Table, Via
 
 TABLE = Table(
     keys=("order_id",),
     expect=(
-        in_set("order_status", ("pending", "confirmed", "shipped", "delivered", "cancelled", "returned")),
-        in_set("customer_tier", ("standard", "silver", "gold", "platinum")),
+        in_set("order_status", ORDER_STATUSES),
+        in_set("customer_tier", CUSTOMER_TIERS),
         at_least("order_total", 0),
         at_least("item_count", 1),
         at_least("total_quantity", 1),
@@ -37,7 +38,9 @@ TABLE = Table(
         FROM {bronze_orders} AS o
         INNER JOIN {silver_customers} AS c ON c.customer_id = o.user_id
         INNER JOIN items AS i ON i.order_id = o.order_id
-        WHERE o.order_status IN ('pending', 'confirmed', 'shipped', 'delivered', 'cancelled', 'returned')
+        WHERE o.order_status IN """
+    + sql_list(ORDER_STATUSES)
+    + """
             AND o.order_total >= 0
     """,
 )

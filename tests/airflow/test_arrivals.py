@@ -56,8 +56,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return Place(lake, lambda hour, lines: (folder / f"{hour}.json").write_text(lines) and None)
 
 
-def arrival(settle: float = 0, every: float = 0, patience: float = 30, pause: float = 0) -> HourArrived:
-    return HourArrived(settle=settle, every=every, poll=0.1, patience=patience, pause=pause)
+def arrival(settle: float = 0, every: float = 0, timeout: float = 30, pause: float = 0) -> HourArrived:
+    return HourArrived(settle=settle, every=every, poll=0.1, timeout=timeout, pause=pause)
 
 
 async def fired(trigger: HourArrived) -> dict[str, Any]:
@@ -121,21 +121,21 @@ def test_no_refresh_begins_sooner_after_another_than_is_said(place: Place) -> No
 
 
 def test_where_none_arrives_it_says_so_in_the_end(place: Place) -> None:
-    told = asyncio.run(fired(arrival(patience=0.3)))
+    told = asyncio.run(fired(arrival(timeout=0.3)))
     assert "no hour to refresh in 0.3 seconds" in told["none"]
     shutil.rmtree(place.lake.root)
-    told = asyncio.run(fired(arrival(patience=0.3)))
+    told = asyncio.run(fired(arrival(timeout=0.3)))
     assert "run medallion load first" in told["none"]
 
 
 def test_the_task_holds_no_slot_while_it_waits_and_skips_where_there_is_nothing() -> None:
-    task = WaitForHour(task_id="wait", settle=1, every=2, patience=4, pause=5)
+    task = WaitForHour(task_id="wait", settle=1, every=2, timeout=4, pause=5)
     with pytest.raises(TaskDeferred) as deferred:
         task.execute({})
     name, pace = deferred.value.trigger.serialize()
     assert (name, pace) == (
         "medallion.airflow.arrivals.HourArrived",
-        {"settle": 1, "every": 2, "poll": 5, "patience": 4, "pause": 5},
+        {"settle": 1, "every": 2, "poll": 5, "timeout": 4, "pause": 5},
     )
     notes: list[str] = []
     context = {"ti": SimpleNamespace(xcom_push=lambda key, value: notes.append(value))}
@@ -150,7 +150,7 @@ def test_an_hour_whose_refresh_failed_is_not_tried_again_at_once(place: Place) -
     log = EventLog(place.lake, run_id="before", hour=H0, strategy="full", attempt=1)
     log.add("land", "bronze", None, status="failed", details={"error": "cut off"})
     log.flush()
-    told = asyncio.run(fired(arrival(patience=0.5, pause=900)))
+    told = asyncio.run(fired(arrival(timeout=0.5, pause=900)))
     assert f"hour {H0} failed less than 15 minutes ago" in told["none"]
     assert asyncio.run(fired(arrival(pause=0))) == {"hour": H0}, "but later it is"
 
@@ -159,7 +159,7 @@ def test_no_hour_is_taken_after_a_red_one(place: Place, monkeypatch: pytest.Monk
     place.put(H1, "{}\n")
     red = Line(H0, (H1,), UnpublishedHour(H0, "", "a check failed; see its report"))
     monkeypatch.setattr(arrivals, "read_line", lambda *_: red)
-    told = asyncio.run(fired(arrival(patience=0.5)))
+    told = asyncio.run(fired(arrival(timeout=0.5)))
     assert f"hour {H0} is red: a check failed; see its report" in told["none"]
 
 

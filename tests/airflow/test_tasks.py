@@ -123,9 +123,9 @@ def test_the_self_check_is_red_with_all_that_is_wrong_and_is_not_tried_again(mon
     monkeypatch.setattr(status, "lake_status", lake_status)
     wrong = ["silver_orders is stale", "gold_customer_ltv has failed 3 times in a row"]
     with pytest.raises(AirflowFailException, match="silver_orders is stale; gold_customer_ltv has failed 3 times"):
-        self_check.function(params={"stale_hours": 2, "most_failures": 1})
+        self_check.function(params={"stale_hours": 2, "max_failures": 1})
     wrong = []
-    self_check.function(params={"stale_hours": 3, "most_failures": 0})
+    self_check.function(params={"stale_hours": 3, "max_failures": 0})
     assert asked == [(2, 1), (3, 0)]
 
 

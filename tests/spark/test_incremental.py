@@ -414,8 +414,8 @@ def test_a_large_change_is_recomputed_and_the_next_small_one_clusters_once(
     assert [written.how for written in hour(1, large=False)] == ["by key", "additive"]
     for number in (2, 3):
         orders, sums = hour(number, large=True)
-        assert orders.note == "full recompute: most of bronze_orders was rewritten this hour"
-        assert sums.note == "full recompute: most of silver_orders_enriched was rewritten this hour"
+        assert orders.note == "full recompute: most of bronze_orders was rewritten since its last refresh"
+        assert sums.note == "full recompute: most of silver_orders_enriched was rewritten since its last refresh"
     state = shop.lake.state("silver_orders_enriched")
     assert state is not None
     assert state.files <= 2, "nothing is made ready for small changes while large ones come"

@@ -11,7 +11,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from medallion.cli.common import STEP_NAMES
 from medallion.cli.main import cli, run
+from medallion.pipeline.steps import STEPS
 from tests.unit.small_lake import H0, Shop
 
 GROUPS = ["bench", "catalog", "quarantine", "release", "source"]
@@ -188,3 +190,7 @@ def test_command_that_is_told_to_stop_keeps_its_exit_code(status: int | None, co
         raise SystemExit(status)
 
     assert run(stopped) == code
+
+
+def test_steps_on_the_command_line_are_those_that_run() -> None:
+    assert tuple(STEPS) == STEP_NAMES

@@ -79,7 +79,7 @@ def test_a_timestamp_is_utc_unless_it_says_otherwise(decode: Any, text: str, mom
     [
         ("nonsense\n", "not JSON"),
         ('{"insert": {"id": 1, "price": NaN, "quantity": 1}}\n', "NaN is not a JSON number"),
-        ('{"insert": {"id": 1, "id": 2, "quantity": 1}}\n', "the same column stands there twice"),
+        ('{"insert": {"id": 1, "id": 2, "quantity": 1}}\n', "a column appears twice"),
         ("[1]\n", "not an object with either insert or delete"),
         ('{"insert": {}, "delete": {}}\n', "not an object with either insert or delete"),
         ('{"upsert": {"id": 1}}\n', "operation 'upsert' is neither insert nor delete"),
