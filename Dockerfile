@@ -28,7 +28,7 @@ RUN --mount=type=secret,id=settings \
         cp /run/secrets/certificate /usr/local/share/ca-certificates/build.crt && update-ca-certificates \
         && export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt PIP_CERT=/etc/ssl/certs/ca-certificates.crt; \
     fi \
-    && UV_COMPILE_BYTECODE=1 scripts/bootstrap --s3
+    && scripts/bootstrap --s3
 
 FROM java
 RUN useradd --uid 10001 --create-home medallion \

@@ -3,6 +3,9 @@
 BIN := .venv/bin
 PYTHON := $(BIN)/python
 
+# Tests start hundreds of processes, each of which would compile the project's modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # pip's own settings (an index, certificates) hold for uv where it knows them too.
 COMPILE := $(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--custom-compile-command "make lock"

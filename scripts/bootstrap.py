@@ -87,7 +87,8 @@ def install(lock: Path) -> None:
     hashed = ("--require-hashes", "--requirement")
     run("installing uv", PYTHON, "-m", "pip", "install", "--quiet", *hashed, bootstrap)
     uv = (PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON)
-    run(f"installing {lock.name}", *uv, *hashed, lock)
+    # Where Python may write no byte code, every start of a process would compile what it imports again.
+    run(f"installing {lock.name}", *uv, "--compile-bytecode", *hashed, lock)
     # Built from what is here by what is here, without a network; as a path, so new packages are found at once.
     editable = ("--no-deps", "--no-build-isolation", "--config-settings", "editable_mode=compat", "--editable", ROOT)
     run("installing the project", *uv, "--quiet", "--offline", *editable)

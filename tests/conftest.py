@@ -11,6 +11,9 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Tests are over before the JIT's second compiler pays off: without it a JVM needs half the CPU time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":

@@ -65,7 +65,7 @@ def apply_feed(
     session.conf.set("spark.databricks.delta.commitInfo.userMetadata", json.dumps(fence.stamp()))
     lines = session.read.parquet(str(decoded_file(lake, feed, hour)))
     with explained(f"hour {hour} could not be applied to {feed.name}"):
-        _merge(session, lake.path(feed.name), feed, _last_per_key(lines, feed), undeclared)
+        merge_changes(session, lake.path(feed.name), feed, last_per_key(lines, feed), undeclared)
     return applied_before(lake, feed, decoded)
 
 
@@ -106,7 +106,8 @@ def _file_size(table: TableState) -> int:
     return max(1 << 20, table.bytes // max(1, table.files))  # files stay about as large as they are
 
 
-def _last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":
+def last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":
+    """Select the last change of each key of an hour."""
     from pyspark.sql import functions as F
 
     columns = [c.name for c in feed.columns]
@@ -114,7 +115,10 @@ def _last_per_key(changes: "DataFrame", feed: Feed) -> "DataFrame":
     return changes.groupBy(*feed.keys).agg(newest).select("newest.*")
 
 
-def _merge(spark: "SparkSession", path: str, feed: Feed, changes: "DataFrame", undeclared: Sequence[str] = ()) -> None:
+def merge_changes(
+    spark: "SparkSession", path: str, feed: Feed, changes: "DataFrame", undeclared: Sequence[str] = ()
+) -> None:
+    """Merge ``changes``, the last of each key, into the Bronze table at ``path``; null in columns ``undeclared``."""
     target = identifier(path).replace("{", "{{").replace("}", "}}")
     names = [c.name for c in feed.columns]
     on = " AND ".join(f"t.{key} = s.{key}" for key in feed.keys)

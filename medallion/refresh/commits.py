@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # A change rewrites the files it touches, and most changes are of the newest rows: about a day of them in a file.
-_ROWS_PER_FILE, _MAX_FILES = 20_000, 500
+ROWS_PER_FILE, _MAX_FILES = 20_000, 500
 SMALL_BYTES = 64 << 20  # in its files
 SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark commit costs ten times as much
 
@@ -72,7 +72,7 @@ def overwrite(lake: Lake, table: Table, rows: "DataFrame", former: TableState, c
 
 def files_by_key(rows: int) -> int:
     """Into how many files a table of so many rows is clustered by its key."""
-    return min(_MAX_FILES, 1 + rows // _ROWS_PER_FILE)
+    return min(_MAX_FILES, 1 + rows // ROWS_PER_FILE)
 
 
 def input_states(lake: Lake, table: Table) -> dict[str, TableState]:

@@ -51,6 +51,7 @@ def daemon(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
     command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *words]
     environment = {"PATH": "/usr/bin:/bin", "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {"SPARK_HOME": str(spark_home()), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
+    environment |= {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}  # of executors too: see tests/conftest.py
     with open(folder / "log", "w") as log:
         return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
 

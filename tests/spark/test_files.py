@@ -102,11 +102,16 @@ def test_a_table_with_deletion_vectors_is_read_through_delta(spark: Any, tmp_pat
     assert sorted(row["id"] for row in rows) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
-def test_a_table_without_rows_has_its_columns_and_starts_no_python_on_executors(spark: Any, tmp_path: Path) -> None:
+def test_a_table_without_rows_has_its_columns_and_starts_no_python_on_executors(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     nothing = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("price", pa.decimal128(10, 2))])
     write_deltalake(tmp_path, nothing.empty_table())
     delta = DeltaTable(tmp_path)
     frame = read_table(spark, str(tmp_path), state_of(delta))
     assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in schema_of(delta)]
     assert frame.count() == 0
-    assert "ExistingRDD" not in frame._jdf.queryExecution().toString(), "rows that a Python hands over"
+    frame.explain(extended=True)
+    plan = capsys.readouterr().out
+    assert "Physical Plan" in plan
+    assert "ExistingRDD" not in plan, "rows that a Python hands over"

@@ -192,7 +192,7 @@ class Shop:
                 lines.append((*values.values(), row is None, number))
             nullable = ", ".join(f"{c.name} {c.type}" for c in feed.columns)
             frame = self.spark.createDataFrame(lines, f"{nullable}, {DELETED} BOOLEAN, {LINE} INT")
-            apply._merge(self.spark, path, feed, apply._last_per_key(frame, feed))
+            apply.merge_changes(self.spark, path, feed, apply.last_per_key(frame, feed))
         self.changed = {}
 
     def log(self, log: Log, rows: Mapping[int, dict[str, Any] | None]) -> None:
@@ -399,7 +399,7 @@ def test_rows_of_few_keys_beyond_what_this_process_writes_are_written_by_spark(
 def test_a_large_change_is_recomputed_and_the_next_small_one_clusters_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("medallion.refresh.commits._ROWS_PER_FILE", 5)
+    monkeypatch.setattr("medallion.refresh.commits.ROWS_PER_FILE", 5)
     some_orders(shop, "pending")
     refresh(shop, 0)
 
@@ -431,7 +431,7 @@ def test_the_first_incremental_hour_after_a_full_one_changes_only_the_rows_that_
     shop: Shop, monkeypatch: pytest.MonkeyPatch, max_bytes: int
 ) -> None:
     monkeypatch.setattr(delta_writes, "MAX_LOCAL_TABLE_BYTES", max_bytes)
-    monkeypatch.setattr("medallion.refresh.commits._ROWS_PER_FILE", 5)
+    monkeypatch.setattr("medallion.refresh.commits.ROWS_PER_FILE", 5)
     monkeypatch.setattr("medallion.refresh.commits.SMALL_ROWS", 0)  # as of large tables: all is written
     some_orders(shop, "pending")  # several files of rows, whatever ran before
     refresh(shop, 0, "full")
