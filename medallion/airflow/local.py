@@ -19,6 +19,7 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
+from medallion.airflow.local_defaults import default_variables
 from medallion.airflow.processes import Process, Recorded
 from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError, UsageError
@@ -27,11 +28,6 @@ from medallion.spark.java import java_home
 from medallion.spark.session import TOKEN_VARIABLE, spark_home
 
 DAG_ID = "hourly_refresh"
-PRELOADED = (
-    "airflow.executors.local_executor",
-    "airflow.sdk.execution_time.task_runner",
-    "medallion.airflow.preload",
-)
 USER = "admin"
 # Without --skip-serve-logs these two would offer the logs on every network interface; the UI reads them from disk.
 COMPONENTS = {
@@ -89,26 +85,6 @@ class LocalAirflow:
     @property
     def environment(self) -> dict[str, str]:
         """Return the environment of every Airflow process; variables that are set keep their value."""
-        defaults = {
-            "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
-            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-            # A writer waits for its turn: SQLite's own 5 seconds would fail commands and tasks on a busy machine.
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout=120",
-            "AIRFLOW__CORE__PARALLELISM": "4",  # the default starts 32 idle workers
-            # Tasks are forked from a process that has loaded Great Expectations, DuckDB and delta-rs.
-            "AIRFLOW__SCHEDULER__MP_START_METHOD": "forkserver",
-            "AIRFLOW__SCHEDULER__MP_FORKSERVER_PRELOAD": ",".join(PRELOADED),
-            "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.25",  # of the default 1 s, half is waited between tasks
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
-            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-            "AIRFLOW__API__WORKERS": "1",
-            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
-            "MEDALLION_EXTRAS": "true",  # here, all that there is is to be seen
-            "MEDALLION_LAKE": str(PROJECT / "lake"),
-            "MEDALLION_SOURCE": str(PROJECT / "data" / "source"),
-        }
         fixed = {
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._passwords),
@@ -121,7 +97,7 @@ class LocalAirflow:
             "SPARK_HOME": str(spark_home()),
             "JAVA_HOME": str(java_home()),
         }
-        variables = defaults | dict(os.environ) | fixed | dict(self.overrides)
+        variables = default_variables(self.home, USER) | dict(os.environ) | fixed | dict(self.overrides)
         if variables.get(WARM) and not variables.get(TOKEN_VARIABLE):
             variables[TOKEN_VARIABLE] = self._draw(self.home / "spark-token", secrets.token_hex(16))
         return variables

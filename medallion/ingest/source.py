@@ -18,6 +18,7 @@ from medallion.settings import Settings
 from medallion.storage import files, s3
 from medallion.storage.files import Place
 from medallion.storage.s3 import S3Access
+from medallion.storage.s3_errors import SOURCE, explained
 
 _CHANGE_FILE = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json")
 _UNFINISHED = re.compile(r".*(\.tmp|\.part|\.filepart|\.crc|\.swp|~)|_[^.]*", re.DOTALL)  # by those who write files
@@ -133,7 +134,7 @@ class S3Source:
         return answer["Body"], answer["ContentLength"]
 
     def _explained(self, name: str) -> AbstractContextManager[None]:
-        return s3.explained(f"{self.root}/{name} cannot be read", s3.SOURCE)
+        return explained(f"{self.root}/{name} cannot be read", SOURCE)
 
 
 def open_source(settings: Settings) -> Source:

@@ -11,8 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
+from random import uniform
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from threading import get_ident
+from time import sleep
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from medallion.storage import s3
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import S3FileSystem
 
 Place: TypeAlias = Path | S3Path
+_PAUSES = (0.1, 0.2, 0.4, 0.8)  # seconds between attempts while storage fails
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -99,6 +102,19 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
     """Apply ``work``, which waits for requests, to each item in threads; return the results in order."""
     with ThreadPoolExecutor(s3.AT_ONCE) as pool:
         return list(pool.map(work, items))
+
+
+def retry_while_failing(work: Callable[[], T]) -> T:
+    """Return the result of ``work``, tried again while storage fails, for about two seconds in all.
+
+    A bucket's client tries again by itself, so there this adds little.
+    """
+    for seconds in _PAUSES:
+        try:
+            return work()
+        except OSError:
+            sleep(seconds * uniform(0.5, 1.5))  # noqa: S311 (so that readers do not come back all at once)
+    return work()
 
 
 def unreadable_part(folder: Place) -> str | None:

@@ -1,29 +1,27 @@
 """The lake without a JVM: paths of tables, and their state from the Delta logs."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from random import uniform
 from tempfile import TemporaryFile
-from time import sleep
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_from_number
 from medallion.settings import Settings
-from medallion.storage import fence, files, s3
+from medallion.storage import files
 from medallion.storage.change_feed import changes
+from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
 from medallion.storage.s3 import AWS, S3Access, S3Path
+from medallion.storage.s3_errors import short_reason
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-T = TypeVar("T")
-_PAUSES = (0.1, 0.2, 0.4, 0.8)  # seconds between attempts to open a table
 SET_ASIDE_STAMP = "%Y%m%dT%H%M%S%f"  # the end of the name of a folder that was set aside
 _ORIGIN_COMMITS = 32  # commits of upkeep that repeated nothing, as of a lake from before they did
 LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
@@ -104,10 +102,10 @@ def open_table(folder: Place, version: int | None = None) -> "DeltaTable | None"
     from deltalake.exceptions import DeltaError
 
     try:
-        return _patiently(lambda: _open_once(folder, version))
+        return files.retry_while_failing(lambda: _open_once(folder, version))
     except (DeltaError, OSError) as error:
         of_storage = isinstance(folder, S3Path) or isinstance(error, OSError)
-        why = s3.short_reason(error) if of_storage else str(error).splitlines()[0]
+        why = short_reason(error) if of_storage else str(error).splitlines()[0]
         at = "" if version is None else f" at version {version}"
         if (denied := files.unreadable_part(folder)) is not None:
             why = f"this account has no permission to read {denied}"
@@ -127,19 +125,6 @@ def _open_once(folder: Place, version: int | None) -> "DeltaTable | None":
         return DeltaTable(str(folder), version=version, storage_options=files.storage_options(folder))
     except TableNotFoundError:
         return None
-
-
-def _patiently(work: Callable[[], T]) -> T:
-    """The result of ``work``, tried again while storage fails, for about two seconds in all.
-
-    A bucket's client tries again by itself, so there this adds little.
-    """
-    for seconds in _PAUSES:
-        try:
-            return work()
-        except OSError:
-            sleep(seconds * uniform(0.5, 1.5))  # noqa: S311 (so that readers do not come back all at once)
-    return work()
 
 
 @dataclass(frozen=True)
@@ -293,9 +278,6 @@ class Lake:
         Raises:
             MedallionError: That version is no longer retained.
         """
-        from deltalake import CommitProperties, Transaction
-
-        stamp = {name: str(number) for name, number in fence.stamp().items()}
         target = self.require_version_before(table, hour)
         former = self.open(self.path(table), target)
         delta = self.open(self.path(table))
@@ -303,6 +285,5 @@ class Lake:
         assert former is not None, f"{table} has a version {target}"
         # A restore leaves the ledger as it is, and a number cannot be taken out of it: 0 stands for the snapshot alone.
         number = former.transaction_version(LEDGER) or 0
-        commit = CommitProperties(custom_metadata=stamp or None, app_transactions=[Transaction(LEDGER, number)])
-        delta.restore(target, commit_properties=commit)
+        delta.restore(target, commit_properties=properties(None, (LEDGER, number)))
         return target

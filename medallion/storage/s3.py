@@ -1,9 +1,7 @@
-"""Buckets: one client, its errors in one line, and a path into one that is used like pathlib's."""
+"""Buckets: how they are reached, and a path into one that is used like pathlib's."""
 
 import os
-import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -14,22 +12,11 @@ from typing import IO, Any
 
 from medallion.errors import MedallionError
 from medallion.settings import Settings
+from medallion.storage.s3_errors import LAKE, explained
 
 SCHEME = "s3a://"  # Hadoop's name for it, which delta-rs knows too
 AT_ONCE = 8  # requests side by side
 _TRIES = 5  # of a request
-
-LAKE, SOURCE = "MEDALLION_LAKE", "MEDALLION_SOURCE"  # the setting that names the bucket
-_CREDENTIALS = {
-    LAKE: "; it needs credentials that its policy lets in, in the environment or where AWS's own tools look for them",
-    SOURCE: "; a public bucket needs MEDALLION_S3_ANONYMOUS=true, another one credentials that its policy lets in",
-}
-_DENIED = frozenset({"AccessDenied", "403", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
-_BUSY = frozenset({"SlowDown", "ServiceUnavailable", "503"})
-
-
-class Missing(MedallionError, FileNotFoundError):
-    """There is no such object."""
 
 
 @dataclass(frozen=True)
@@ -74,47 +61,6 @@ def _client(access: S3Access, anonymous: bool, tries: int) -> Any:
     )
     region = access.region or session.region_name or "us-east-1"
     return session.client("s3", endpoint_url=access.endpoint, region_name=region, config=config)
-
-
-@contextmanager
-def explained(what: str, setting: str) -> Iterator[None]:
-    """Errors of the service become one line that begins with ``what`` and ends with what may help.
-
-    setting: the one that names the bucket. Raises Missing for an object that is not there, MedallionError for the rest.
-    """
-    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
-
-    try:
-        yield
-    except ClientError as error:
-        code = error.response["Error"]["Code"]
-        kind = Missing if code in {"NoSuchKey", "404"} else MedallionError
-        raise kind(f"{what}: the server answered {code}{_advice(code, setting)}") from None
-    except (NoCredentialsError, PartialCredentialsError):
-        raise MedallionError(f"{what}: no credentials were found{_CREDENTIALS[setting]}") from None
-    except BotoCoreError as error:
-        reason = " ".join(str(error).split())[:300]
-        raise MedallionError(f"{what}: {reason}; see MEDALLION_S3_ENDPOINT and the network, then run again") from None
-
-
-def short_reason(error: Exception) -> str:
-    """What an error of delta-rs says, in one line: the service's own word for it, where it has one."""
-    if code := re.search(r"<Code>(\w+)</Code>", str(error)):
-        return f"the server answered {code[1]}{_advice(code[1], LAKE)}"
-    lines = [re.sub(r"\x1b\[[0-9;]*m|↳", "", line).strip() for line in str(error).splitlines()]
-    return ": ".join(filter(None, lines))[:300]
-
-
-def _advice(code: str, setting: str) -> str:
-    if code in _DENIED:
-        return _CREDENTIALS[setting]
-    if code in _BUSY:
-        return "; it is busy: run again later"
-    if code == "PermanentRedirect":
-        return "; the bucket is in another region: set MEDALLION_S3_REGION"
-    if code == "NoSuchBucket":
-        return f"; see {setting}, and MEDALLION_S3_ENDPOINT for a server of your own"
-    return ""
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from medallion.errors import NOT_ALLOWED, MedallionError
-from medallion.storage import s3
 from medallion.storage.files import Place
 from medallion.storage.s3 import S3Path
+from medallion.storage.s3_errors import LAKE, explained
 
 _KEPT_FILES = 20  # former states that stay on a disk, so that a writer who was long away meets the number it wants
 _REQUEST_SECONDS = 5.0  # the record is small, and whoever holds something by it must not wait long to know
@@ -143,7 +143,7 @@ class BucketRecord:
 
     def read(self) -> Entry | None:
         """The newest state."""
-        with s3.explained(f"{self._place} cannot be read", s3.LAKE):
+        with explained(f"{self._place} cannot be read", LAKE):
             try:
                 answer = self._client.get_object(Bucket=self._place.bucket, Key=self._place.key)
             except self._client.exceptions.NoSuchKey:
@@ -159,7 +159,7 @@ class BucketRecord:
         entry = Entry(1 if former is None else former.number + 1, content, 0.0)
         condition = {"IfNoneMatch": "*"} if former is None else {"IfMatch": former.tag}
         body = json.dumps({**content, "number": entry.number})
-        with s3.explained(f"{self._place} cannot be written", s3.LAKE):
+        with explained(f"{self._place} cannot be written", LAKE):
             try:
                 answer = self._client.put_object(
                     Bucket=self._place.bucket, Key=self._place.key, Body=body.encode(), **condition

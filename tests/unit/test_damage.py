@@ -20,7 +20,6 @@ from medallion.ops import releases
 from medallion.refresh.full import move_if_damaged
 from medallion.settings import Settings
 from medallion.storage import files
-from medallion.storage import lake as lake_module
 from medallion.storage.damage import log_damage
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake, origin_of
@@ -34,7 +33,7 @@ TABLE = Table(keys=("x",), query="SELECT 1 AS x", name="gold_x", layer="gold", d
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long was waited between attempts; nobody waits."""
     waited: list[float] = []
-    monkeypatch.setattr(lake_module, "sleep", waited.append)
+    monkeypatch.setattr(files, "sleep", waited.append)
     return waited
 
 
@@ -152,7 +151,7 @@ def test_too_many_open_files_for_a_moment_are_waited_out(
 ) -> None:
     lake.version("gold_x")  # so that all modules are loaded
     waited = Mock(side_effect=lambda _: resource.setrlimit(resource.RLIMIT_NOFILE, LIMITS))
-    monkeypatch.setattr(lake_module, "sleep", waited)
+    monkeypatch.setattr(files, "sleep", waited)
     no_more_files()
     assert move_if_damaged(Mock(spec=[]), lake, TABLE) is None
     assert waited.call_count == 1

@@ -1,0 +1,36 @@
+"""What an Airflow on this machine is given, where the environment says nothing else."""
+
+import json
+from pathlib import Path
+
+from medallion.settings import PROJECT
+
+PRELOADED = (
+    "airflow.executors.local_executor",
+    "airflow.sdk.execution_time.task_runner",
+    "medallion.airflow.preload",
+)
+
+
+def default_variables(home: Path, user: str) -> dict[str, str]:
+    """Return the environment variables of an Airflow in the folder ``home``, whose one user may do all."""
+    return {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        # A writer waits for its turn: SQLite's own 5 seconds would fail commands and tasks on a busy machine.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=120",
+        "AIRFLOW__CORE__PARALLELISM": "4",  # the default starts 32 idle workers
+        # Tasks are forked from a process that has loaded Great Expectations, DuckDB and delta-rs.
+        "AIRFLOW__SCHEDULER__MP_START_METHOD": "forkserver",
+        "AIRFLOW__SCHEDULER__MP_FORKSERVER_PRELOAD": ",".join(PRELOADED),
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.25",  # of the default 1 s, half is waited between tasks
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{user}:admin",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
+        "MEDALLION_EXTRAS": "true",  # here, all that there is is to be seen
+        "MEDALLION_LAKE": str(PROJECT / "lake"),
+        "MEDALLION_SOURCE": str(PROJECT / "data" / "source"),
+    }
