@@ -20,6 +20,7 @@ with lean_imports():
 
 # After Great Expectations, which would load its own integration with pyspark as well.
 import pyspark.sql.connect.session  # noqa: F401
+import sqlglot.dialects.spark  # noqa: F401
 
 import medallion.inspect.run_summary
 import medallion.model.proof

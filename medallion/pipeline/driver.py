@@ -13,7 +13,7 @@ from medallion.errors import UsageError
 from medallion.ingest.source import Listing
 from medallion.inspect.openlineage import send_lineage
 from medallion.model.registry import Registry
-from medallion.model.table import Table
+from medallion.model.table import Layer, Table
 from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_of, write_record
 from medallion.ops.writer_lock import WriterLock, writer_lock
@@ -55,7 +55,7 @@ class Driver:
         self.cpu = CpuClock()
         self.listing: Listing | None = None  # of the source, as long as this process is the lake's writer
         self._lock: WriterLock | None = None
-        self._proven: Registry | None = None
+        self._proven: dict[Layer, tuple[Table, ...]] = {}
         self._starting = Lock()
 
     def strategy_of(self, run: Run) -> Strategy:
@@ -106,17 +106,18 @@ class Driver:
             self._record = record
             self.tables = tables_of(self.lake, self.settings.extras)
 
-    def require_proven_tables(self) -> None:
-        """Raise MedallionError for a table whose refresh method could give other rows than its query; once is enough.
+    def require_proven_tables(self, layer: Layer) -> None:
+        """Raise MedallionError for a table of ``layer`` whose refresh method could give other rows than its query.
 
         Not when the registry is built, which the DAG does at each parse: reading SQL takes ten times as long as that.
+        And for one layer, as each is refreshed by a process of its own.
         """
-        if self._proven is not self.tables:
+        tables = self.tables.queries(layer)
+        if self._proven.get(layer) != tables:
             from medallion.model.proof import prove
 
-            every = self.tables.tables
-            prove([table for table in every.values() if isinstance(table, Table)], every)
-            self._proven = self.tables
+            prove(tables, self.tables.tables)
+            self._proven[layer] = tables
 
     @contextmanager
     def recording(self, run: Run, doing: str) -> Iterator[EventLog]:

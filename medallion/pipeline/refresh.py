@@ -14,7 +14,7 @@ from medallion.refresh.full import side_by_side
 def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
     assert layer is not None, "run_step asks for it"
     require_bronze_at(driver, run.hour)
-    driver.require_proven_tables()
+    driver.require_proven_tables(layer)
     strategy = driver.strategy_of(run)
     every = driver.tables.queries(layer)
     selected = select_tables(driver.tables, run.select) if run.select else {table.name for table in every}
