@@ -18,6 +18,14 @@ help:  ## this list
 demo: setup  ## all of it: demo source, Airflow, three hours refreshed; again for the next three
 	@$(PYTHON) -m scripts.demo
 
+.PHONY: demo-red
+demo-red: setup  ## the next hour of the demo fails its check, on purpose; says what to look at
+	@$(PYTHON) -m scripts.demo red
+
+.PHONY: demo-heal
+demo-heal: setup  ## recover from make demo-red: mend the source, restate the hour
+	@$(PYTHON) -m scripts.demo heal
+
 .PHONY: up
 up: setup  ## Airflow on this machine, for this machine only; prints address and login
 	@$(PYTHON) -m medallion.airflow.local up

@@ -15,10 +15,12 @@ from typing import Any
 
 from medallion.airflow.local import DAG_ID, WARM, LocalAirflow, where
 from medallion.errors import MedallionError
+from medallion.ingest.ledger import applied_hour
 from medallion.ingest.source import change_files, open_source
 from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log, releases
+from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -46,10 +48,67 @@ def main() -> None:
     runs = {}
     for hour, (way, conf) in zip(hours, ways(bool(airflow.environment.get(WARM))), strict=False):
         say(f"hour {hour}: {way}")
-        runs[way, hour] = refresh(airflow, {"hour": hour, **conf})
+        runs[way, hour] = refresh(airflow, {"hour": hour, **conf}, run_id_of(hour))
     medallion(airflow, "status")
     print_comparison(lake, runs)
+    print(f"results   {airflow.url}/plugin/medallion-results")
     print(f"reports   {lake.root}/reports/validation\n{where(airflow)}")
+    print("next      make demo-red: an hour whose check fails, and how to recover from it")
+
+
+def show_failed_check() -> None:
+    """Break the next hour, refresh it, and say what there is to see and how to recover."""
+    airflow, settings, lake = _running_demo()
+    hours = next_hours(settings, lake)
+    if not hours:
+        raise MedallionError("the source has no further hour: run make demo, and do what it says")
+    hour, run_id = hours[0], run_id_of(hours[0])
+    say(f"hour {hour} now deletes every supplier, as a faulty system would")
+    medallion(airflow, "source", "break", settings.source, "--hour", hour)
+    try:
+        refresh(airflow, {"hour": hour, "strategy": "incremental"}, run_id)
+    except MedallionError:
+        print_failed_check(airflow, lake, run_id, hour)
+    else:
+        raise MedallionError(f"hour {hour} passed its checks: {airflow.url}")
+
+
+def print_failed_check(airflow: LocalAirflow, lake: Lake, run_id: str, hour: str) -> None:
+    """Print what failed in a run, where its report is, what readers have, and how to recover."""
+    checks = [row for row in event_log.read(lake, run_id=run_id, event_type="check") if row["status"] == "failed"]
+    failed = next((row["details"] for row in checks if row["table_name"] is None), None)
+    release = releases.latest(lake)
+    if failed is None or release is None:
+        raise MedallionError(f"run {run_id} failed, but not at a check: {airflow.url}/dags/{DAG_ID}/runs/{run_id}")
+    print(f"failed    {failed['note']}")
+    print(f"run       {airflow.url}/dags/{DAG_ID}/runs/{run_id}")
+    print(f"report    {failed['report']}")
+    print(f"readers   keep release {release.release_id} of hour {release.hour}: {airflow.url}/plugin/medallion-results")
+    print(f"recover   make demo-heal: takes the deletions back at the source, and restates hour {hour}")
+
+
+def recover() -> None:
+    """Mend the broken hour at the source, and restate it from the form, as a person would."""
+    airflow, settings, lake = _running_demo()
+    applied = applied_hour(lake, tables_of(lake))
+    if applied is None:
+        raise MedallionError("nothing has been refreshed yet: make demo first")
+    medallion(airflow, "source", "mend", settings.source, "--hour", applied)
+    asked = {"hour": applied, "confirmation": applied, "action": "restate", "strategy": "full"}
+    refresh(airflow, asked, run_id_of(applied))
+    release = releases.require_release(lake, None)
+    print(f"readers   have release {release.release_id} of hour {release.hour}: {airflow.url}/plugin/medallion-results")
+
+
+def _running_demo() -> tuple[LocalAirflow, Settings, Lake]:
+    airflow = LocalAirflow.of_this_project()
+    settings = Settings.from_environment(airflow.environment)
+    lake = Lake.of(settings)
+    if releases.latest(lake) is None:
+        raise MedallionError("there is no demo yet: make demo first")
+    airflow.up(say)
+    airflow.unpause()
+    return airflow, settings, lake
 
 
 def ways(has_warm_spark: bool) -> list[tuple[str, dict[str, str]]]:
@@ -72,9 +131,13 @@ def listed_hours(settings: Settings) -> list[str]:
     return list(change_files(open_source(settings), tuple(feed.topic for feed in registry().feeds)).hours)
 
 
-def refresh(airflow: LocalAirflow, conf: dict[str, str]) -> dict[str, Any]:
+def run_id_of(hour: str) -> str:
+    """Name a run of the demo for ``hour``."""
+    return f"demo__{hour}__{datetime.now(UTC):%H%M%S}"
+
+
+def refresh(airflow: LocalAirflow, conf: dict[str, str], run_id: str) -> dict[str, Any]:
     """Trigger a run with these params and tell of its tasks as they end. Raises MedallionError if one fails."""
-    run_id = f"demo__{conf['hour']}__{datetime.now(UTC):%H%M%S}"
     airflow.api.call("POST", RUNS, {"dag_run_id": run_id, "logical_date": None, "conf": conf})
     reported: set[tuple[str, int, str]] = set()
     while True:
@@ -134,7 +197,7 @@ def say(what: str) -> None:
 
 if __name__ == "__main__":
     try:
-        main()
+        {"red": show_failed_check, "heal": recover}.get("".join(sys.argv[1:]), main)()
     except MedallionError as error:
         sys.exit(f"demo: {error}")
     except KeyboardInterrupt:

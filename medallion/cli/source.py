@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from medallion.cli.common import HOUR
 from medallion.errors import UsageError
 
 
@@ -49,3 +50,30 @@ def generate_source(target: Path, days: int, hours: int, scale: float, seed: int
     with progress_bar() as advance:
         summary = generate(target, days=days, hours=hours, scale=scale, seed=seed, progress=advance)
     click.echo(f"{target}: {summary}")
+
+
+@source.command("break")
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--hour", type=HOUR, required=True, help="The hour to break, not refreshed yet.")
+def break_source(target: Path, hour: str) -> None:
+    """Make an hour of a demo source fail its check: it deletes every supplier.
+
+    Refresh that hour to see a failed check, its report, and that readers keep the release before. To recover:
+
+    \b
+      medallion source mend DIR --hour H
+      medallion refresh --restate H
+    """
+    from medallion.demo.broken_hour import break_hour
+
+    click.echo(f"{target}: {hour} deletes all {break_hour(target, hour):,} suppliers")
+
+
+@source.command("mend")
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--hour", type=HOUR, required=True, help="The hour that was broken.")
+def mend_source(target: Path, hour: str) -> None:
+    """Take back what `source break` did to an hour."""
+    from medallion.demo.broken_hour import mend_hour
+
+    click.echo(f"{target}: {mend_hour(target, hour):,} lines of {hour} removed; now medallion refresh --restate {hour}")
