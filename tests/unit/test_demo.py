@@ -19,7 +19,7 @@ def test_the_hours_are_refreshed_in_full_by_spark_submit_then_warm_then_incremen
 def test_seconds_and_cpu_of_each_way_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = Lake(str(tmp_path))
     append(
-        lake.ops("event_log"),
+        lake,
         [
             Event("a", "h0", "refresh", "full", 1, "silver", seconds=3.0, cpu_seconds=5.5),
             Event("a", "h0", "refresh", "full", 1, "silver", "silver_orders", seconds=2.0, cpu_seconds=4.0),
