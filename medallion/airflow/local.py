@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from medallion.airflow.local_defaults import default_variables
 from medallion.airflow.processes import Process, Recorded
@@ -63,9 +64,12 @@ class LocalAirflow:
         text = os.environ.get("MEDALLION_AIRFLOW_PORT", "8080")
         if not (text.isdecimal() and 0 < int(text) < 65536):
             raise UsageError(f"MEDALLION_AIRFLOW_PORT={text!r} cannot be used: give a port, such as 8080")
-        chosen = cls(PROJECT / ".airflow", int(text), {WARM: os.environ.get(WARM, WARM_ADDRESS)})
+        chosen = cls(PROJECT / ".airflow", int(text))
         recorded = chosen._recorded()
-        return replace(chosen, port=recorded.port) if recorded.running else chosen
+        if not recorded.running:
+            return replace(chosen, overrides={WARM: os.environ.get(WARM, _free_spark_address())})
+        spark = os.environ.get(WARM, recorded.spark or WARM_ADDRESS)
+        return replace(chosen, port=recorded.port, overrides={WARM: spark})
 
     @property
     def url(self) -> str:
@@ -116,7 +120,9 @@ class LocalAirflow:
         """
         if not self._recorded().has_all(self._components):
             self.down()
-            self._require_free_port()
+            _require_free_port(self.port, "MEDALLION_AIRFLOW_PORT")
+            if spark := self.environment.get(WARM):
+                _require_free_port(urlsplit(spark).port or 0, WARM)
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._migrate(report)
             report("starting Airflow")
@@ -168,7 +174,7 @@ class LocalAirflow:
                     start_new_session=True,
                 )
             processes[name] = Process.of(started.pid)
-            self._state.write_text(json.dumps(asdict(Recorded(self.port, processes))))
+            self._state.write_text(json.dumps(asdict(Recorded(self.port, processes, self.environment.get(WARM, "")))))
 
     def _draw_password(self) -> None:
         self._draw(self._passwords, json.dumps({USER: secrets.token_urlsafe(12)}))
@@ -191,16 +197,6 @@ class LocalAirflow:
             if subprocess.run(command, env=self.environment, stdout=log, stderr=subprocess.STDOUT).returncode != 0:
                 raise MedallionError(f"Airflow's database could not be made:\n{self._tail('migrate')}")
         done.write_text(version("apache-airflow"))
-
-    def _require_free_port(self) -> None:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", self.port))
-            except OSError:
-                raise MedallionError(
-                    f"port {self.port} is taken: stop what listens there, or choose another with MEDALLION_AIRFLOW_PORT"
-                ) from None
 
     def require_running(self) -> None:
         """Raises MedallionError, with the last lines of its log, when a component has ended."""
@@ -239,7 +235,8 @@ class LocalAirflow:
         if not self._state.exists():
             return Recorded(self.port, {})
         state = json.loads(self._state.read_text())
-        return Recorded(state["port"], {name: Process(**values) for name, values in state["processes"].items()})
+        processes = {name: Process(**values) for name, values in state["processes"].items()}
+        return Recorded(state["port"], processes, state.get("spark", ""))
 
     @property
     def _state(self) -> Path:
@@ -284,6 +281,29 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    """Check whether nothing listens on a port of the loopback interface."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _require_free_port(port: int, variable: str) -> None:
+    if not is_free(port):
+        raise MedallionError(f"port {port} is taken: stop what listens there, or choose another with {variable}")
+
+
+def _free_spark_address() -> str:
+    """Return WARM_ADDRESS, or one with another port where the warm Spark of another clone listens there."""
+    address = urlsplit(WARM_ADDRESS)
+    port = address.port if is_free(address.port or 0) else free_port()
+    return f"{address.scheme}://{address.hostname}:{port}"
 
 
 def where(airflow: LocalAirflow) -> str:

@@ -68,10 +68,11 @@ class Process:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The processes that ``up`` started, as recorded in a file."""
+    """The processes that ``up`` started, as recorded in a file. spark: where the warm Spark among them listens."""
 
     port: int
     processes: Mapping[str, Process]
+    spark: str = ""
 
     @property
     def running(self) -> list[Process]:

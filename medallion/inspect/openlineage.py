@@ -37,7 +37,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass
 class Pause:
-    """A time in which nothing is sent: each try takes the client some ten seconds when nobody answers."""
+    """A time in which nothing is sent, after a receiver that did not answer."""
 
     seconds: float
     ends: float = 0.0
@@ -51,6 +51,7 @@ class Pause:
         return time.monotonic() < self.ends
 
 
+TIMEOUT_SECONDS = 1.0  # for a receiver to answer
 PAUSE = Pause(seconds=300)  # of this process, after a receiver that did not answer
 
 
@@ -74,6 +75,7 @@ def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Eve
         from openlineage.client import OpenLineageClient
 
         client = OpenLineageClient()
+        _limit_tries(client)
         lineage = Lineage(lake, tables, source, parent or os.environ.get(PARENT, ""))
         for event in reportable:
             _emit(client, lineage.run_events(event))
@@ -82,6 +84,19 @@ def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Eve
         PAUSE.begin()
         reason = f"{type(error).__name__}: {error}"[:400]
         _LOGGER.warning("lineage was not sent, nor will it be for %g s: %s", PAUSE.seconds, reason)
+
+
+def _limit_tries(client: "OpenLineageClient") -> None:
+    """Try a receiver once, for a short time, unless timeout or retry is configured: a process may be a short task."""
+    from openlineage.client.transport.http import HttpConfig, HttpTransport
+
+    transport = client.transport
+    if isinstance(transport, HttpTransport):
+        default = HttpConfig(transport.url)
+        if transport.timeout == default.timeout:
+            transport.timeout = TIMEOUT_SECONDS
+        if transport.config.retry == default.retry:
+            transport.config.retry = {"total": 0}
 
 
 def _emit(client: "OpenLineageClient", events: Iterator["RunEvent"]) -> None:

@@ -1,12 +1,15 @@
 """What a task does with what its step tells it."""
 
 import logging
+import socket
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from dags.hourly_refresh import dag
+from medallion.airflow import local
 from medallion.airflow.local import LocalAirflow
 from medallion.airflow.runs import requested_hour
 from medallion.airflow.tasks import record_failure, run_here, self_check, spark_master
@@ -196,9 +199,24 @@ def test_a_run_that_asks_for_it_is_submitted_though_there_is_a_warm_spark(monkey
     assert task.env_vars == {"MEDALLION_SPARK_CONNECT": ""}
 
 
+def test_second_clone_puts_its_warm_spark_on_another_port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MEDALLION_SPARK_CONNECT", raising=False)
+    monkeypatch.setattr(local, "PROJECT", tmp_path)
+    port = local.free_port()
+    monkeypatch.setattr(local, "WARM_ADDRESS", f"sc://localhost:{port}")
+    assert LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"] == f"sc://localhost:{port}"
+    with socket.create_server(("127.0.0.1", port)):
+        other = LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"]
+        assert other.startswith("sc://localhost:") and other != f"sc://localhost:{port}"
+        monkeypatch.setenv("MEDALLION_SPARK_CONNECT", f"sc://localhost:{port}")
+        monkeypatch.setenv("MEDALLION_AIRFLOW_PORT", str(local.free_port()))
+        with pytest.raises(MedallionError, match=f"port {port} is taken: .* choose another with MEDALLION_SPARK_CONN"):
+            LocalAirflow.of_this_project().up()
+
+
 def test_make_up_starts_a_warm_spark_unless_it_is_set_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEDALLION_SPARK_CONNECT", raising=False)
-    assert LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"] == "sc://localhost:15002"
+    assert LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"].startswith("sc://localhost:")
     monkeypatch.setenv("MEDALLION_SPARK_CONNECT", "")
     assert LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"] == ""
 

@@ -4,10 +4,13 @@ import importlib
 import json
 import os
 import pkgutil
+import socket
 import threading
+import time
 import types
 import typing
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from enum import Enum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -179,6 +182,20 @@ def test_hour_is_published_when_no_receiver_answers(
     assert shop.published() == {1: "a", 2: "b"}
     one_hour(shop, H1)
     assert caplog.text.count("lineage was not sent") == 1, "it is not tried again and again"
+
+
+def test_receiver_that_does_not_answer_is_tried_once_and_briefly(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts a connection and says nothing
+        monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        began = time.monotonic()
+        one_hour(shop)
+        assert time.monotonic() - began < 6
+        silent.settimeout(1)
+        connections = 0
+        with suppress(TimeoutError):
+            while silent.accept():
+                connections += 1
+    assert connections == 1
 
 
 @pytest.mark.parametrize(
