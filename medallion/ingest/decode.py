@@ -221,7 +221,7 @@ def _shown_value(value: Any) -> str:
 
 
 def _operation(raw: bytes) -> tuple[bool, dict[str, Any]]:
-    if len(raw) > _MAX_LINE:
+    if len(raw.rstrip(b"\r\n")) > _MAX_LINE:
         raise _Unfit(f"longer than {_MAX_LINE} bytes")
     try:
         line = json.loads(raw, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)

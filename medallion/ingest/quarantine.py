@@ -1,4 +1,4 @@
-"""Quarantine: rejected lines of change files, stored unchanged, shown, corrected and replayed in their place."""
+"""Quarantine: rejected lines of change files, stored as text, shown, corrected and replayed in their place."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ _MAX_CORRECTED_BYTES = 256 << 20  # of a file of corrected lines
 
 @dataclass(frozen=True)
 class Rejected:
-    """One rejected line of a change file, unchanged."""
+    """One rejected line of a change file. raw: its text, cut after 1 MiB, with bytes that are not UTF-8 escaped."""
 
     hour: str
     file: str
@@ -40,14 +40,17 @@ class Rejected:
 
 def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> None:
     """Store the rejected lines of one hour, replacing those of an earlier attempt."""
-    path = lake.quarantine(feed.topic)
-    if not decoded.rejected and lake.open(path) is None:
-        return
+    import pyarrow.dataset as ds
     from deltalake import write_deltalake
+
+    path = lake.quarantine(feed.topic)
+    delta, commit = lake.open(path), properties()
+    former = delta.to_pyarrow_dataset().count_rows(filter=ds.field("hour") == hour) if delta is not None else 0
+    if not decoded.rejected and not former:
+        return
 
     file = f"{feed.topic}/{hour}.json"
     table = _arrow(Rejected(hour, file, line, reason, raw, run_id) for line, reason, raw in decoded.rejected)
-    delta, commit = lake.open(path), properties()
     if delta is None:
         options = lake.storage_options
         write_deltalake(path, table, name=feed.topic, storage_options=options, commit_properties=commit)

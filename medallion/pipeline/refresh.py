@@ -8,6 +8,7 @@ from medallion.model.table import Layer, Table
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
+from medallion.refresh.commits import Written
 from medallion.refresh.full import side_by_side
 
 
@@ -25,8 +26,7 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
         return driver.report_outcome(Outcome("skipped", event.details["note"], run.hour))
     spark = driver.spark(log)
     with log.timed("refresh", layer, cpu=driver.cpu) as event:
-        event.rows_in = event.rows_out = event.bytes_out = 0
-        set_up: list[str] = []
+        results: list[Written] = []
 
         def work(table: Table) -> None:
             with log.timed("refresh", layer, table.name) as step:
@@ -42,7 +42,6 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
                     step.details["changed"] = written.changed
                 if written.is_set_up:
                     step.details["set_up"] = True
-                    set_up.append(table.name)
                 if written.note:
                     step.details["note"] = written.note
                 if written.how == "unchanged":
@@ -50,14 +49,18 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
                 if written.warning:
                     step.status, step.details["note"] = "warned", written.warning
                     driver.report(f"{table.name}: {written.warning}")
-            event.rows_in = (event.rows_in or 0) + written.rows_in
-            event.rows_out = (event.rows_out or 0) + written.rows_out
-            event.bytes_out = (event.bytes_out or 0) + written.bytes_out
+            results.append(written)
             how = f"{written.how}, building incremental state: once" if written.is_set_up else written.how
             driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {how}")
 
-        side_by_side(tables, work)
-    once = f", building incremental state: once, for {len(set_up)} of them" if set_up else ""
+        try:
+            side_by_side(tables, work)
+        finally:
+            event.rows_in = sum(written.rows_in for written in results)
+            event.rows_out = sum(written.rows_out for written in results)
+            event.bytes_out = sum(written.bytes_out for written in results)
+    set_up = sum(written.is_set_up for written in results)
+    once = f", building incremental state: once, for {set_up} of them" if set_up else ""
     count = f"{len(tables)} of {len(every)}" if run.select else len(tables)
     return Outcome("succeeded", f"refreshed {count} {layer} tables{once}", run.hour)
 

@@ -8,7 +8,7 @@ from medallion.errors import MedallionError
 from medallion.refresh.additive_split import split_of
 from medallion.refresh.aggregate_state import AggregateState, Source
 from medallion.refresh.commits import SMALL_ROWS, Written
-from medallion.refresh.plan import FullRecompute, Refresh, Target
+from medallion.refresh.plan import FullRecompute, Refresh, Target, oversized
 from medallion.storage.lake import TableState, state_of
 
 if TYPE_CHECKING:
@@ -50,6 +50,12 @@ def is_worth_state(target: Target) -> bool:
     parts = split_of(target.table).parts.values()
     read = {part.input for part in parts}.intersection(target.inputs)
     return sum(target.inputs[name].bytes for name in read) >= MIN_STATE_INPUT_BYTES
+
+
+def oversized_sum(refresh: Refresh) -> str | None:
+    """Which of the inputs that are summed has changed too much to be followed, if any has."""
+    summed = {part.input for part in split_of(refresh.table).parts.values()}
+    return oversized({name: change for name, change in refresh.changes.items() if name in summed}, refresh.inputs)
 
 
 def has_small_state(target: Target) -> bool:

@@ -28,6 +28,9 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     """Replace the rows with the touched values of the key. Raises FullRecompute where that cannot be, or costs more."""
     require_small(refresh.changes, refresh.inputs)
     values = _touched_values(refresh, by)
+    if not values:  # such as a customer without orders
+        version, versions = refresh.record_input_versions(), versions_of(refresh.inputs)
+        return Written(0, 0, 0, version, versions, "incremental", "unchanged", "no row follows from what changed")
     _require_worth_it(refresh, by, values)
     former, column = refresh.former, by.column
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES
@@ -35,7 +38,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     is_set_up = _ensure_clustered(refresh, column)
     frames: dict[str, Any] = {name: _rows_with_keys(spark, refresh, name, column, values) for name in refresh.inputs}
     rows = spark.sql(refresh.table.query, **frames)
-    commit = refresh.commit_metadata(clustered=True)
+    commit = refresh.commit_metadata(clustered=is_set_up or refresh.is_clustered)
     data = collect(rows, max_local_rows(former)) if is_local else None  # of a few keys there may be many rows
     if data is not None:
         _replace_here(refresh, data, column, values, commit)
@@ -70,8 +73,6 @@ def max_local_rows(former: TableState) -> int:
 def _require_worth_it(refresh: Refresh, by: ByKey, values: list[Any]) -> None:
     if not all(isinstance(value, int | str) and not {"\\", "'"}.intersection(str(value)) for value in values):
         raise FullRecompute(f"upsert on {by.column} needs integers, or text without quotes or backslashes")
-    if not values:  # rows were rewritten as they were
-        raise FullRecompute("its inputs were rewritten without a change")
     # Not sooner: one product can lead to thousands of orders.
     refresh.require_cheap(len(values), f"{len(values):,} values of {by.column}")
 
@@ -80,7 +81,7 @@ def _ensure_clustered(refresh: Refresh, column: str) -> bool:
     """Cluster the table by ``column``, as each change would rewrite most of its files; False where it is already."""
     former = refresh.former
     wanted = files_by_key(former.rows)
-    if refresh.origin.get("clustered", False) or wanted == 1:
+    if refresh.is_clustered or wanted == 1:
         return False
     file_bytes = max(1, former.bytes // wanted)
     if former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES:

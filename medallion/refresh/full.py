@@ -50,10 +50,11 @@ def recompute(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) 
         if former and _columns(schema_of(former.delta)) == _columns(rows.schema):
             state: TableState | None = overwrite(lake, table, rows, former, commit_metadata(table, run, inputs))
         else:
-            if by := table.incremental if isinstance(table.incremental, ByKey) else None:
+            files = 1
+            if isinstance(by := table.incremental, ByKey):
                 files = files_by_key(max((state.rows for state in inputs.values()), default=0))
                 rows = rows.repartitionByRange(files, by.column).sortWithinPartitions(by.column)
-            commit = commit_metadata(table, run, inputs, clustered=by is not None)
+            commit = commit_metadata(table, run, inputs, clustered=files > 1)
             (
                 rows.write.format("delta")
                 .mode("overwrite")
@@ -101,7 +102,7 @@ def move_if_damaged(spark: "SparkSession", lake: Lake, table: Table) -> str | No
 def side_by_side(tables: tuple[Table, ...], work: Callable[[Table], None]) -> None:
     """Run ``work`` for each table once its inputs among ``tables`` are done, independent ones at the same time.
 
-    The first failure is raised after what was running has ended; nothing that reads the failed table starts.
+    The first failure is raised after what was running has ended; no other table starts.
     """
     by_name = {table.name: table for table in tables}
     order = TopologicalSorter({t.name: [name for name in t.inputs if name in by_name] for t in tables})
@@ -111,6 +112,10 @@ def side_by_side(tables: tuple[Table, ...], work: Callable[[Table], None]) -> No
         while order.is_active():
             running.update({pool.submit(work, by_name[name]): name for name in order.get_ready()})
             done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
-                order.done(running.pop(future))
+            try:
+                for future in done:
+                    future.result()
+                    order.done(running.pop(future))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from medallion.model.table import Additive, ByKey, Recent, Table
-from medallion.refresh.additive import is_worth_state, refresh_additive
+from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_additive
 from medallion.refresh.by_key import refresh_by_key
 from medallion.refresh.commits import RefreshRun, Written, input_states, read_inputs, versions_of
 from medallion.refresh.cost import Costs, known_costs
@@ -55,7 +55,7 @@ def _plan(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) -> R
 def _refreshed(refresh: Refresh) -> Written:
     versions = versions_of(refresh.inputs)
     if not any(refresh.changes.values()):
-        version = refresh.record_input_versions()
+        version = refresh.keep_unchanged()
         return Written(0, 0, 0, version, versions, "incremental", "unchanged", "no input has changed")
     method, size = refresh.table.incremental, refresh.changed_bytes
     if isinstance(method, Additive | Recent):
@@ -65,8 +65,8 @@ def _refreshed(refresh: Refresh) -> Written:
             case ByKey():
                 return refresh_by_key(refresh, method)
             case Additive():
-                if refresh.oversized:  # its state is brought up to date when a small change makes it worth having
-                    raise TooLarge(refresh.oversized)
+                if reason := oversized_sum(refresh):  # its state catches up when a small change makes it worth having
+                    raise TooLarge(reason)
                 if not is_worth_state(refresh):
                     return _recomputed(refresh, "its inputs are small: aggregate state would cost more than it saves")
                 return replace(refresh_additive(refresh), changed=size)
@@ -77,6 +77,7 @@ def _refreshed(refresh: Refresh) -> Written:
 
 def _recomputed(refresh: Refresh, note: str) -> Written:
     """Compute the table from all rows of its inputs, in the session for small jobs."""
+    refresh = replace(refresh, run=replace(refresh.run, strategy="full"))
     rows = refresh.spark.sql(refresh.table.query, **read_inputs(refresh.spark, refresh.lake, refresh.inputs))
     return replace(refresh.overwrite(rows, "recomputed", note), strategy="full")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_CHANGED_SHARE = 0.2  # of an input, in bytes: beyond it, recomputing is cheaper
 MAX_UNCHANGED_COMMITS = 16  # of an input, none of which changed a row, that are read again by the next refresh
-_MIN_INPUT_BYTES = 1_000_000  # a smaller input counts as one of this size
+MIN_INPUT_BYTES = 1_000_000  # a smaller input counts as one of this size
 
 
 class FullRecompute(Exception):
@@ -62,16 +62,22 @@ class Refresh(Target):
         """The size of what is new in its inputs."""
         return sum(change.bytes for change in self.changes.values())
 
-    @property
-    def oversized(self) -> str | None:
-        """Which input has changed too much to be followed, if any has."""
-        return oversized(self.changes, self.inputs)
-
     def commit_metadata(self, *, clustered: bool = False) -> str:
         """The JSON that its commit carries."""
         return commit_metadata(self.table, self.run, self.inputs, clustered=clustered)
 
+    @property
+    def is_clustered(self) -> bool:
+        """Whether its files are clustered by key."""
+        return bool(self.origin.get("clustered", False))
+
     def record_input_versions(self) -> int:
+        """Commit up to which versions of its inputs the table is known to follow them; return its version."""
+        commit = self.commit_metadata(clustered=self.is_clustered)
+        append_rows(self.former.delta, None, properties(commit))
+        return self.former.delta.version()
+
+    def keep_unchanged(self) -> int:
         """Return the version of a table none of whose inputs has changed.
 
         Once it takes many log entries to see that, an empty commit records up to which versions it is known: an hour
@@ -79,9 +85,7 @@ class Refresh(Target):
         """
         known = self.origin["inputs"]
         if any(state.version - known[name] > MAX_UNCHANGED_COMMITS for name, state in self.inputs.items()):
-            is_clustered = bool(self.origin.get("clustered", False))
-            commit = commit_metadata(self.table, self.run, self.inputs, clustered=is_clustered)
-            append_rows(self.former.delta, None, properties(commit))
+            return self.record_input_versions()
         return self.former.delta.version()
 
     def require_cheap(self, size: int, change: str) -> None:
@@ -131,7 +135,7 @@ def require_small(changes: Mapping[str, Changes], inputs: Mapping[str, TableStat
 def oversized(changes: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> str | None:
     """Which input has changed too much to be followed, if any has."""
     for name, change in changes.items():
-        if change and change.bytes > MAX_CHANGED_SHARE * max(inputs[name].bytes, _MIN_INPUT_BYTES):
+        if change and change.bytes > MAX_CHANGED_SHARE * max(inputs[name].bytes, MIN_INPUT_BYTES):
             share = change.bytes / max(inputs[name].bytes, 1)
             if share > 0.5:  # a rewritten row counts twice, as it was and as it is
                 return f"most of {name} was rewritten since its last refresh"

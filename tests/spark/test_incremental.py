@@ -374,6 +374,37 @@ def test_where_much_changes_the_table_is_recomputed_and_says_why(shop: Shop, mon
     assert differing(shop) == []
 
 
+def test_table_stays_as_it_is_when_the_change_leads_to_none_of_its_keys(shop: Shop) -> None:
+    refresh(shop, 0)
+    before = shop.lake.opened(shop.lake.path("silver_orders_enriched"))
+    shop.put("customers", 900)  # who has no order
+    shop.write()
+    written = refresh(shop, 1)["silver_orders_enriched"]
+    assert (written.strategy, written.how, written.rows_out) == ("incremental", "unchanged", 0)
+    after = shop.lake.opened(shop.lake.path("silver_orders_enriched"))
+    assert after.file_uris() == before.file_uris()
+    shop.put("orders", 900, user_id=900, order_status="confirmed", order_total=Decimal("7.00"))
+    shop.write()
+    assert refresh(shop, 2)["silver_orders_enriched"].how == "by key"
+    assert differing(shop) == []
+
+
+def test_aggregate_state_is_added_to_when_an_input_that_is_not_summed_is_rewritten(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh(shop, 0)
+    monkeypatch.setattr("medallion.refresh.plan.MIN_INPUT_BYTES", 1)
+    for key in range(1, 13):
+        shop.put("products", key)
+    shop.write()
+    written = refresh(shop, 1)
+    assert (written["silver_inventory_current"].strategy, written["silver_inventory_current"].how) == (
+        "incremental",
+        "additive",
+    )
+    assert differing(shop) == []
+
+
 def test_rows_of_few_keys_beyond_what_this_process_writes_are_written_by_spark(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

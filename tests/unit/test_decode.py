@@ -109,6 +109,12 @@ def test_a_line_that_does_not_fit_is_rejected_whole(decode: Any, line: str, reas
     assert [(number, why) for number, why, _ in result.rejected] == [(2, reason)]
 
 
+def test_line_fits_when_it_is_as_long_as_a_line_may_be(decode: Any) -> None:
+    spare = (1 << 20) - len(insert(name="").rstrip("\n"))
+    result, changes = decode(insert(name="x" * spare) + insert(name="x" * (spare + 1)))
+    assert (len(changes), [number for number, _, _ in result.rejected]) == (1, [2])
+
+
 def test_a_rejected_line_is_kept_as_it_came(decode: Any) -> None:
     assert decode(b'{"insert": \xff}\n')[0].rejected == [(1, "not JSON", '{"insert": \\xff}\n')]
 

@@ -1,0 +1,35 @@
+"""Tables are refreshed in dependency order, side by side where they can be."""
+
+from threading import Event
+
+import pytest
+
+from medallion.model.table import Table
+from medallion.refresh.full import side_by_side
+
+
+def table(name: str, reads: str) -> Table:
+    return Table(keys=("k",), query=f"SELECT k FROM {{{reads}}}", name=name)
+
+
+def test_table_starts_only_after_the_tables_it_reads() -> None:
+    finished: list[str] = []
+    tables = (table("gold_b", "gold_a"), table("gold_c", "gold_b"), table("gold_a", "silver_x"))
+    side_by_side(tables, lambda t: finished.append(t.name))
+    assert finished == ["gold_a", "gold_b", "gold_c"]
+
+
+def test_no_table_starts_after_one_has_failed() -> None:
+    started: list[str] = []
+    failed = Event()
+
+    def work(t: Table) -> None:
+        started.append(t.name)
+        if t.name == "gold_0":
+            failed.set()
+            raise ValueError("broken")
+        failed.wait(10)
+
+    with pytest.raises(ValueError, match="broken"):
+        side_by_side(tuple(table(f"gold_{n}", "silver_x") for n in range(40)), work)
+    assert len(started) < 20, "those waiting for a thread do not start"
