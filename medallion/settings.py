@@ -41,7 +41,7 @@ def _absolute_root(scheme: str) -> AfterValidator:
         if "://" in text and not text.startswith(f"{scheme}://"):
             raise ValueError(f"give a path or a {scheme}:// URI")
         root = text.rstrip("/") if "://" in text else os.path.abspath(os.path.expanduser(text))
-        if special := set(root) & set("%[]{}*?\\"):
+        if special := set(root) & set("%#[]{}*?\\"):
             raise ValueError(f"{root} contains {min(special)!r}, which Delta readers treat as a pattern or an escape")
         return root
 

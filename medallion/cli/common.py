@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
@@ -80,6 +81,17 @@ def number_list(kind: type) -> Callable[..., Any]:
             raise click.BadParameter(f"{value!r} is not a list of numbers such as 30,90") from None
 
     return read
+
+
+class NumberFrom(click.FloatRange):
+    """A number that is not less than a bound, and neither NaN nor infinite, which compare with nothing."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number. Fails for what is none."""
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 def settings() -> Settings:

@@ -12,6 +12,7 @@ from medallion.cli.common import (
     AS_OBJECT,
     AS_ROWS,
     HOUR,
+    NumberFrom,
     current_lake,
     current_tables,
     new_run_id,
@@ -30,7 +31,13 @@ from medallion.settings import STALE_HOURS
 @click.command()
 @AS_OBJECT
 @click.option("--check", is_flag=True, help="For a monitor: exit code 1 when something is stale or red.")
-@click.option("--stale-hours", default=STALE_HOURS, show_default=True, help="Hours since a table's last hour ended.")
+@click.option(
+    "--stale-hours",
+    default=STALE_HOURS,
+    show_default=True,
+    type=NumberFrom(0),
+    help="Hours since a table's last hour ended.",
+)
 def status(form: str, check: bool, stale_hours: float) -> None:
     """Show each table's rows, version, last hour, freshness and last check, and the newest release.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medallion.cli.common import HOUR, STEP_NAMES, STRATEGY, new_run_id, open_driver
+from medallion.cli.common import HOUR, STEP_NAMES, STRATEGY, NumberFrom, new_run_id, open_driver
 from medallion.errors import UsageError
 from medallion.hours import hour_range
 from medallion.model.table import LAYERS
@@ -107,14 +107,14 @@ def refresh(
     "--settle",
     default=10.0,
     show_default=True,
-    type=click.FloatRange(0),
+    type=NumberFrom(0),
     help="Seconds an hour's files must stay unchanged.",
 )
 @click.option(
     "--every",
     default=0.0,
     show_default=True,
-    type=click.FloatRange(0),
+    type=NumberFrom(0),
     help="Minimum seconds between the starts of two refreshes.",
 )
 @click.option("--until", type=HOUR, help="End after this hour.  [default: go on until interrupted]")

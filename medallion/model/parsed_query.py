@@ -39,6 +39,9 @@ _UNSTABLE_NAMES = {
 }
 
 
+_MOVING_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
+
+
 class Unprovable(Exception):
     """Why a refresh method cannot be right for a query."""
 
@@ -73,6 +76,11 @@ def sources_of(scope: Scope) -> dict[str, tuple[exp.Selectable, exp.Table | Scop
 
 def unstable(tree: exp.Expr) -> str | None:
     """The first function that need not give the same answer twice, in SQL; None if there is none."""
+    if sample := tree.find(exp.TableSample):
+        return str(sample.sql("spark"))
+    for text in tree.find_all(exp.Literal):  # read as a moment where one is wanted, without a function
+        if text.is_string and text.this.split()[:1] and text.this.split()[0].lower() in _MOVING_MOMENTS:
+            return str(text.sql("spark"))
     for node in tree.find_all(exp.Func):
         is_by_name = isinstance(node, exp.Anonymous) and node.name.lower() in _UNSTABLE_NAMES
         if is_by_name or isinstance(node, _UNSTABLE) or (isinstance(node, _ORDER_DEPENDENT) and not _windowed(node)):
@@ -164,7 +172,9 @@ class Schemas:
         return self._outputs[id(scope)][1]
 
     def _output(self, scope: Scope) -> Mapping[str, Kind]:
-        tree = scope.expression.assert_is(exp.Query)
+        tree = scope.expression
+        if not isinstance(tree, exp.Query):  # VALUES
+            return dict.fromkeys((name.lower() for name in scope.outer_columns), "unknown")
         if isinstance(tree, exp.SetOperation):
             left, right = (self.output(branch) for branch in scope.set_operation_scopes)
             return {name: _wider(a, b) for (name, a), b in zip(left.items(), right.values(), strict=False)}

@@ -6,6 +6,8 @@ words are alike. What cannot be proven is refused, also where it might be right.
 
 from collections.abc import Iterable, Mapping
 
+from sqlglot import exp
+
 from medallion.errors import MedallionError
 from medallion.model.parsed_query import Schemas, Unprovable, parse, unknown_function, unstable
 from medallion.model.proof_additive import prove_additive
@@ -36,6 +38,8 @@ def _prove(table: Table, schemas: Schemas) -> None:
         raise Unprovable(f"{function} is not deterministic")
     if table.incremental is not None and (function := unknown_function(tree)):
         raise Unprovable(f"{function} is not known to be deterministic")
+    if table.incremental is not None:
+        _require_distinct_names(tree, table)
     match table.incremental:
         case ByKey() as method:
             prove_by_key(table, method, schemas)
@@ -43,6 +47,16 @@ def _prove(table: Table, schemas: Schemas) -> None:
             prove_additive(table, method, schemas)
         case Recent() as method:
             prove_recent(table, method)
+
+
+def _require_distinct_names(tree: exp.Query, table: Table) -> None:
+    """Raise Unprovable where a name in the query means two things, as a query is split and restricted by names."""
+    names = [cte.alias.lower() for cte in tree.find_all(exp.CTE)]
+    for name in names:
+        if name in {known.lower() for known in table.inputs}:
+            raise Unprovable(f"`{name}` is a common table expression and an input: give the expression another name")
+        if names.count(name) > 1:
+            raise Unprovable(f"two common table expressions are called `{name}`: give one another name")
 
 
 def main() -> None:

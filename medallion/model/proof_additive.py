@@ -44,6 +44,8 @@ def prove_additive(table: Table, method: Additive, schemas: Schemas) -> None:
     for name in method.parts:
         if name not in scopes:
             raise Unprovable(f"`{name}` is no common table expression of its query")
+        if scopes[name].outer_columns:
+            raise Unprovable(f"`{name}` renames its columns from outside: use AS inside")
         try:
             proof = _Part(schemas, parts)
             parts[name] = proof.keys(scopes[name])

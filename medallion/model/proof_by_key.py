@@ -35,13 +35,27 @@ _CLAUSES = {
 def prove_by_key(table: Table, method: ByKey, schemas: Schemas) -> None:
     """Raise Unprovable, naming the construct, when rows of the key follow from more than its own input rows."""
     _require_via(table, method, schemas)
-    result = _Proof(method, schemas).relation(root_scope(parse(table.query, table.inputs)))
+    tree = parse(table.query, table.inputs)
+    _require_spelling(tree, table, method, schemas)
+    result = _Proof(method, schemas).relation(root_scope(tree))
     if result.keys is None or method.column.lower() not in result.keys:
         raise Unprovable(f"{method.column} is not passed through unchanged from an input that has it")
     if result.pending:
         name = min(result.pending)
         via = method.via[name]
         raise Unprovable(f"{name} is not joined on its {via.column} = {via.through}.{via.as_column}, as via says")
+
+
+def _require_spelling(tree: exp.Query, table: Table, method: ByKey, schemas: Schemas) -> None:
+    """Raise Unprovable for a column in other letters than tables have it: files know it by these alone."""
+    spelled = {node.alias_or_name for node in tree.find_all(exp.Column, exp.Alias)}
+    for node in (schemas.nodes[name] for name in table.inputs):
+        spelled.update(node.keys if isinstance(node, Table) else (column.name for column in node.columns))
+    named = [method.column, *(column for via in method.via.values() for column in (via.column, via.as_column))]
+    for column in named:
+        others = sorted(name for name in spelled if name.lower() == column.lower())
+        if others and column not in others:
+            raise Unprovable(f"{column} is spelled {others[0]} in its query and inputs")
 
 
 def _require_via(table: Table, method: ByKey, schemas: Schemas) -> None:
@@ -101,7 +115,9 @@ class _Proof:
         return Relation(frozenset(both))
 
     def _select(self, scope: Scope) -> Relation:
-        select = scope.expression.assert_is(exp.Select)
+        select = scope.expression
+        if not isinstance(select, exp.Select):
+            raise Unprovable(f"it reads {select.sql('spark')[:40]}, which is no SELECT")
         if scope.subquery_scopes:
             raise Unprovable("it has a subquery outside of FROM: write it as a join")
         sources = {alias.lower(): self._source(*pair) for alias, pair in sources_of(scope).items()}

@@ -56,7 +56,7 @@ class Joins:
         return [pair for part in conjuncts(condition) for pair in self._pair(part)]
 
     def _pair(self, part: exp.Expr) -> Iterator[tuple[At, At]]:
-        if isinstance(part, exp.EQ | exp.NullSafeEQ):
+        if isinstance(part, exp.EQ):  # not <=>, by which a NULL leads to rows too
             a, b = part.left, part.right
             if isinstance(a, exp.Column) and isinstance(b, exp.Column):
                 left, right = (self._schemas.column(column, self._scope) for column in (a, b))

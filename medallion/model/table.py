@@ -8,6 +8,7 @@ from functools import cached_property
 from hashlib import sha256
 from math import inf
 from string import Formatter
+from textwrap import dedent
 from typing import Literal, get_args
 
 from expectations.vocabulary import Expectation, not_null, spark_text, unique
@@ -130,8 +131,8 @@ class Table:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the query: what was computed by another one is not built upon."""
-        return sha256(" ".join(self.query.split()).encode()).hexdigest()[:16]
+        """Changes with the query, but for its indentation: what another query computed is not built upon."""
+        return sha256(dedent(self.query).strip().encode()).hexdigest()[:16]
 
     @property
     def mode(self) -> str:

@@ -122,6 +122,8 @@ def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any
     if not paths:
         from pyspark.sql import functions as F
 
-        # A list of rows, even of none, would have every executor start a Python.
-        return spark.range(0).select(*(F.lit(None).cast(column.dataType).alias(column.name) for column in schema))
+        # A list of rows, even of none, would have every executor start a Python. Types by name: as objects Spark
+        # Connect gives texts a collation, which only Spark can read in a table.
+        columns = (F.lit(None).cast(column.dataType.simpleString()).alias(column.name) for column in schema)
+        return spark.range(0).select(*columns)
     return spark.read.schema(schema).parquet(*paths)

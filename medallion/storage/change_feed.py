@@ -78,7 +78,8 @@ def actions_of(folder: Place, version: int) -> list[tuple[str, dict[str, Any]]]:
     Raises:
         FileNotFoundError: The log has no such commit.
     """
-    lines = (folder / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8").splitlines()
+    text = (folder / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8")
+    lines = text.split("\n")  # not splitlines: a key in the statistics may hold U+2028
     return [next(iter(json.loads(line).items())) for line in lines if line]
 
 

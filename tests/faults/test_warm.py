@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from medallion.airflow.local import free_port
 from medallion.errors import MedallionError
@@ -77,6 +79,32 @@ def test_an_hour_on_a_warm_spark_has_the_same_rows(world: World, warm: Warm) -> 
     assert row["details"]["attached_to"] == warm.attached["MEDALLION_SPARK_CONNECT"]
     steps = [row for row in event_log.read(world.lake, hour=H0, event_type="refresh") if row["table_name"] is None]
     assert all(0 < row["cpu_seconds"] < 600 for row in steps), "the seconds of these steps, not of the server's life"
+
+
+COPY_OF_AN_EMPTY_TABLE = """
+import sys
+from medallion.settings import Settings
+from medallion.spark.delta_reads import read_table
+from medallion.spark.session import spark_session
+from medallion.storage.lake import Lake, state_of
+source, target = sys.argv[1:]
+spark = spark_session(Settings.from_environment())
+rows = read_table(spark, source, state_of(Lake(source).opened(source)))
+rows.write.format("delta").save(target)
+"""
+
+
+def test_an_empty_table_that_a_warm_spark_reads_is_written_with_types_that_others_can_read(
+    warm: Warm, tmp_path: Path
+) -> None:
+    warm.jvm()
+    source, target = str(tmp_path / "source"), str(tmp_path / "target")
+    schema = pa.schema([("region", pa.string()), ("regions", pa.list_(pa.string())), ("n", pa.int64())])
+    write_deltalake(source, schema.empty_table())
+    subprocess.run(
+        [sys.executable, "-c", COPY_OF_AN_EMPTY_TABLE, source, target], env=os.environ | warm.attached, check=True
+    )
+    assert DeltaTable(target).schema().to_json() == DeltaTable(source).schema().to_json()
 
 
 def test_one_that_dies_at_work_is_started_again_and_the_hour_is_tried_again(world: World, warm: Warm) -> None:

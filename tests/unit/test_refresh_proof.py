@@ -141,10 +141,6 @@ def test_every_table_of_the_project_is_refreshed_by_a_method_that_is_proven() ->
         ("SELECT COUNT(*) AS n FROM {bronze_items} GROUP BY product_id", "groups by product_id and does not select it"),
         ("SELECT product_id, COUNT(*) AS n FROM {bronze_items} GROUP BY ALL", "GROUP BY must list its columns"),
         (f"SELECT product_id, SUM(n) {GROUPED}", "every column needs a name"),
-        (
-            "SELECT product_id, COUNT(*) AS n FROM {bronze_items} TABLESAMPLE (10 PERCENT) GROUP BY product_id",
-            "TABLESAMPLE",
-        ),
     ],
 )
 def test_a_part_is_refused_when_it_does_not_add_up(body: str, reason: str) -> None:
@@ -166,7 +162,13 @@ def test_a_part_is_refused_when_it_does_not_add_up(body: str, reason: str) -> No
             "MONOTONICALLY_INCREASING_ID()",
         ),
         *("MONOTONICALLY_INCREASING_ID()", "UNIX_TIMESTAMP()", "SPARK_PARTITION_ID()", "INPUT_FILE_NAME()"),
-        *("CURRENT_USER()", "LOCALTIMESTAMP()"),
+        *(
+            "CURRENT_USER()",
+            "LOCALTIMESTAMP()",
+            "TIMESTAMP 'now'",
+            "CAST(' Today' AS DATE)",
+            "sold_at > 'yesterday UTC'",
+        ),
     ],
 )
 @pytest.mark.parametrize("method", [None, ByKey("order_id"), Additive(("a",))])
@@ -175,6 +177,35 @@ def test_a_query_is_refused_whatever_its_method_when_it_is_not_deterministic(
 ) -> None:
     query = f"WITH a AS (SELECT order_id, COUNT(*) AS n, COUNT({function}) AS m FROM {{bronze_items}} GROUP BY 1)"
     assert "is not deterministic" in refusal(f"{query} SELECT order_id, n, m FROM a", method)
+
+
+@pytest.mark.parametrize("source", ["{bronze_items}", "(SELECT * FROM {bronze_items})"])
+@pytest.mark.parametrize("method", [None, ByKey("order_id")])
+def test_a_sample_is_refused_whatever_the_method(source: str, method: ByKey | None) -> None:
+    assert "TABLESAMPLE" in refusal(f"SELECT order_id FROM {source} TABLESAMPLE (10 PERCENT)", method)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (
+            "WITH bronze_items AS (SELECT * FROM {bronze_items} WHERE n > 1), a AS (SELECT product_id, COUNT(*) AS n"
+            " FROM bronze_items GROUP BY product_id) SELECT * FROM a",
+            "`bronze_items` is a common table expression and an input",
+        ),
+        (
+            f"WITH a AS (SELECT product_id, COUNT(*) AS n {GROUPED}) SELECT * FROM a UNION ALL SELECT * FROM"
+            f" (WITH a AS (SELECT order_id, COUNT(*) AS n FROM {{bronze_items}} GROUP BY order_id) SELECT * FROM a)",
+            "two common table expressions are called `a`",
+        ),
+        (
+            f"WITH a(k, m) AS (SELECT product_id, COUNT(*) AS n {GROUPED}) SELECT * FROM a",
+            "`a` renames its columns from outside",
+        ),
+    ],
+)
+def test_a_name_that_means_two_things_is_refused_for_aggregate_state(query: str, reason: str) -> None:
+    assert reason in refusal(query, Additive(("a",)))
 
 
 def test_a_function_that_is_not_known_is_refused_only_where_the_refresh_is_incremental() -> None:
@@ -292,6 +323,7 @@ def test_a_part_over_a_part_takes_its_groups_as_rows() -> None:
             " INNER JOIN best AS b ON b.product_id = i.product_id",
             "DISTINCT without order_id",
         ),
+        ("SELECT order_id, v.x FROM {bronze_items} CROSS JOIN (VALUES (1), (2)) AS v(x)", "which is no SELECT"),
     ],
 )
 def test_a_query_is_refused_by_key_when_rows_of_other_keys_matter(query: str, reason: str) -> None:
@@ -341,11 +373,34 @@ WITH_TIER = "SELECT o.order_id, u.tier FROM {{bronze_orders}} AS o {join} JOIN {
             TO_USERS,
             "left side does not have order_id",
         ),
+        (
+            "SELECT o.order_id, u.tier FROM {bronze_orders} AS o LEFT JOIN {bronze_users} AS u"
+            " ON u.user_id <=> o.user_id",
+            TO_USERS,
+            "bronze_users is not joined on its user_id",
+        ),
     ],
 )
 def test_an_input_without_the_key_is_joined_where_via_says(query: str, via: dict[str, Via], reason: str) -> None:
     refused = by_order(query, **via)
     assert reason in refused and bool(reason) == bool(refused), refused
+
+
+def test_a_key_in_other_letters_than_the_query_has_it_is_refused() -> None:
+    refused = refusal("SELECT order_id, n FROM {bronze_items}", ByKey("ORDER_ID"))
+    assert "ORDER_ID is spelled order_id in its query and inputs" in refused
+
+
+def test_a_query_with_another_literal_has_another_fingerprint() -> None:
+    def fingerprint(query: str) -> str:
+        return Table(keys=("k",), query=query).fingerprint
+
+    assert fingerprint("SELECT '  k' AS k") != fingerprint("SELECT ' k' AS k")
+    assert fingerprint("SELECT k -- a\nWHERE k > 1") != fingerprint("SELECT k -- a WHERE k > 1")
+    assert fingerprint("SELECT k\nFROM t") == fingerprint("""
+        SELECT k
+        FROM t
+    """)
 
 
 @pytest.mark.parametrize(

@@ -86,3 +86,13 @@ def test_no_rows_at_all_replace_rows_and_are_replaced(tmp_path: Path) -> None:
     created(tmp_path, BEFORE)
     replaced(tmp_path, [], ("k", "place"))
     replaced(tmp_path, BEFORE, ("k", "place"))
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085"])
+def test_changes_are_known_where_a_key_holds_what_other_readers_take_for_the_end_of_a_line(
+    tmp_path: Path, separator: str
+) -> None:
+    odd = f"a{separator}b"
+    created(tmp_path, [*BEFORE, (1, odd, 1)])
+    feed = replaced(tmp_path, [*BEFORE, (1, odd, 2)], ("place",))
+    assert {(row["place"], row["n"]) for row in feed} == {(odd, 1), (odd, 2)}

@@ -81,3 +81,8 @@ def test_default_folder_is_refused_where_the_working_directory_has_a_pattern_in_
         Settings.from_environment({})
     with pytest.raises(UsageError, match=r"MEDALLION_LAKE='lake' cannot be used"):
         Settings.from_environment({"MEDALLION_LAKE": "lake"})
+
+
+def test_a_lake_with_a_hash_in_its_path_is_refused_as_its_history_reads_as_empty(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="contains '#'"):
+        Settings.from_environment({"MEDALLION_LAKE": str(tmp_path / "lake #2")})
