@@ -55,13 +55,13 @@ def test_quarantine_commits_carry_the_fencing_number(shop: Shop) -> None:
 
 
 def test_quarantine_is_not_committed_to_when_an_hour_has_no_rejected_line(shop: Shop) -> None:
-    quarantine.keep(shop.lake, ORDERS, H0, "run", REJECTED)
-    quarantine.keep(shop.lake, ORDERS, H1, "run", Decoded(lines=1))
+    quarantine.write_rejected(shop.lake, ORDERS, H0, "run", REJECTED)
+    quarantine.write_rejected(shop.lake, ORDERS, H1, "run", Decoded(lines=1))
     path = shop.lake.quarantine("orders")
     assert len(commits(path)) == 1
-    quarantine.keep(shop.lake, ORDERS, H0, "again", Decoded(lines=1))  # the file has been corrected
+    quarantine.write_rejected(shop.lake, ORDERS, H0, "again", Decoded(lines=1))  # the file has been corrected
     assert len(commits(path)) == 2
-    assert quarantine.rejected(shop.lake, ORDERS) == []
+    assert quarantine.read_rejected(shop.lake, ORDERS) == []
 
 
 @pytest.mark.usefixtures("lost")
