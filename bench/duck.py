@@ -29,9 +29,7 @@ def refresh_duckdb(_spark: "SparkSession", lake: Lake, table: Table, *, hour: st
     inputs = input_states(lake, table)
     delta = lake.open(lake.path(table.name))
     assert delta is not None, f"{table.name} was written when the lake was loaded"
-    with open_views(
-        {name: TableAt(lake.at(lake.path(name)), state.version) for name, state in inputs.items()}
-    ) as views:
+    with open_views({name: TableAt(lake.folder(name), state.version) for name, state in inputs.items()}) as views:
         if views.errors:
             raise MedallionError("; ".join(views.errors.values()))
         rows = views.connection.execute(translated(table)).to_arrow_table()

@@ -81,7 +81,7 @@ def applied_before(lake: Lake, table: Feed | Log, decoded: Decoded | None) -> Ap
         updated=counts.get("updated", _count(metrics, "numTargetRowsUpdated")),
         deleted=counts.get("deleted", _count(metrics, "numTargetRowsDeleted")),
         rejected=len(decoded.rejected),
-        bytes=delta_writes.bytes_written(lake.at(lake.path(table.name)), int(commit["version"])),
+        bytes=delta_writes.bytes_written(lake.folder(table.name), int(commit["version"])),
     )
 
 

@@ -19,6 +19,7 @@ from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes, files
 from medallion.storage.change_feed import data_file
 from medallion.storage.lake import LEDGER, Lake, hour_in, state_of
+from medallion.storage.rewind import require_version_before
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,7 +157,7 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
     hour, table = missed[-1], lake.opened(lake.path(log.of))
     if (hour_in(table) or "") > hour:  # an attempt before this one has brought it further
         following = format_hour(parse_hour(hour) + ONE_HOUR)
-        table = lake.opened(lake.path(log.of), lake.require_version_before(log.of, following))
+        table = lake.opened(lake.path(log.of), require_version_before(lake, log.of, following))
     available = [late for late in missed if late > gone[0] and late not in gone]
     lines = [
         _hour_rows(lake, log, late) for late in available if (content := _decode(lake, log, late)) and content.changes
@@ -186,7 +187,7 @@ def _table_rows(
     import pyarrow.dataset as ds
 
     # Listed now: delta-rs, which asks for the batches, cannot be asked for anything meanwhile.
-    folder = lake.at(lake.path(log.of))
+    folder = lake.folder(log.of)
     places = [files.in_arrow(data_file(folder, name)) for name in state_of(table).actions["path"]]
 
     def batches() -> "Iterator[pa.RecordBatch]":

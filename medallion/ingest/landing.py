@@ -120,7 +120,7 @@ def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
 
 def forget_decoded(lake: Lake, hour: str) -> None:
     """Remove the decoded files of an hour; the landed ones stay."""
-    files.remove_tree(lake.landing / "_decoded" / hour)
+    files.remove_tree(lake.decoded / hour)
 
 
 def landed_file(lake: Lake, topic: str, hour: str) -> Place:
@@ -129,4 +129,4 @@ def landed_file(lake: Lake, topic: str, hour: str) -> Place:
 
 
 def decoded_file(lake: Lake, feed: Feed, hour: str) -> Place:
-    return lake.landing / "_decoded" / hour / f"{feed.topic}.parquet"
+    return lake.decoded / hour / f"{feed.topic}.parquet"

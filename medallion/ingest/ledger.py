@@ -32,7 +32,7 @@ def write_manifest(lake: Lake, manifest: Manifest) -> None:
 
 def landed_hours(lake: Lake) -> set[str]:
     """List every hour whose change files ever landed; names that are no past hour are ignored."""
-    names = {path.stem for path in (lake.landing / "_hours").glob("[0-9]*.json")}
+    names = {path.stem for path in (lake.manifests).glob("[0-9]*.json")}
     return {name for name in names if is_hour(name) and has_ended(name)}
 
 
@@ -179,4 +179,4 @@ def named_hours(hours: Collection[str]) -> str:
 
 
 def _manifest(lake: Lake, hour: str) -> Place:
-    return lake.landing / "_hours" / f"{hour}.json"
+    return lake.manifests / f"{hour}.json"

@@ -117,7 +117,7 @@ def outdated_corrections(lake: Lake, manifest: Manifest) -> list[str]:
     """Describe each file of an hour that has changed since lines of it were corrected: these are left out."""
     hour, sentences = manifest.hour, []
     for topic, file in manifest.files.items():
-        content = files.read_json(lake.landing / "_mended" / topic / f"{hour}.json")
+        content = files.read_json(lake.corrections / topic / f"{hour}.json")
         if content is not None and content["sha256"] != file.sha256:
             sentences.append(
                 f"{len(content['lines'])} corrected lines of {topic}/{hour}.json are left out: the file has changed"
@@ -203,7 +203,7 @@ def feed_of(feeds: Collection[Feed], topic: str) -> Feed:
 
 
 def _corrections_file(lake: Lake, feed: Feed, hour: str) -> Place:
-    return lake.landing / "_mended" / feed.topic / f"{hour}.json"
+    return lake.corrections / feed.topic / f"{hour}.json"
 
 
 def _arrow(rows: Iterable[Rejected]) -> "pa.Table":

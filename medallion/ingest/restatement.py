@@ -12,6 +12,7 @@ from medallion.ops import lake_tables
 from medallion.storage import fence, files
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake
+from medallion.storage.rewind import rewind
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def rewind_bronze(
         return restatement
     for feed in tables.feeds:
         if (lake.applied_hour(feed.name) or "") >= restatement.hour:
-            lake.rewind(feed.name, restatement.hour)
+            rewind(lake, feed.name, restatement.hour)
     for log in (*tables.logs, *lake_tables.dropped_logs(lake)):
         if warning := rewind_log(lake, log, restatement.hour):
             warnings.append(warning)

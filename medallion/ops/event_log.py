@@ -31,7 +31,7 @@ class EventLog:
     """The events of one step: ``write_waiting`` stores them in a file, ``flush`` in the table; both are read."""
 
     def __init__(self, lake: Lake, *, run_id: str, hour: str | None, strategy: str, attempt: int) -> None:
-        self._lake, self._path = lake, lake.ops("event_log")
+        self._lake, self._path = lake, lake.event_log
         self.run_id, self._strategy, self.attempt = run_id, strategy, attempt
         self._pending: list[Event] = []
         self.hour = hour
@@ -113,14 +113,14 @@ class EventLog:
 
 def _waiting_files(lake: Lake) -> dict[Place, WaitingFile]:
     """Return the files of events that wait beside the event log."""
-    return read_waiting(lake.at(lake.ops("event_log")).parent)
+    return read_waiting(lake.at(lake.event_log).parent)
 
 
 def append(lake: Lake, events: Sequence[Event]) -> None:
     """Append ``events`` to the event log of ``lake``, creating the table when it does not exist."""
     from deltalake import write_deltalake
 
-    path, options = lake.ops("event_log"), lake.storage_options
+    path, options = lake.event_log, lake.storage_options
     write_deltalake(path, events_as_arrow(events), mode="append", name="event_log", storage_options=options)
 
 
@@ -139,7 +139,7 @@ def read(
     equal: column = value filters, None for no filter. An empty list when nothing has been written. A row that a crash
     let in twice is given once.
     """
-    path = lake.ops("event_log")
+    path = lake.event_log
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     known = {name: value for name, value in equal.items() if value is not None}
     waiting_rows = [asdict(event) for waiting in _waiting_files(lake).values() for event in waiting.events]

@@ -134,7 +134,7 @@ def publish(
     except DeltaError as error:
         if len(read_all(lake)) > len(retained):
             raise overtaken from None
-        path = lake.ops("releases")
+        path = lake.releases
         raise MedallionError(f"release {release.release_id} could not be written to {path}: {error}") from error
     return release
 
@@ -153,7 +153,7 @@ def _confirmed_fence(newest: Release | None, run_id: str) -> int | None:
 def _append(lake: Lake, delta: "DeltaTable | None", release: Release) -> None:
     from deltalake import CommitProperties, write_deltalake
 
-    path = lake.ops("releases")
+    path = lake.releases
     rows = releases_as_arrow([vars(release) | {name: list(getattr(release, name).items()) for name in _MAPS}])
     if delta is None:
         write_deltalake(path, rows, mode="error", name="releases", storage_options=lake.storage_options)
@@ -169,7 +169,7 @@ def current_ids(lake: Lake, tables: Iterable[str]) -> dict[str, str]:
 
 
 def read_releases(lake: Lake) -> "tuple[DeltaTable | None, list[Release]]":
-    delta = lake.open(lake.ops("releases"))
+    delta = lake.open(lake.releases)
     if delta is None:
         return None, []
     rows: list[dict[str, Any]] = delta.to_pyarrow_table().sort_by("release_id").to_pylist()

@@ -37,7 +37,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
         event.engine = "duckdb"
         result = run_checkpoint(
             CheckedLayer(layer, run.hour or "snapshot", run.run_id, run.attempt),
-            {table.name: TableAt(lake.at(lake.path(table.name))) for table in driver.tables},
+            {table.name: TableAt(lake.folder(table.name)) for table in driver.tables},
             suites=suites(layer, driver.tables),
             reports=lake.reports,
             volumes=_volume_rules(driver, run, layer, history),

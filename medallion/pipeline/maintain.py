@@ -29,6 +29,7 @@ from medallion.storage.files import Place
 from medallion.storage.lake import Lake, origin_of, state_of
 from medallion.storage.log_cleanup import LOG_CLEANUP, clean_log
 from medallion.storage.named_versions import holds, moment_set_aside, set_aside_folders
+from medallion.storage.rewind import require_version_before
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -101,7 +102,7 @@ def _keep_releases(lake: Lake, keep: Retention) -> list[releases.Release]:
     since = datetime.now(UTC) - timedelta(hours=keep.hours)
     retained = [r for place, r in enumerate(published) if r.published_at >= since or place >= len(published) - 2]
     if len(retained) < len(published):
-        delta = lake.open(lake.ops("releases"))
+        delta = lake.open(lake.releases)
         assert delta is not None, "there are releases"
         delta.delete(f"release_id < {retained[0].release_id}", commit_properties=properties())
     return retained
@@ -113,7 +114,7 @@ def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
     yield from ((table.name, lake.path(table.name)) for table in driver.tables)
     yield from ((f"quarantine_{feed.topic}", lake.quarantine(feed.topic)) for feed in driver.tables.feeds)
     yield from ((name, lake.ops(name)) for name in ("event_log", "releases"))
-    yield from ((path.name, str(path)) for path in files.glob(lake.at(lake.ops("kept")), "*.*"))
+    yield from ((path.name, str(path)) for path in files.glob(lake.aggregate_states, "*.*"))
 
 
 def _named_versions(lake: Lake, name: str, retained: Collection[releases.Release]) -> set[int]:
@@ -128,7 +129,7 @@ def _restated_version(driver: Driver, name: str) -> set[int]:
     restated = read_restatement(driver.lake)
     if restated is None or restated.rewound or name not in {feed.name for feed in driver.tables.feeds}:
         return set()
-    return {driver.lake.require_version_before(name, restated.hour)}
+    return {require_version_before(driver.lake, name, restated.hour)}
 
 
 def _key_of(driver: Driver, name: str) -> str | None:
@@ -203,7 +204,7 @@ def _vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], keep: R
 
 
 def _forget_events(lake: Lake, keep: Retention) -> None:
-    delta = lake.open(lake.ops("event_log"))
+    delta = lake.open(lake.event_log)
     if delta is not None:
         before = datetime.now(UTC) - timedelta(days=keep.days)
         moment = f"arrow_cast('{before:%Y-%m-%dT%H:%M:%S}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
@@ -218,7 +219,7 @@ def remove_expired_files(lake: Lake, keep: Retention) -> int:
     fence.require()
     before = time.time() - keep.days * 86_400
     stale = report_store.prune(lake.reports, before)
-    files.remove_tree(lake.landing / "_decoded")
+    files.remove_tree(lake.decoded)
     # Of a snapshot that came in part, the next load brings the rest.
     unfinished = [file for file in lake.landing.rglob("*.part") if "_snapshot" not in file.parts]
     for file in [*unfinished, *_landed(lake.landing, before)]:

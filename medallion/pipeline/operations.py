@@ -20,6 +20,7 @@ from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import run_step
 from medallion.storage.lake import Lake, is_complete, state_of, table_id
 from medallion.storage.named_versions import TableRebuilt, open_current, open_named
+from medallion.storage.rewind import require_version_before
 
 DIFF_MAX_ROWS, DIFF_MAX_BYTES = 500_000, 64 << 20  # of a table, for a restatement to compare it row by row at its end
 
@@ -283,7 +284,7 @@ def begin_restatement(driver: Driver, hour: str) -> Restatement:
     listing = change_files(open_source(driver.settings), tuple(feed.topic for feed in driver.tables.feeds))
     plan = plan_restatement(lake, hour, applied, listing.hours, read_restatement(lake))
     for feed in driver.tables.feeds:
-        lake.require_version_before(feed.name, plan.hour)  # all of them or none
+        require_version_before(lake, feed.name, plan.hour)  # all of them or none
     write_restatement(lake, plan)
     return plan
 

@@ -127,7 +127,7 @@ def _touched_values(refresh: Refresh, by: ByKey) -> list[Any]:
         column = by.column if name not in by.via else by.via[name].column
         # Many rows of another table may lead to few of this one.
         most = MAX_KEYS if name not in by.via else MAX_LOCAL_ROWS
-        values = changed_values(refresh.lake.at(refresh.lake.path(name)), column, change, most)
+        values = changed_values(refresh.lake.folder(name), column, change, most)
         if len(values) > most:
             raise TooLarge(f"more than {most:,} values of {column} changed")
         if name in by.via:

@@ -90,7 +90,7 @@ def move_if_damaged(spark: "SparkSession", lake: Lake, table: Table) -> str | No
     try:
         lake.version(table.name)
     except MedallionError:
-        damage = proven_damage(lake.at(lake.path(table.name)))
+        damage = proven_damage(lake.folder(table.name))
         if damage is None:
             raise
         moved_to = lake.move_damaged_table(table.name)

@@ -47,7 +47,7 @@ def _plan(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) -> R
     inputs = input_states(lake, table)
     former, origin = former_state(lake, lake.path(table.name), table, inputs)
     known = origin["inputs"]
-    by_input = {name: changes(lake.at(lake.path(name)), known[name], state.version) for name, state in inputs.items()}
+    by_input = {name: changes(lake.folder(name), known[name], state.version) for name, state in inputs.items()}
     costs = _costs(lake, run.run_id).get(table.name, Costs())
     return Refresh(spark, lake, table, run, inputs, former, origin, by_input, costs)
 

@@ -14,7 +14,6 @@ from medallion.hours import hour_from_number
 from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.change_feed import changes
-from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
 from medallion.storage.s3 import AWS, S3Access, S3Path
 from medallion.storage.s3_errors import short_reason
@@ -156,13 +155,32 @@ class Lake:
         layer, _, name = table.partition("_")
         return f"{self.root}/{layer}/{name}"
 
-    def ops(self, table: str) -> str:
-        """The folder of an operations table: event_log or releases."""
-        return f"{self.root}/ops/{table}"
+    def folder(self, table: str, *names: str) -> Place:
+        """Return the place of a table's folder, and of ``names`` in it."""
+        return self.at(self.path(table), *names)
+
+    def ops(self, name: str) -> str:
+        """Return the path of what the operations keep under ``name``."""
+        return f"{self.root}/ops/{name}"
+
+    @property
+    def event_log(self) -> str:
+        """The path of the event log."""
+        return self.ops("event_log")
+
+    @property
+    def releases(self) -> str:
+        """The path of the table of releases."""
+        return self.ops("releases")
+
+    @property
+    def aggregate_states(self) -> Place:
+        """The folder of the aggregate state of all tables."""
+        return self.at(self.ops("kept"))
 
     def aggregate_state_path(self, table: str, part: str) -> str:
         """Return the folder of the aggregate state of one part of a table's query."""
-        return f"{self.root}/ops/kept/{table}.{part}"
+        return f"{self.aggregate_states}/{table}.{part}"
 
     def quarantine(self, topic: str) -> str:
         """The folder of the rows rejected from a feed."""
@@ -172,6 +190,21 @@ class Lake:
     def landing(self) -> Place:
         """Where change files land before they are applied."""
         return self.at(self.root, "landing")
+
+    @property
+    def manifests(self) -> Place:
+        """Where it is recorded which files of each hour have landed."""
+        return self.landing / "_hours"
+
+    @property
+    def decoded(self) -> Place:
+        """Where change files lie decoded until they are applied, a folder per hour."""
+        return self.landing / "_decoded"
+
+    @property
+    def corrections(self) -> Place:
+        """Where lines in quarantine have been corrected, a folder per feed."""
+        return self.landing / "_mended"
 
     @cached_property
     def reports(self) -> Place:
@@ -234,7 +267,7 @@ class Lake:
         Releases that name it are read from there, until upkeep removes what none of them names.
         """
         aside = self.at(self.ops("damaged"), f"{table}-{datetime.now(UTC):{SET_ASIDE_STAMP}}")
-        files.move(self.at(self.path(table)), aside)
+        files.move(self.folder(table), aside)
         return aside
 
     def last_commit(self, table: str) -> dict[str, Any]:
@@ -245,45 +278,9 @@ class Lake:
 
     def same_rows(self, table: str, version: int | None, newest: int) -> bool:
         """Check whether no commit after ``version`` up to ``newest`` changed a row."""
-        return version is not None and not changes(self.at(self.path(table)), version, newest)
+        return version is not None and not changes(self.folder(table), version, newest)
 
     def applied_hour(self, table: str) -> str | None:
         """Return the last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""
         delta = self.open(self.path(table))
         return None if delta is None else hour_in(delta)
-
-    def require_version_before(self, table: str, hour: str) -> int:
-        """Return the newest version of a Bronze table without ``hour`` and later ones.
-
-        Raises:
-            MedallionError: Its files are no longer retained; an older version would lack the hours in between.
-        """
-        delta = self.open(self.path(table))
-        version = -1 if delta is None else delta.version()
-        try:
-            while delta is not None and version >= 0 and (hour_in(delta) or "") >= hour:
-                version -= 1
-                delta = self.open(self.path(table), version) if version >= 0 else None
-        except MedallionError:
-            version = -1  # its log goes back no further
-        if version < 0 or not self.is_whole(table, version):
-            raise MedallionError(
-                f"no version of {table} from before {hour} exists: medallion maintain removed it; restate a later hour"
-            )
-        return version
-
-    def rewind(self, table: str, hour: str) -> int:
-        """Restore a Bronze table and its ledger to the version before ``hour``, in one commit; return that version.
-
-        Raises:
-            MedallionError: That version is no longer retained.
-        """
-        target = self.require_version_before(table, hour)
-        former = self.open(self.path(table), target)
-        delta = self.open(self.path(table))
-        assert delta is not None, f"{table} has a version {target}"
-        assert former is not None, f"{table} has a version {target}"
-        # A restore leaves the ledger as it is, and a number cannot be taken out of it: 0 stands for the snapshot alone.
-        number = former.transaction_version(LEDGER) or 0
-        delta.restore(target, commit_properties=properties(None, (LEDGER, number)))
-        return target

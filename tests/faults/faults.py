@@ -352,7 +352,7 @@ def no_event_log(name: str, spoil: Callable[[Path], object]) -> Fault:
     """The event log can be neither written nor, perhaps, read while an hour is refreshed; then it is as it was."""
 
     def strike(world: World) -> str:
-        path = Path(world.lake.ops("event_log"))
+        path = Path(world.lake.event_log)
         aside = path.rename(path.with_name("aside"))
         spoil(path)
         world.refresh(H1, "struck")

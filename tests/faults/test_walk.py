@@ -21,6 +21,7 @@ from medallion.ops import releases
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
+from medallion.storage.rewind import require_version_before
 from tests.faults.model import Model, snapshot, with_hour
 from tests.faults.world import HOURS, World, dies
 
@@ -69,7 +70,7 @@ class Walk(RuleBasedStateMachine):
         self.replay()
         hour = [hour for hour in HOURS if hour <= (self.reached or "")][-back:][0]
         try:
-            self.world.lake.require_version_before("bronze_orders", hour)
+            require_version_before(self.world.lake, "bronze_orders", hour)
         except MedallionError:
             return  # no longer kept
         work: Callable[[], Any] = lambda: operations.restate(self.run("restate", hour), self.world.driver())  # noqa: E731

@@ -84,7 +84,7 @@ def test_a_damaged_log_is_proven_and_its_table_set_aside(damage: Callable[[Lake]
     damage(lake)
     with pytest.raises(MedallionError, match="cannot be read"):
         lake.version("gold_x")
-    assert log_damage(lake.at(lake.path("gold_x"))) == told
+    assert log_damage(lake.folder("gold_x")) == told
     note = move_if_damaged(Mock(spec=[]), lake, TABLE)
     assert note is not None
     assert note.startswith(f"rebuilt, as {told} in the log of gold_x; what was there is in ")
@@ -94,7 +94,7 @@ def test_a_damaged_log_is_proven_and_its_table_set_aside(damage: Callable[[Lake]
 def test_a_commit_that_is_missing_is_proven(lake: Lake) -> None:
     write_deltalake(lake.path("gold_x"), pa.table({"x": [4]}), mode="append")
     commit(lake, 3).unlink()
-    assert log_damage(lake.at(lake.path("gold_x"))) == "commit 3 is missing"
+    assert log_damage(lake.folder("gold_x")) == "commit 3 is missing"
 
 
 def test_readers_keep_the_release_of_a_table_that_was_set_aside(lake: Lake) -> None:
@@ -117,9 +117,9 @@ def test_readers_keep_the_release_of_a_table_that_was_set_aside(lake: Lake) -> N
 
 
 def test_a_sound_log_proves_nothing(lake: Lake) -> None:
-    assert log_damage(lake.at(lake.path("gold_x"))) is None
+    assert log_damage(lake.folder("gold_x")) is None
     log_file(lake, "_last_checkpoint").write_text("nonsense")
-    assert log_damage(lake.at(lake.path("gold_x"))) is None, "readers do without a damaged hint"
+    assert log_damage(lake.folder("gold_x")) is None, "readers do without a damaged hint"
 
 
 def test_a_damaged_commit_under_a_checkpoint_holds_up_nothing(lake: Lake) -> None:
@@ -215,7 +215,7 @@ def test_damage_in_a_bucket_is_proven_and_its_release_still_read() -> None:
     releases.publish(
         lake, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({"gold_x": 1})
     )
-    files.write_text(lake.at(lake.path("gold_x"), "_delta_log", f"{2:020}.json"), "{broken")
+    files.write_text(lake.folder("gold_x", "_delta_log", f"{2:020}.json"), "{broken")
     note = move_if_damaged(Mock(spec=[]), lake, TABLE)
     assert note is not None
     assert note.startswith("rebuilt, as commit 2 is damaged in the log of gold_x")

@@ -62,7 +62,7 @@ def test_a_flush_is_one_commit_and_an_empty_one_none(lake: Lake) -> None:
             pass
     one.flush()
     one.flush()
-    delta = lake.open(lake.ops("event_log"))
+    delta = lake.open(lake.event_log)
     assert delta is not None and (delta.version(), len(event_log.read(lake))) == (0, 3)
 
 
@@ -74,7 +74,7 @@ def test_kept_rows_can_be_read_at_once_and_are_one_commit_of_the_next_flush(lake
         one.write_waiting()
     before = event_log.read(lake)
     assert [row["event_type"] for row in before] == ["land", "apply", "refresh"]
-    assert lake.open(lake.ops("event_log")) is None
+    assert lake.open(lake.event_log) is None
     assert [row["event_type"] for row in event_log.read(lake, before[1]["event_timestamp"])] == ["apply", "refresh"]
     assert event_log.read(lake, columns=("seconds",), event_type="land") == [
         {name: before[0][name] for name in ("event_id", "event_timestamp", "seconds")}
@@ -85,7 +85,7 @@ def test_kept_rows_can_be_read_at_once_and_are_one_commit_of_the_next_flush(lake
 
 
 def test_rows_that_cannot_be_written_wait_for_the_next_flush(lake: Lake) -> None:
-    damaged = Path(lake.ops("event_log"))
+    damaged = Path(lake.event_log)
     damaged.parent.mkdir(parents=True)
     damaged.write_text("no folder")
     for number in range(2):
@@ -116,7 +116,7 @@ def test_only_files_that_may_have_the_wanted_rows_are_opened(lake: Lake) -> None
         with one.timed("land"):
             pass
         one.flush()
-    delta = lake.opened(lake.ops("event_log"))
+    delta = lake.opened(lake.event_log)
     since = event_log.read(lake)[2]["event_timestamp"]
     held = pa.table(delta.get_add_actions(flatten=True))
     assert len(event_log.files_holding(held, {}, {})) == 4
@@ -126,7 +126,7 @@ def test_only_files_that_may_have_the_wanted_rows_are_opened(lake: Lake) -> None
     assert [row["hour"] for row in event_log.read(lake, since)] == hours[2:]
     assert event_log.read(lake, hour="2026-01-01T00") == []
     for name in event_log.files_holding(held, {"hour": hours[3]}, {}):
-        Path(lake.ops("event_log"), name).unlink()
+        Path(lake.event_log, name).unlink()
     assert [row["hour"] for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
 
 

@@ -90,7 +90,7 @@ def old_lake(shop: Shop) -> list[tuple[str, int]]:
     )
     log.write_waiting()
     log.flush()
-    paths = [path, shop.lake.ops("releases"), shop.lake.ops("event_log")]
+    paths = [path, shop.lake.releases, shop.lake.event_log]
     return [(path, DeltaTable(path).version()) for path in paths]
 
 

@@ -16,6 +16,7 @@ from medallion.model.registry import build
 from medallion.model.table import Feed, Log
 from medallion.ops import releases
 from medallion.storage.lake import Lake
+from medallion.storage.rewind import rewind
 
 H0, H1, H2, H3 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02", "2025-11-30T03"
 FEED = Feed(keys=("id",), schema="id BIGINT NOT NULL, name STRING", name="bronze_things", doc="One row per id.")
@@ -188,7 +189,7 @@ def test_a_restatement_keeps_history_though_upkeep_has_removed_old_versions(lake
     for hour, change in ((H0, DELETED), (H1, BACK), (H2, DELETED)):
         land(lake, hour, change)
         keep(lake, hour)
-    lake.rewind(FEED.name, H1)
+    rewind(lake, FEED.name, H1)
     delta = lake.opened(lake.path(LOG.name))
     delta.optimize.compact()
     delta.vacuum(0, dry_run=False, enforce_retention_duration=False)
@@ -204,7 +205,7 @@ def test_a_restatement_of_hours_without_lines_takes_the_log_back_too(lake: Lake)
     keep(lake, H0)
     land(lake, H1)
     keep(lake, H1)
-    lake.rewind(FEED.name, H1)
+    rewind(lake, FEED.name, H1)
     assert rewind_log(lake, LOG, H1) is None
     assert lake.applied_hour(LOG.name) == H0
 
@@ -214,7 +215,7 @@ def test_a_restatement_takes_it_back_and_forward(lake: Lake) -> None:
     for hour, change in ((H0, DELETED), (H1, BACK)):
         land(lake, hour, change)
         keep(lake, hour)
-    lake.rewind(FEED.name, H1)
+    rewind(lake, FEED.name, H1)
     rewind_log(lake, LOG, H1)
     assert [row[3] for row in told(lake)] == [None, None, H0]
     land(lake, H1, {"insert": {"id": 7, "name": "late"}})
@@ -226,7 +227,7 @@ def test_one_younger_than_the_restated_hour_begins_anew(lake: Lake) -> None:
     land(lake, H0, DELETED)
     apply.apply_feed(no_spark, lake, FEED, H0, landing.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
     change_log.begin_log(lake, LOG)
-    lake.rewind(FEED.name, H0)
+    rewind(lake, FEED.name, H0)
     assert rewind_log(lake, LOG, H0) == (
         f"bronze_things_log began after {H0}: it begins again with the rows that bronze_things had before that hour"
     )

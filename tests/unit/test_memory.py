@@ -110,8 +110,8 @@ if what == "quarantine":
     except UsageError as refusal:
         print(refusal, file=sys.stderr)
 else:
-    found = changes(lake.at(lake.path(feed.name)), 0, files)
-    print(len(changed_values(lake.at(lake.path(feed.name)), "order_id", found, 100_000)) > 100_000, file=sys.stderr)
+    found = changes(lake.folder(feed.name), 0, files)
+    print(len(changed_values(lake.folder(feed.name), "order_id", found, 100_000)) > 100_000, file=sys.stderr)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, flush=True)
 sys.stderr.flush()
 os._exit(0)  # threads of Arrow may abort a process that ends while they are at work

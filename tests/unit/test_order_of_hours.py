@@ -242,7 +242,7 @@ def test_a_stray_file_does_not_wedge_the_lake_even_where_it_has_landed(shop: Sho
     shop.put(H1, {1: H1})
     assert shop.refresh(H1, said).hour == H1
     assert any(f"ignored 'cdc/orders/{stray}.json' at the source" in line for line in said)
-    manifest = shop.lake.landing / "_hours" / f"{stray}.json"  # as an earlier version landed it
+    manifest = shop.lake.manifests / f"{stray}.json"  # as an earlier version landed it
     manifest.write_text(json.dumps({"hour": stray, "source": "s", "files": {}}))
     up_to(shop, H2)
     shop.drop(stray)

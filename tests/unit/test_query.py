@@ -112,7 +112,7 @@ def content(lake: Lake) -> dict[str, str]:
 
 
 def filled(sql: str, lake: Lake, scratch: Path) -> str:
-    (file,) = lake.at(lake.path(TABLE)).glob("*.parquet")
+    (file,) = lake.folder(TABLE).glob("*.parquet")
     return sql.format(lake=lake.root, scratch=scratch, file=file)
 
 

@@ -53,7 +53,7 @@ def rebuild(lake: Lake, *, set_aside: bool) -> None:
     if set_aside:
         lake.move_damaged_table(NAME)
     else:
-        files.remove_tree(lake.at(lake.path(NAME)))
+        files.remove_tree(lake.folder(NAME))
     write(lake, [7])
     write(lake, [8])
 
@@ -92,7 +92,7 @@ def test_a_release_is_read_from_where_its_table_was_set_aside(lake: Lake) -> Non
 
 
 def test_a_rebuilt_table_with_fewer_versions_is_refused_in_words(lake: Lake) -> None:
-    files.remove_tree(lake.at(lake.path(NAME)))
+    files.remove_tree(lake.folder(NAME))
     write(lake, [7])
     with pytest.raises(MedallionError, match=f"{NAME} was rebuilt since the release that names version 1"):
         rows(lake, 2)
@@ -129,7 +129,7 @@ def old(tmp_path: Path) -> Lake:
     release = replace(publish(Lake(str(tmp_path / "other")), H0, 0, None), table_ids={})
     row = {**vars(release), "versions": [(NAME, 0)]}
     former = pa.schema([field for field in schema if field.name not in {"table_ids", "fence"}])
-    write_deltalake(made.ops("releases"), pa.Table.from_pylist([row], schema=former))
+    write_deltalake(made.releases, pa.Table.from_pylist([row], schema=former))
     return made
 
 

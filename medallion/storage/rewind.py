@@ -1,0 +1,43 @@
+"""Taking a Bronze table back to the version before an hour."""
+
+from medallion.errors import MedallionError
+from medallion.storage.delta_writes import properties
+from medallion.storage.lake import LEDGER, Lake, hour_in
+
+
+def require_version_before(lake: Lake, table: str, hour: str) -> int:
+    """Return the newest version of a Bronze table without ``hour`` and later ones.
+
+    Raises:
+        MedallionError: Its files are no longer retained; an older version would lack the hours in between.
+    """
+    delta = lake.open(lake.path(table))
+    version = -1 if delta is None else delta.version()
+    try:
+        while delta is not None and version >= 0 and (hour_in(delta) or "") >= hour:
+            version -= 1
+            delta = lake.open(lake.path(table), version) if version >= 0 else None
+    except MedallionError:
+        version = -1  # its log goes back no further
+    if version < 0 or not lake.is_whole(table, version):
+        raise MedallionError(
+            f"no version of {table} from before {hour} exists: medallion maintain removed it; restate a later hour"
+        )
+    return version
+
+
+def rewind(lake: Lake, table: str, hour: str) -> int:
+    """Restore a Bronze table and its ledger to the version before ``hour``, in one commit; return that version.
+
+    Raises:
+        MedallionError: That version is no longer retained.
+    """
+    target = require_version_before(lake, table, hour)
+    former = lake.open(lake.path(table), target)
+    delta = lake.open(lake.path(table))
+    assert delta is not None, f"{table} has a version {target}"
+    assert former is not None, f"{table} has a version {target}"
+    # A restore leaves the ledger as it is, and a number cannot be taken out of it: 0 stands for the snapshot alone.
+    number = former.transaction_version(LEDGER) or 0
+    delta.restore(target, commit_properties=properties(None, (LEDGER, number)))
+    return target
