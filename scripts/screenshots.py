@@ -45,7 +45,7 @@ def main() -> None:
     if not (green and last):
         raise MedallionError("no run has been through yet: make demo first")
     with browser(airflow) as page:
-        for picture in pictures(green[0], red, lake.benchmark.is_file()):
+        for picture in pictures(green[0], red):
             take(page, airflow, *picture)
         page.set_viewport_size({"width": WIDTH, "height": 1250})
         following = [format_hour(parse_hour(last) + number * ONE_HOUR) for number in (1, 3)]
@@ -66,7 +66,7 @@ def newest(airflow: LocalAirflow, state: str, task: str | None) -> tuple[str, st
     return None
 
 
-def pictures(green: str, red: tuple[str, str] | None, benchmark: bool) -> Iterator[Picture]:
+def pictures(green: str, red: tuple[str, str] | None) -> Iterator[Picture]:
     """What is taken, of a run that was published and of one that ended at a check, in this order: Airflow remembers
     what was pressed, and the grid leaves more room beside it than the graph."""
     run = f"{DAG}/runs/{green}"
@@ -83,8 +83,10 @@ def pictures(green: str, red: tuple[str, str] | None, benchmark: bool) -> Iterat
     yield "reports", "plugin/medallion-reports", 560, ()
     yield "expectations", "plugin/medallion-expectations", 700, ()
     yield "timings", "plugin/medallion-timings", 1900, ()
-    if benchmark:
-        yield "benchmark", "plugin/medallion-benchmark", 1000, ()
+    yield "releases", "plugin/medallion-releases", 700, ()
+    yield "quarantine", "plugin/medallion-quarantine", 500, ()
+    yield "benchmark", "plugin/medallion-benchmark", 1000, ()
+    yield "table", "medallion/table?name=gold_inventory_risk", 1400, ()
     yield "run", run, 640, GRAPH
     if red:
         yield "red-run", f"{DAG}/runs/{red[0]}", 640, GRAPH

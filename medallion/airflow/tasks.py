@@ -128,13 +128,15 @@ def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
 
 @task(task_id="replay")
 def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
-    """Replay the lines of a feed and hour that are in quarantine, in a Spark session of this process."""
+    """Replay the lines of a feed and hour that are in quarantine, in a Spark session of this process; leave a note."""
     from medallion.ingest.quarantine import parse_corrected_lines
+    from medallion.inspect.run_summary import run_summary
     from medallion.pipeline import operations
     from medallion.pipeline.driver import Driver
     from medallion.pipeline.run import Run
 
-    with as_airflow_errors():
+    what = f"{params['feed']} of {params['hour']}"
+    with noting_failures(ti, f"replay {what}"), as_airflow_errors():
         lines = parse_corrected_lines(params["lines"], "the parameter lines") if params["lines"] else None
         settings = Settings.from_environment().replace(spark_master=spark_master(RunOnSpark.connection))
         driver = Driver(settings)
@@ -144,6 +146,7 @@ def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> 
             )
         finally:
             driver.stop()
+        leave_note(ti, f"replayed {what}; {run_summary(driver.lake, dag_run.run_id)}")
 
 
 @task(task_id="self_check")

@@ -12,7 +12,7 @@ from dags.hourly_refresh import dag
 from medallion.airflow import local
 from medallion.airflow.local import LocalAirflow
 from medallion.airflow.runs import requested_hour
-from medallion.airflow.tasks import record_failure, run_here, self_check, spark_master
+from medallion.airflow.tasks import record_failure, replay_lines, run_here, self_check, spark_master
 from medallion.errors import CheckFailed, HourOutOfOrder, MedallionError, UsageError
 from medallion.hours import parse_hour
 from medallion.inspect import status
@@ -235,3 +235,12 @@ def test_a_failure_that_cannot_be_recorded_does_not_fail_the_callback(monkeypatc
     ti = SimpleNamespace(try_number=1, xcom_pull=lambda **_: "2025-11-30T04")
     record_failure({"ti": ti, "run_id": "a_run", "params": PARAMS, "dag_run": dag_run()}, step="apply", layer="bronze")
     assert "this failure is not in the event log" in caplog.text
+
+
+def test_refused_replay_leaves_its_reason_as_the_note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
+    ti, params = Task(), {"feed": "oders", "hour": "2025-11-30T04", "lines": ""}
+    with pytest.raises(AirflowFailException, match="oders"):
+        replay_lines.function(params=params, dag_run=dag_run("manual"), ti=ti)
+    assert ti.notes[-1].startswith("replay oders of 2025-11-30T04: ")
