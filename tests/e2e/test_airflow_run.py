@@ -32,6 +32,13 @@ in_browser = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is n
 
 SECRET, CANARY = "AWS_SECRET_ACCESS_KEY", f"canary{secrets.token_hex(16)}"
 H0, H1, H2, H3, H4, H5 = (f"2025-11-30T0{number}" for number in range(6))
+ORDER = 900_000_001
+BAD_LINE = json.dumps(
+    {
+        "insert": {"order_id": ORDER, "user_id": 1, "order_status": "pending", "order_total": "a lot"}
+        | dict.fromkeys(("created_at", "updated_at", "ingested_at"), f"{H4}:10:00Z")
+    }
+)
 TASKS = [
     "land_changes",
     *("bronze.apply_changes", "bronze.check", "silver.refresh", "silver.check", "gold.refresh", "gold.check"),
@@ -46,6 +53,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
     folder = tmp_path_factory.mktemp("airflow run")  # with a space, as folders may have
     overrides = {"MEDALLION_LAKE": f"{folder}/lake", "MEDALLION_SOURCE": f"{folder}/source", SECRET: CANARY}
     overrides["MEDALLION_EXTRAS"] = "false"
+    overrides["MEDALLION_MAX_BAD_LINES"] = "0.5"  # an hour of so small a shop has few orders
     overrides["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] = "20"  # how soon a killed task is missed,
     overrides["AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL"] = "10"  # and one whose scheduler was killed
     airflow = LocalAirflow(folder / "airflow", free_port(), overrides)
@@ -53,6 +61,8 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
     generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "6", "--scale", "0.05")
     for arguments in (generate, ("load",)):
         subprocess.run([medallion, *arguments], env=airflow.environment, check=True)
+    with (Path(overrides["MEDALLION_SOURCE"]) / "cdc" / "orders" / f"{H4}.json").open("a") as changes:
+        changes.write(BAD_LINE + "\n")
     with airflow.running():
         yield airflow
 
@@ -295,13 +305,44 @@ def manual_runs(airflow: LocalAirflow) -> list[str]:
     return [run["dag_run_id"] for run in runs if run["dag_run_id"].startswith("manual__")]
 
 
+@in_browser
+def test_rejected_line_is_corrected_on_its_page_and_replayed(airflow: LocalAirflow, lake: Lake) -> None:
+    reach(airflow, lake, H4)
+    assert ORDER not in orders(lake)
+    before = releases.require_release(lake, None).release_id
+    with browser(airflow) as page:
+        run = correct_and_replay(page, airflow, H4, lambda text: text.replace(r"\"a lot\"", "12.50"))
+    assert outcome(airflow, f"dags/replay_quarantine/dagRuns/{run}") == ("success", {"replay": "success"})
+    newest = releases.require_release(lake, None)
+    assert (newest.hour, newest.release_id, newest.run_id) == (H4, before + 1, run)
+    assert str(orders(lake)[ORDER]) == "12.50"
+
+
+def orders(lake: Lake) -> dict[int, Any]:
+    rows = lake.opened(lake.path("bronze_orders")).to_pyarrow_table(columns=["order_id", "order_total"]).to_pylist()
+    return {row["order_id"]: row["order_total"] for row in rows}
+
+
+def correct_and_replay(page: Page, airflow: LocalAirflow, hour: str, correct: Callable[[str], str]) -> str:
+    """Correct the rejected orders of an hour on their page and replay them; return the id of the run."""
+    page.goto(f"{airflow.url}/medallion/quarantine?feed=orders&hour={hour}")
+    lines = page.locator("#corrected")
+    lines.fill(correct(lines.input_value()))
+    page.get_by_label(f"Restate {hour} and every later hour").check()
+    page.get_by_role("button", name="Replay").click()
+    page.get_by_role("heading", name="Replay started").wait_for()
+    (run,) = airflow.api.call("GET", "dags/replay_quarantine/dagRuns")["dag_runs"]
+    return str(run["dag_run_id"])
+
+
 def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) -> None:
     reach(airflow, lake, H4)
+    published = [release.hour for release in releases.read_all(lake)]
     airflow.unpause("daily_maintenance")
     body = {"dag_run_id": "upkeep", "logical_date": None, "conf": {"keep_hours": 0}}
     airflow.api.call("POST", "dags/daily_maintenance/dagRuns", body)
     assert outcome(airflow, "dags/daily_maintenance/dagRuns/upkeep") == ("success", {"maintain": "success"})
-    assert [release.hour for release in releases.read_all(lake)] == [H3, H4], "the newest two are kept"
+    assert [release.hour for release in releases.read_all(lake)] == published[-2:], "the newest two are kept"
     (row,) = [row for row in event_log.read(lake, run_id="upkeep", event_type="maintain") if row["table_name"] is None]
     assert row["status"] == "succeeded"
 
