@@ -51,7 +51,7 @@ def received(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Receiv
     server.server_close()
 
 
-def test_a_red_check_is_told_with_run_task_and_reason(received: Received) -> None:
+def test_alert_names_run_task_and_reason_of_a_failed_check(received: Received) -> None:
     Webhook(step="check", layer="silver").notify(CONTEXT)
     (told,) = received
     assert told.pop("at")
@@ -67,12 +67,12 @@ def test_a_red_check_is_told_with_run_task_and_reason(received: Received) -> Non
     }
 
 
-def test_another_failed_task_is_told_too(received: Received) -> None:
+def test_alert_is_sent_for_any_failed_task(received: Received) -> None:
     Webhook(step="apply", layer="bronze").notify({**CONTEXT, "exception": None})
     assert [(told["kind"], told["message"]) for told in received] == [("failed task", "the process was killed")]
 
 
-def test_a_refused_request_is_told_to_nobody_and_counts_as_no_failing_run(received: Received, tmp_path: Path) -> None:
+def test_refused_request_sends_no_alert_and_counts_as_no_failed_run(received: Received, tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
     refused = RequestRefused("hour 2025-11-30T03 must come before")
     for number in range(IN_A_ROW):
@@ -92,7 +92,7 @@ def test_a_refused_request_is_told_to_nobody_and_counts_as_no_failing_run(receiv
     assert [told["kind"] for told in received] == ["failed task"]
 
 
-def test_three_failed_runs_in_a_row_are_told(received: Received, tmp_path: Path) -> None:
+def test_alert_is_sent_for_three_failed_runs_in_a_row(received: Received, tmp_path: Path) -> None:
     lake = Lake(str(tmp_path / "lake"))
 
     def ended(run: str, kind: str, status: str) -> None:
@@ -111,7 +111,7 @@ def test_three_failed_runs_in_a_row_are_told(received: Received, tmp_path: Path)
     ]
 
 
-def test_a_late_run_is_told(received: Received) -> None:
+def test_alert_is_sent_for_a_late_run(received: Received) -> None:
     asyncio.run(late(context={"dag_run": {"dag_id": "hourly_refresh", "run_id": "r"}}))
     assert [(told["kind"], told["run_id"]) for told in received] == [("late", "r")]
 

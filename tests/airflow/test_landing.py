@@ -144,9 +144,7 @@ def test_a_run_that_has_waited_long_enough_ends(land: Landing) -> None:
         land.execute({"over": "source"})
 
 
-def test_a_run_does_not_wait_for_the_source_where_it_is_told_not_to(
-    land: Landing, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_does_not_wait_for_the_source_when_waiting_is_off(land: Landing, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDALLION_SOURCE_WAIT", "0")
     land.verdict = LATE
     assert land.execute() == HOUR

@@ -94,7 +94,7 @@ def test_any_other_failure_is_tried_again(step_raises) -> None:
     assert not isinstance(raised.value, AirflowFailException | AirflowSkipException)
 
 
-def test_a_release_that_is_there_already_is_no_reason_to_skip(step_ends) -> None:
+def test_publish_is_not_skipped_when_the_release_exists(step_ends) -> None:
     step_ends("skipped")
     assert run("publish", "2025-11-30T04") == "2025-11-30T04"
 
@@ -104,13 +104,13 @@ def test_a_warning_lets_the_run_go_on(step_ends) -> None:
     assert run("check", "2025-11-30T04") == "2025-11-30T04"
 
 
-def test_the_step_is_told_run_and_attempt(step_ends) -> None:
+def test_step_receives_run_and_attempt(step_ends) -> None:
     asked = step_ends("succeeded")
     run("check")
     assert (asked[0].run_id, asked[0].attempt, asked[0].strategy) == ("a_run", 2, "full")
 
 
-def test_great_expectations_tells_the_log_of_a_task_nothing_of_its_own_methods(step_ends) -> None:
+def test_task_log_has_no_lines_about_methods_of_great_expectations(step_ends) -> None:
     step_ends("succeeded")
     run("check", "2025-11-30T04")
     assert not logging.getLogger("great_expectations._docs_decorators").isEnabledFor(logging.INFO)

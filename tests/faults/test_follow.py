@@ -22,7 +22,7 @@ def followed(world: World, until: str, sleep: object = None) -> list[Followed]:
     return list(follow.follow(world.driver(), "incremental", pace, run_id, until, pause))
 
 
-def test_an_hour_is_taken_once_its_files_have_settled(world: World) -> None:
+def test_follow_applies_an_hour_once_its_files_have_settled(world: World) -> None:
     whole = {path: path.read_bytes() for path in [*world.change_files(H0), *world.change_files(H1)]}
     for path in whole:
         path.unlink()
@@ -41,7 +41,7 @@ def test_an_hour_is_taken_once_its_files_have_settled(world: World) -> None:
     assert differing(world, H1) == []
 
 
-def test_each_hop_of_an_hour_is_told_and_kept(world: World) -> None:
+def test_follow_reports_and_records_the_latency_of_each_hop(world: World) -> None:
     (done,) = followed(world, H0)
     assert list(done.latency) == list(HOPS.values())
     assert list(done.latency.values()) == sorted(done.latency.values())
@@ -49,7 +49,7 @@ def test_each_hop_of_an_hour_is_told_and_kept(world: World) -> None:
     assert row["seconds"] == done.latency["published"] > 0
 
 
-def test_what_a_crash_left_is_finished_first(world: World) -> None:
+def test_follow_finishes_an_interrupted_hour_first(world: World) -> None:
     driver, run = world.driver(), world.run(H0, "cut short")
     run_step("land", run, driver=driver)
     run_step("apply", run, driver=driver)
@@ -58,7 +58,9 @@ def test_what_a_crash_left_is_finished_first(world: World) -> None:
     assert followed(world, H0) == [], "nothing is left to do"
 
 
-def test_a_red_check_ends_it_and_the_hour_stays_in_line(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_follow_ends_and_keeps_the_hour_pending_when_a_check_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def red(*_: object) -> None:
         raise CheckFailed("red")
 

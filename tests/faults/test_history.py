@@ -43,7 +43,7 @@ def test_an_hour_restated_from_the_same_files_gives_the_same_rows(at: After) -> 
     assert differing(world, H2) == []
 
 
-def test_a_late_hour_is_refused_and_then_taken_in_its_turn(world: World, tmp_path: Path) -> None:
+def test_late_hour_is_refused_until_it_is_restated(world: World, tmp_path: Path) -> None:
     late = {path: tmp_path / path.parent.name for path in world.change_files(H1)}
     for path, aside in late.items():
         shutil.move(path, aside)
@@ -57,7 +57,7 @@ def test_a_late_hour_is_refused_and_then_taken_in_its_turn(world: World, tmp_pat
     assert differing(world, H2) == []
 
 
-def test_corrected_files_are_reported_and_then_taken_in(at: After) -> None:
+def test_corrected_files_are_reported_until_their_hour_is_restated(at: After) -> None:
     world = at(H2)
     file = world.change_file("orders", H1)
     right = file.read_text()
@@ -85,7 +85,7 @@ def test_an_hour_that_the_source_dropped_is_replayed_as_it_landed(at: After) -> 
 
 
 @pytest.mark.parametrize(("cut", "landed"), [(2, False), (4, True), (9, True), (25, False)])
-def test_a_restatement_cut_short_goes_on_with_a_plain_re_run(at: After, cut: int, landed: bool) -> None:
+def test_interrupted_restatement_continues_with_a_plain_re_run(at: After, cut: int, landed: bool) -> None:
     world = at(H2)
     with Reader(world) as reader:
         assert dies(lambda: restate(world, H1), cut, after=landed) != "none"
@@ -95,7 +95,7 @@ def test_a_restatement_cut_short_goes_on_with_a_plain_re_run(at: After, cut: int
     assert read_restatement(world.lake) is None
 
 
-def test_an_hour_after_the_last_one_cannot_be_restated(at: After) -> None:
+def test_restatement_is_refused_for_an_hour_after_the_last(at: After) -> None:
     world = at(H0)
     with pytest.raises(UsageError, match=f"after {H0}, the last one: run medallion refresh"):
         restate(world, H1)
@@ -118,7 +118,7 @@ def test_after_a_roll_back_the_same_hour_can_be_published_again(at: After) -> No
     assert differing(world, H1) == []
 
 
-def test_maintenance_keeps_what_a_kept_release_names_and_nothing_else(at: After) -> None:
+def test_maintenance_keeps_only_what_kept_releases_name(at: After) -> None:
     world = at(H2)
     stray = Path(world.lake.path("silver_customers"), "part-00000-of-a-crash.snappy.parquet")
     shutil.copy(next(stray.parent.glob("*.parquet")), stray)
@@ -178,7 +178,7 @@ def bad_line(world: World) -> tuple[int, str]:
     return number + 1, right
 
 
-def test_a_mended_line_takes_its_old_place(world: World) -> None:
+def test_corrected_line_is_applied_at_its_place_when_it_is_replayed(world: World) -> None:
     number, right = bad_line(world)
     world.catch_up(H2)
     orders = quarantine.feed_of(world.tables.feeds, "orders")
@@ -234,7 +234,7 @@ def newest_commit(world: World, table: str) -> Path:
 
 
 @pytest.mark.parametrize("table", ["silver_customers", "gold_order_status_summary"])
-def test_a_table_whose_log_is_damaged_is_rebuilt_and_kept_aside(at: After, table: str) -> None:
+def test_table_is_rebuilt_and_the_old_one_set_aside_when_its_log_is_damaged(at: After, table: str) -> None:
     world = at(H1)
     spoil(newest_commit(world, table))
     world.refresh(H2)

@@ -107,7 +107,7 @@ def test_an_empty_table_that_a_warm_spark_reads_is_written_with_types_that_other
     assert DeltaTable(target).schema().to_json() == DeltaTable(source).schema().to_json()
 
 
-def test_one_that_dies_at_work_is_started_again_and_the_hour_is_tried_again(world: World, warm: Warm) -> None:
+def test_warm_spark_is_restarted_and_the_hour_retried_when_it_dies_at_work(world: World, warm: Warm) -> None:
     jvm = warm.jvm()
     process = start(world, H0, **warm.attached)
     log = Path(world.lake.path("silver_orders_enriched"), "_delta_log")
@@ -135,7 +135,7 @@ def test_what_a_killed_step_left_running_there_is_ended_before_the_next(world: W
     assert differing(world, H0) == []
 
 
-def test_another_secret_is_an_error_of_one_line(world: World, warm: Warm) -> None:
+def test_attaching_fails_in_one_line_with_another_secret(world: World, warm: Warm) -> None:
     warm.jvm()
     process = start(world, H0, **(warm.attached | {TOKEN_VARIABLE: "another"}))
     told, _ = process.communicate(timeout=300)

@@ -136,7 +136,7 @@ def test_a_column_of_nulls_breaks_only_the_promise_of_values(lake: Lake) -> None
     assert [line.success for line in told] == [False, True, True, False]
 
 
-def test_one_null_key_is_a_group_of_its_own(lake: Lake) -> None:
+def test_null_key_forms_a_group(lake: Lake) -> None:
     lake.write("shop", pa.table({"week": [1, 1, 2], "category": ["toys", None, None]}))
 
     assert lake.judge(unique("week", "category"))[0].success
@@ -210,7 +210,7 @@ def test_the_summary_names_what_is_worst_first(shop: Lake) -> None:
     assert result.summary() == "silver check failed: shop: paid is at least 0: 1 of 5 rows, and 1 more"
 
 
-def test_a_log_is_told_each_broken_promise_with_some_of_the_rows(shop: Lake) -> None:
+def test_log_names_each_failed_expectation_with_some_rows(shop: Lake) -> None:
     details = shop.check({"shop": [not_null("id", severity="warning"), at_least("paid", 0)]}).details()
 
     assert details[0] == "failed  shop: paid is at least 0: 1 of 5 rows"

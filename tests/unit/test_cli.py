@@ -185,7 +185,7 @@ def test_command_fails_when_its_output_cannot_be_written() -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [(0, 0), (None, 0), (3, 3)])
-def test_command_that_is_told_to_stop_keeps_its_exit_code(status: int | None, code: int) -> None:
+def test_command_keeps_its_exit_code_when_it_is_stopped(status: int | None, code: int) -> None:
     def stopped(**_: object) -> None:
         raise SystemExit(status)
 

@@ -159,7 +159,7 @@ def test_a_column_that_no_line_has_is_named_once_there_are_lines_enough_to_tell(
     assert decode(line * 99 + insert(name=None))[0].absent == []
 
 
-def test_a_mended_line_is_read_in_the_place_of_the_one_that_came(tmp_path: Path) -> None:
+def test_corrected_line_is_read_at_the_place_of_the_rejected_one(tmp_path: Path) -> None:
     path = tmp_path / "changes.json"
     path.write_text(insert(id=1) + "not json\n" + insert(id=3))
     result = decode_file(path, FEED, tmp_path / "changes.parquet", {2: insert(id=2).rstrip()})

@@ -129,7 +129,7 @@ def test_other_workers_are_refused_until_storage_is_cleared(fake: FakeFeldera) -
     assert fake.pipeline is not None and fake.pipeline["runtime_config"] == {"workers": 7}
 
 
-def test_a_program_that_does_not_compile_tells_its_errors_without_the_warnings(fake: FakeFeldera) -> None:
+def test_failed_compilation_reports_errors_without_warnings(fake: FakeFeldera) -> None:
     with pytest.raises(MedallionError, match=r"not compiled .*: SqlError: line 7: SQL error: .*no_such") as refused:
         service(fake).compile(f"{SMALL} CREATE MATERIALIZED VIEW v AS SELECT no_such FROM t;", 1)
     assert "not used" not in str(refused.value)
@@ -181,7 +181,7 @@ def test_patience_with_a_busy_service_ends(fake: FakeFeldera) -> None:
         feldera.usage()
 
 
-def test_a_bad_line_is_refused_and_the_good_ones_of_its_request_are_taken_in(fake: FakeFeldera, tmp_path: Path) -> None:
+def test_bad_line_is_refused_and_the_good_lines_of_the_request_are_accepted(fake: FakeFeldera, tmp_path: Path) -> None:
     feldera = started(fake)
     lines = [insert(id=1, price="1.00"), b'{"insert": {"id": "one"}}', insert(id=2, price="2.00")]
     with pytest.raises(MedallionError, match=r"ingress/t: 400 Errors parsing input data \(1 errors\)"):
@@ -227,7 +227,7 @@ def test_a_transaction_is_computed_at_its_end(fake: FakeFeldera, tmp_path: Path)
     assert str(price(feldera, tmp_path)) == "1.00"
 
 
-def test_an_error_at_run_time_is_told_at_once(fake: FakeFeldera) -> None:
+def test_runtime_error_is_reported_at_once(fake: FakeFeldera) -> None:
     feldera = started(
         fake, f"{SMALL} CREATE MATERIALIZED VIEW v AS SELECT 1 / (id - id) AS x FROM t;", patience_seconds=60
     )
@@ -349,7 +349,7 @@ def test_what_it_refuses_is_said_without_the_key(fake: FakeFeldera) -> None:
     assert "wrong" not in str(refused.value)
 
 
-def test_nobody_there_is_one_line() -> None:
+def test_unreachable_service_is_an_error_of_one_line() -> None:
     with pytest.raises(MedallionError, match=r"Feldera at http://127.0.0.1:1: GET pipelines: .*refused"):
         Service("http://127.0.0.1:1").compile(program(), 1)
 

@@ -253,7 +253,7 @@ def test_its_rows_are_those_of_our_queries(tmp_path: Path) -> None:
             assert engine.connection.execute(f"SELECT COUNT(*) > 1 FROM {table.name}").fetchone() == (True,)
 
 
-def test_changes_are_told_exactly_and_a_delete_by_its_key_alone() -> None:
+def test_changes_are_pushed_exactly_and_deletes_by_key() -> None:
     (feed,) = (feed for feed in registry().feeds if feed.name == "bronze_orders")
     row: dict[str, Any] = dict.fromkeys(column.name for column in feed.columns)
     at = datetime(2025, 11, 30, 1, 2, 3, 4, UTC)

@@ -41,7 +41,7 @@ def test_pattern_of_the_form_knows_the_calendar() -> None:
     assert not re.fullmatch(CALENDAR_PATTERN, "2025-11-30T24")
 
 
-def test_an_hour_and_its_number_are_the_same_thing() -> None:
+def test_hour_number_converts_back_to_its_hour() -> None:
     assert hour_number("1970-01-02T01") == 25
     assert hour_from_number(hour_number("2025-11-30T07")) == "2025-11-30T07"
 

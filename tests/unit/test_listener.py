@@ -89,7 +89,7 @@ def test_command_line_that_names_another_process_is_refused() -> None:
         require_own_server(port)
 
 
-def test_stranger_on_the_other_loopback_address_is_found() -> None:
+def test_stranger_on_the_other_loopback_address_is_detected() -> None:
     with server() as port, listening("::1", port), pytest.raises(MedallionError, match="token was not sent"):
         require_own_server(port)
 

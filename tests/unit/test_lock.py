@@ -68,7 +68,7 @@ def test_a_second_writer_stops_and_names_the_first(lake: Lake) -> None:
     assert told and told[0].startswith("waiting for refresh silver of run first")
 
 
-def test_a_second_writer_goes_on_when_the_first_is_done(lake: Lake) -> None:
+def test_second_writer_continues_when_the_first_is_done(lake: Lake) -> None:
     with holder(lake) as (process, _):
         start = time.monotonic()
         os.kill(process.pid, signal.SIGTERM)

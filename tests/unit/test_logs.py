@@ -89,7 +89,7 @@ def test_history_is_loaded_once_and_then_only_new_files(lake: Lake) -> None:
     assert lake.applied_hour(LOG.name) == H0
 
 
-def test_an_hour_without_a_file_is_taken_in_too(lake: Lake) -> None:
+def test_log_records_an_hour_without_a_file(lake: Lake) -> None:
     change_log.begin_log(lake, LOG, "/source/snapshot")
     ledger.write_manifest(lake, ledger.Manifest(H0, "/source", {}))
     keep(lake, H0)
@@ -97,7 +97,7 @@ def test_an_hour_without_a_file_is_taken_in_too(lake: Lake) -> None:
     assert lake.applied_hour(LOG.name) == H0
 
 
-def test_one_that_was_not_kept_for_a_while_takes_in_what_it_missed(lake: Lake) -> None:
+def test_log_catches_up_after_hours_without_it(lake: Lake) -> None:
     change_log.begin_log(lake, LOG, "/source/snapshot")
     for hour, change in ((H0, DELETED), (H1, BACK)):
         land(lake, hour, change)
@@ -107,7 +107,7 @@ def test_one_that_was_not_kept_for_a_while_takes_in_what_it_missed(lake: Lake) -
     assert [row[2:4] for row in told(lake)[2:]] == [(True, H0), (False, H1), (True, H2)]
 
 
-def test_one_that_begins_late_begins_with_its_table_as_it_is(lake: Lake) -> None:
+def test_log_that_begins_late_begins_with_the_rows_of_its_table(lake: Lake) -> None:
     land(lake, H0, DELETED)
     apply.apply_feed(no_spark, lake, FEED, H0, landing.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
     land(lake, H1, BACK)
@@ -223,7 +223,7 @@ def test_a_restatement_takes_it_back_and_forward(lake: Lake) -> None:
     assert [(row[0], row[3]) for row in told(lake)[2:]] == [(1, H0), (7, H1)]
 
 
-def test_one_younger_than_the_restated_hour_begins_anew(lake: Lake) -> None:
+def test_log_begins_again_when_an_hour_before_it_is_restated(lake: Lake) -> None:
     land(lake, H0, DELETED)
     apply.apply_feed(no_spark, lake, FEED, H0, landing.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
     change_log.begin_log(lake, LOG)
@@ -251,7 +251,7 @@ def test_a_column_that_is_new_to_the_table_is_new_to_its_log(lake: Lake) -> None
     assert sizes(lake) == [(3, 9)]
 
 
-def test_a_column_that_is_new_is_there_in_the_hours_that_were_missed(lake: Lake) -> None:
+def test_log_has_a_new_column_in_the_hours_it_catches_up(lake: Lake) -> None:
     change_log.begin_log(lake, LOG, "/source/snapshot")
     land(lake, H0, {"insert": {"id": 3, "name": "c", "size": 9}})
     apply.apply_feed(no_spark, lake, WIDER, H0, landing.decode_hour(lake, (WIDER,), H0, 0.01)[FEED.name])

@@ -28,7 +28,7 @@ def replay(shop: Shop, said: list[str] | None = None) -> None:
     operations.replay(Run(shop.settings, H0, "replay"), shop.driver(said), "orders", {2: MENDED})
 
 
-def test_a_mended_line_is_applied_in_its_old_place(shop: Shop) -> None:
+def test_corrected_line_is_applied_at_its_old_place(shop: Shop) -> None:
     with_bad_line(shop)
     replay(shop)
     assert shop.published()[7] == "mended"

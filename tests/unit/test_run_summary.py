@@ -75,9 +75,7 @@ def test_an_hour_whose_last_check_failed_is_red_until_a_check_of_it_passed(
     assert turns.read_unpublished_hour(lake, HOUR) == UnpublishedHour(HOUR, "again", None)
 
 
-def test_an_hour_that_validation_found_wanting_is_red_though_it_is_published(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_published_hour_is_red_when_its_validation_failed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     published(monkeypatch, None, HOUR)
     events = log(lake)
     events.add("validate", None, None, status="failed", details={"error": "gold_inventory_risk is empty"})

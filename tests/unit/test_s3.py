@@ -166,7 +166,7 @@ def test_what_fails_twice_arrives_with_the_third_try(
         (busy, f"s3://shop/demo/{FILE} cannot be read: the server answered .*; it is busy: run again later"),
     ],
 )
-def test_what_keeps_failing_is_told_and_leaves_nothing(
+def test_copy_reports_what_keeps_failing_and_leaves_nothing_behind(
     bucket: Bucket, tmp_path: Path, spoil: Callable[[Proxy], object], error: str
 ) -> None:
     bucket.spoil(first(1000, spoil))

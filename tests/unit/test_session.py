@@ -24,7 +24,7 @@ def test_where_all_is_on_this_machine_the_driver_listens_on_loopback_alone(setti
 
 
 @pytest.mark.parametrize("master", ["spark://master:7077", "yarn", "k8s://https://kubernetes:443"])
-def test_executors_elsewhere_are_told_where_the_driver_is_and_get_the_jars(settings: Settings, master: str) -> None:
+def test_remote_executors_receive_the_drivers_address_and_the_jars(settings: Settings, master: str) -> None:
     conf = submit_conf(settings, master)
     assert conf["spark.driver.host"] == "scheduler"
     assert conf["spark.jars"].endswith("delta.jar")

@@ -12,7 +12,7 @@ def week(first: float, growth: float) -> list[Day]:
 
 
 @pytest.mark.parametrize(("growth", "grows"), [(0.0, False), (0.01, False), (0.05, True), (-0.05, False)])
-def test_days_that_grow_by_more_than_two_percent_are_found(growth: float, grows: bool) -> None:
+def test_soak_names_days_that_grow_by_more_than_two_percent(growth: float, grows: bool) -> None:
     assert (slope(week(2.0, growth), "cpu_seconds") > MAX_SLOPE) is grows
 
 

@@ -338,7 +338,7 @@ def test_great_expectations_knows_every_kind_and_argument() -> None:
         assert built.severity == expectation.severity
 
 
-def test_promises_of_a_table_are_told_apart_by_their_meaning() -> None:
+def test_expectations_of_a_table_have_distinct_meanings() -> None:
     named = [(table, expectation.meaning) for table, expectation in PROMISES]
 
     assert sorted(set(named)) == sorted(named)

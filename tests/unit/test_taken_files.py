@@ -46,7 +46,7 @@ def test_loading_again_goes_by_the_settings_of_the_second_shell(tmp_path: Path) 
     assert set(driver.tables.tables) == set(registry(extras=False).tables)
 
 
-def test_text_keys_are_found_after_a_merge_has_written_them(tmp_path: Path) -> None:
+def test_text_keys_match_after_a_merge_has_written_them(tmp_path: Path) -> None:
     rows = pa.table({"code": [f"k{number:05}" for number in range(3000)], "value": list(range(3000))})
     write_deltalake(str(tmp_path / "t"), rows)
     delta = DeltaTable(str(tmp_path / "t"))

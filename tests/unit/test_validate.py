@@ -42,20 +42,20 @@ def write(lake: Lake, name: str, ids: list[int]) -> None:
     write_deltalake(lake.path(name), rows, mode="overwrite", commit_properties=ledger)
 
 
-def test_nothing_is_wrong_with_what_is_there(lake: Lake) -> None:
+def test_validation_passes_when_every_table_is_whole(lake: Lake) -> None:
     found = validate(lake, TABLES, RELEASE, H0)
     assert problems(found) == []
     assert found["silver_a"] == {"version": 0, "rows": 1, "hour": H0, "problem": None}
 
 
-def test_a_table_that_is_in_no_release_or_not_there_is_told(lake: Lake) -> None:
+def test_validation_names_a_table_that_is_missing_or_in_no_release(lake: Lake) -> None:
     missing = replace(RELEASE, versions={"bronze_a": 0, "gold_a": 7})
     found = problems(validate(lake, TABLES, missing, H0))
     assert found[0] == "silver_a: it is in no release"
     assert found[1].startswith("gold_a: ")
 
 
-def test_a_table_whose_files_are_gone_is_told(lake: Lake) -> None:
+def test_validation_names_a_table_whose_files_are_missing(lake: Lake) -> None:
     for file in Path(lake.path("gold_a")).glob("*.parquet"):
         file.unlink()
     assert problems(validate(lake, TABLES, RELEASE, H0)) == ["gold_a: files of version 0 are missing"]
@@ -68,5 +68,5 @@ def test_a_table_may_be_empty_unless_it_says_that_it_must_not(lake: Lake) -> Non
     assert problems(validate(lake, TABLES, empty, H0)) == ["silver_a: it is empty"]
 
 
-def test_a_table_of_another_hour_is_told(lake: Lake) -> None:
+def test_validation_names_a_table_of_another_hour(lake: Lake) -> None:
     assert problems(validate(lake, TABLES, RELEASE, H1)) == [f"{name}: it is as of hour {H0}" for name in TABLES.tables]
