@@ -150,6 +150,7 @@ def change(lake: Lake, chance: random.Random) -> None:
             write_deltalake(lake.at("tiers"), tiers, mode="overwrite")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_check_of_changed_rows_equals_one_of_whole_tables_for_random_histories(tmp_path: Path, seed: int) -> None:
     chance, lake = random.Random(seed), Lake(tmp_path, {"shop": SHOP})
@@ -233,6 +234,7 @@ def test_one_changed_row_breaks_a_promise_across_tables_in_both_ways(
     assert verdicts(by_rows) == verdicts(whole) == {(table, expectation.meaning): (False, True)}
 
 
+@pytest.mark.slow
 def test_one_bad_row_breaks_every_promise_of_a_table_in_both_ways(
     shop: tuple[Lake, Basis],
     database: str,  # noqa: F811

@@ -449,6 +449,7 @@ def test_what_commands_and_dags_import_loads_no_engine() -> None:
     assert python(code) == "set()"
 
 
+@pytest.mark.slow
 def test_loading_great_expectations_leaves_out_what_checks_never_use_and_hides_it_from_nobody() -> None:
     code = (
         "import sys; from medallion.checks.lean_imports import lean_imports\n"

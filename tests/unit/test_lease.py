@@ -211,6 +211,7 @@ def test_dead_holder_of_this_machine_is_replaced_at_once(lake: Lake, network: Ne
             assert holder.number == 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_frozen_machine_can_neither_commit_nor_publish_when_it_comes_back(
     lake: Lake, host: Callable[..., Host]

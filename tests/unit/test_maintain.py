@@ -73,6 +73,7 @@ print(done["merged"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - befor
 """
 
 
+@pytest.mark.slow
 def test_clustering_a_table_needs_no_more_memory_when_the_table_grows(tmp_path: Path) -> None:
     def kilobytes(rows: int) -> int:
         command = [sys.executable, "-c", CLUSTERED, str(tmp_path / str(rows)), str(rows), "96"]

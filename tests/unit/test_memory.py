@@ -19,6 +19,8 @@ from medallion.ingest.source import digest
 from medallion.model.registry import registry
 from medallion.storage.lake import Lake
 
+pytestmark = pytest.mark.slow
+
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 

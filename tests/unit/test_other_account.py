@@ -13,6 +13,8 @@ from medallion.ops.event_log import EventLog
 from medallion.settings import PROJECT
 from tests.unit.small_lake import H0, Shop
 
+pytestmark = pytest.mark.slow
+
 # Root may read and write everything: without these two capabilities it is an account like any other.
 LIKE_ANY_OTHER = (
     "setpriv",

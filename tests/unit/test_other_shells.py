@@ -15,6 +15,8 @@ from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.lake import Lake
 
+pytestmark = pytest.mark.slow
+
 HOURS = ("2025-03-30T00", "2025-03-30T01", "2025-03-30T02")  # clocks go forward in Europe, and back in none
 SHELLS = {
     "plain": {},
