@@ -4,6 +4,7 @@ A DAG task runs one step in a process of its own; ``medallion refresh`` runs all
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from medallion.errors import UsageError
 from medallion.model.table import LAYERS, Layer
@@ -25,25 +26,32 @@ def run_step(name: str, run: Run, layer: Layer | None = None, driver: Driver | N
     Raises UsageError for an unknown step or layer, HourNotAvailable when the source does not have the hour,
     CheckFailed when a critical expectation does not hold, MedallionError for the rest.
     """
-    work, lowest = STEPS.get(name, (None, None))
-    if work is None:
+    step = STEPS.get(name)
+    if step is None:
         raise UsageError(f"step {name[:40]!r} is unknown: choose {', '.join(STEPS)}")
     driver = driver or Driver(run.settings)
-    if lowest is not None and layer not in (layers := LAYERS[lowest:]):
-        raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
-    if lowest is not None and layer not in driver.tables.layers:
+    if step.layers and layer not in step.layers:
+        raise UsageError(f"step {name} needs --layer, one of {', '.join(step.layers)}")
+    if step.layers and layer not in driver.tables.layers:
         return driver.report_outcome(Outcome("skipped", f"the lake has no {layer} tables", run.hour))
     with driver.recording(run, f"{name} {layer or ''}".strip()) as log:
         fence.require()
-        return work(driver, run, log, layer)
+        return step.work(driver, run, log, layer)
 
 
-_Work = Callable[[Driver, Run, EventLog, Layer | None], Outcome]
-STEPS: dict[str, tuple[_Work, int | None]] = {  # and the lowest layer that it is for, of a step of one layer
-    "land": (land_step, None),
-    "apply": (apply_hour, None),
-    "refresh": (refresh_layer, 1),
-    "check": (check_layer, 0),
-    "publish": (publish_release, None),
-    "validate": (validate_release, None),
+@dataclass(frozen=True)
+class Step:
+    """One step. layers: those that it is run for, one at a time; none of a step over the whole lake."""
+
+    work: Callable[[Driver, Run, EventLog, Layer | None], Outcome]
+    layers: tuple[Layer, ...] = ()
+
+
+STEPS = {
+    "land": Step(land_step),
+    "apply": Step(apply_hour),
+    "refresh": Step(refresh_layer, LAYERS[1:]),
+    "check": Step(check_layer, LAYERS),
+    "publish": Step(publish_release),
+    "validate": Step(validate_release),
 }

@@ -1,5 +1,6 @@
 """Following a source: what arrives in pieces is taken once it is whole, in order, and from where a crash left off."""
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -65,7 +66,7 @@ def test_follow_ends_and_keeps_the_hour_pending_when_a_check_fails(
         raise CheckFailed("red")
 
     with monkeypatch.context() as broken:
-        broken.setitem(STEPS, "check", (red, STEPS["check"][1]))
+        broken.setitem(STEPS, "check", replace(STEPS["check"], work=red))
         with pytest.raises(CheckFailed):
             followed(world, H1)
     assert world.published()[0] is None
