@@ -20,7 +20,8 @@ from bench.machine import commit, machine
 from bench.plan import FIRST_HOUR, Plan
 from bench.proof import differing
 from bench.sources import prepare
-from medallion.airflow.local import DAG_ID, WARM, LocalAirflow, free_port
+from medallion.airflow.local import DAG_ID, WARM, LocalAirflow
+from medallion.airflow.ports import free_port
 from medallion.errors import MedallionError
 from medallion.hours import hour_from_number, hour_number
 from medallion.model.registry import registry

@@ -6,7 +6,7 @@ import sqlglot
 
 from medallion.errors import MedallionError
 from medallion.model.table import Table
-from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states, versions_of
+from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states
 from medallion.storage.duckdb_views import TableAt, open_views
 from medallion.storage.lake import Lake
 
@@ -38,5 +38,4 @@ def refresh_duckdb(_spark: "SparkSession", lake: Lake, table: Table, *, hour: st
     write_deltalake(delta, rows.cast(pa.schema(delta.schema().to_arrow())), mode="overwrite", commit_properties=commit)
     state = lake.state(table.name)
     assert state is not None, f"{table.name} was just written"
-    rows_in = sum(input_state.rows for input_state in inputs.values())
-    return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), "duckdb", "recomputed")
+    return Written.whole(state, inputs, strategy="duckdb")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from medallion.model.registry import registry
 from medallion.model.table import Table
-from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states, versions_of
+from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -31,5 +31,4 @@ def refresh_naive(spark: "SparkSession", lake: Lake, table: Table, *, hour: str 
         rows.write.format("delta").mode("overwrite").option("userMetadata", commit).save(lake.path(table.name))
         state = lake.state(table.name)
         assert state is not None, f"{table.name} was just written"
-    rows_in = sum(input_state.rows for input_state in inputs.values())
-    return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), "naive", "from views")
+    return Written.whole(state, inputs, strategy="naive", how="from views")

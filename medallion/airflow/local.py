@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from medallion.airflow.local_defaults import default_variables
+from medallion.airflow.ports import free_port, is_free, require_free_port
 from medallion.airflow.processes import Process, Recorded
 from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError, UsageError
@@ -120,9 +120,9 @@ class LocalAirflow:
         """
         if not self._recorded().has_all(self._components):
             self.down()
-            _require_free_port(self.port, "MEDALLION_AIRFLOW_PORT")
+            require_free_port(self.port, "MEDALLION_AIRFLOW_PORT")
             if spark := self.environment.get(WARM):
-                _require_free_port(urlsplit(spark).port or 0, WARM)
+                require_free_port(urlsplit(spark).port or 0, WARM)
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._migrate(report)
             report("starting Airflow")
@@ -274,29 +274,6 @@ def main() -> None:
             print("Airflow is down" if airflow.down() else "Airflow was not running")
     except MedallionError as error:
         sys.exit(f"airflow: {error}")
-
-
-def free_port() -> int:
-    """Return a free port of the loopback interface."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def is_free(port: int) -> bool:
-    """Check whether nothing listens on a port of the loopback interface."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-def _require_free_port(port: int, variable: str) -> None:
-    if not is_free(port):
-        raise MedallionError(f"port {port} is taken: stop what listens there, or choose another with {variable}")
 
 
 def _free_spark_address() -> str:

@@ -8,8 +8,8 @@ from medallion.model.table import Layer, Table
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
+from medallion.pipeline.table_order import run_in_order
 from medallion.refresh.commits import Written
-from medallion.refresh.full import side_by_side
 
 
 def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
@@ -54,7 +54,7 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
             driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {how}")
 
         try:
-            side_by_side(tables, work)
+            run_in_order(tables, work)
         finally:
             event.rows_in = sum(written.rows_in for written in results)
             event.rows_out = sum(written.rows_out for written in results)

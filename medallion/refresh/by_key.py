@@ -29,8 +29,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     require_small(refresh.changes, refresh.inputs)
     values = _touched_values(refresh, by)
     if not values:  # such as a customer without orders
-        version, versions = refresh.record_input_versions(), versions_of(refresh.inputs)
-        return Written(0, 0, 0, version, versions, "incremental", "unchanged", "no row follows from what changed")
+        return Written.unchanged(refresh.record_input_versions(), refresh.inputs, "no row follows from what changed")
     _require_worth_it(refresh, by, values)
     former, column = refresh.former, by.column
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES
@@ -50,14 +49,14 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     if is_set_up:
         note += f"; building incremental state: once, clustered by {column}"
     return Written(
-        len(values),
-        count,
-        bytes_written(refresh.lake.at(refresh.path), version),
-        version,
-        versions_of(refresh.inputs),
-        "incremental",
-        "by key",
-        note,
+        rows_in=len(values),
+        rows_out=count,
+        bytes_out=bytes_written(refresh.lake.at(refresh.path), version),
+        version=version,
+        inputs=versions_of(refresh.inputs),
+        strategy="incremental",
+        how="by key",
+        note=note,
         changed=len(values),
         is_set_up=is_set_up,
     )

@@ -22,7 +22,7 @@ SMALL_BYTES = 64 << 20  # in its files
 SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark commit costs ten times as much
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Written:
     """One table as written: rows and bytes of the commit, and the version it made.
 
@@ -43,6 +43,32 @@ class Written:
     warning: str | None = None
     changed: int | None = None
     is_set_up: bool = False
+
+    @classmethod
+    def whole(cls, state: TableState, inputs: Mapping[str, TableState], **more: Any) -> "Written":
+        """Return a table all of whose rows were computed from all rows of its ``inputs``; more: other fields."""
+        return cls(
+            rows_in=sum(input_state.rows for input_state in inputs.values()),
+            rows_out=state.rows,
+            bytes_out=state.bytes,
+            version=state.version,
+            inputs=versions_of(inputs),
+            **more,
+        )
+
+    @classmethod
+    def unchanged(cls, version: int, inputs: Mapping[str, TableState], note: str) -> "Written":
+        """Return a table that stays as it is; note: why."""
+        return cls(
+            rows_in=0,
+            rows_out=0,
+            bytes_out=0,
+            version=version,
+            inputs=versions_of(inputs),
+            strategy="incremental",
+            how="unchanged",
+            note=note,
+        )
 
 
 @dataclass(frozen=True)

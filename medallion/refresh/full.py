@@ -1,8 +1,5 @@
 """Refreshing a layer in full: every table recomputed from its inputs and written once, in dependency order."""
 
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
@@ -19,12 +16,11 @@ from medallion.refresh.commits import (
     overwrite,
     pruned_by,
     read_inputs,
-    versions_of,
 )
 from medallion.refresh.plan import Target
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import schema_of
-from medallion.spark.session import explained, in_parallel
+from medallion.spark.session import explained
 from medallion.storage.damage import proven_damage
 from medallion.storage.lake import Lake, TableState
 
@@ -65,8 +61,7 @@ def recompute(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) 
             )
             state = lake.state(table.name)
     assert state is not None, f"{table.name} was just written"
-    rows_in = sum(s.rows for s in inputs.values())
-    return Written(rows_in, state.rows, state.bytes, state.version, versions_of(inputs), warning=warning)
+    return Written.whole(state, inputs, warning=warning)
 
 
 def _computed_rows(target: Target, *, is_first: bool) -> "DataFrame":
@@ -97,25 +92,3 @@ def move_if_damaged(spark: "SparkSession", lake: Lake, table: Table) -> str | No
         forget_logs(spark)
         return f"rebuilt, as {damage} in the log of {table.name}; what was there is in {moved_to}"
     return None
-
-
-def side_by_side(tables: tuple[Table, ...], work: Callable[[Table], None]) -> None:
-    """Run ``work`` for each table once its inputs among ``tables`` are done, independent ones at the same time.
-
-    The first failure is raised after what was running has ended; no other table starts.
-    """
-    by_name = {table.name: table for table in tables}
-    order = TopologicalSorter({t.name: [name for name in t.inputs if name in by_name] for t in tables})
-    order.prepare()
-    with in_parallel() as pool:
-        running: dict[Future[None], str] = {}
-        while order.is_active():
-            running.update({pool.submit(work, by_name[name]): name for name in order.get_ready()})
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            try:
-                for future in done:
-                    future.result()
-                    order.done(running.pop(future))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from medallion.model.table import Additive, ByKey, Recent, Table
 from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_additive
 from medallion.refresh.by_key import refresh_by_key
-from medallion.refresh.commits import RefreshRun, Written, input_states, read_inputs, versions_of
+from medallion.refresh.commits import RefreshRun, Written, input_states, read_inputs
 from medallion.refresh.cost import Costs, known_costs
 from medallion.refresh.full import recompute
 from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, former_state
@@ -53,10 +53,8 @@ def _plan(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) -> R
 
 
 def _refreshed(refresh: Refresh) -> Written:
-    versions = versions_of(refresh.inputs)
     if not any(refresh.changes.values()):
-        version = refresh.keep_unchanged()
-        return Written(0, 0, 0, version, versions, "incremental", "unchanged", "no input has changed")
+        return Written.unchanged(refresh.keep_unchanged(), refresh.inputs, "no input has changed")
     method, size = refresh.table.incremental, refresh.changed_bytes
     if isinstance(method, Additive | Recent):
         refresh.require_cheap(size, f"{size / 1e6:.1f} MB of changes")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.model.table import Table
-from medallion.refresh.commits import RefreshRun, Written, commit_metadata, ids_of, overwrite, versions_of
+from medallion.refresh.commits import RefreshRun, Written, commit_metadata, ids_of, overwrite
 from medallion.refresh.cost import Costs
 from medallion.storage.change_feed import Changes
 from medallion.storage.delta_writes import append_rows, properties
@@ -96,9 +96,7 @@ class Refresh(Target):
     def overwrite(self, rows: "DataFrame", how: str, note: str | None = None) -> Written:
         """Put ``rows`` in the place of all that the table had; how: the method, in words."""
         state = overwrite(self.lake, self.table, rows, self.former, self.commit_metadata())
-        rows_in = sum(state.rows for state in self.inputs.values())
-        versions = versions_of(self.inputs)
-        return Written(rows_in, state.rows, state.bytes, state.version, versions, "incremental", how, note)
+        return Written.whole(state, self.inputs, strategy="incremental", how=how, note=note)
 
 
 def former_state(

@@ -4,7 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from medallion.airflow.local import LocalAirflow, free_port
+from medallion.airflow.local import LocalAirflow
+from medallion.airflow.ports import free_port
 
 
 def test_task_workers_are_forked_from_a_server_that_has_the_checks_loaded(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from medallion.airflow.local import DAG_ID, USER, free_port
+from medallion.airflow.local import DAG_ID, USER
+from medallion.airflow.ports import free_port
 from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError
 from medallion.model.registry import registry

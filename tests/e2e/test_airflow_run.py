@@ -19,7 +19,8 @@ import psutil
 import pytest
 from playwright.sync_api import Page
 
-from medallion.airflow.local import DAG_ID, LocalAirflow, free_port
+from medallion.airflow.local import DAG_ID, LocalAirflow
+from medallion.airflow.ports import free_port
 from medallion.airflow.processes import Process
 from medallion.airflow.rest_api import Refused
 from medallion.model.registry import registry

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from medallion.airflow.local import free_port
+from medallion.airflow.ports import free_port
 from medallion.spark.java import java_home
 from medallion.spark.session import spark_home
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from medallion.airflow.local import free_port
+from medallion.airflow.ports import free_port
 from medallion.errors import MedallionError
 from medallion.ops import event_log
 from medallion.ops.writer_lock import current_writer

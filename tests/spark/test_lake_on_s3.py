@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.proof import differing
-from medallion.airflow.local import free_port
+from medallion.airflow.ports import free_port
 from medallion.checks.docs_queue import build_data_docs
 from medallion.cli.main import cli
 from medallion.demo.generate import generate

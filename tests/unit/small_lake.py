@@ -60,7 +60,8 @@ def copied(_spark: Any, lake: Lake, table: Table, *, hour: str | None, run_id: s
     commit = properties(json.dumps(lineage))
     write_deltalake(lake.path(table.name), rows, mode="overwrite", commit_properties=commit)
     version = lake.version(table.name) or 0
-    return Written(len(rows), len(rows), 0, version, {name: delta.version()})
+    inputs = {name: delta.version()}
+    return Written(rows_in=len(rows), rows_out=len(rows), bytes_out=0, version=version, inputs=inputs)
 
 
 def passed(

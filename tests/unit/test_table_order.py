@@ -5,7 +5,7 @@ from threading import Event
 import pytest
 
 from medallion.model.table import Table
-from medallion.refresh.full import side_by_side
+from medallion.pipeline.table_order import run_in_order
 
 
 def table(name: str, reads: str) -> Table:
@@ -15,7 +15,7 @@ def table(name: str, reads: str) -> Table:
 def test_table_starts_only_after_the_tables_it_reads() -> None:
     finished: list[str] = []
     tables = (table("gold_b", "gold_a"), table("gold_c", "gold_b"), table("gold_a", "silver_x"))
-    side_by_side(tables, lambda t: finished.append(t.name))
+    run_in_order(tables, lambda t: finished.append(t.name))
     assert finished == ["gold_a", "gold_b", "gold_c"]
 
 
@@ -31,5 +31,5 @@ def test_no_table_starts_after_one_has_failed() -> None:
         failed.wait(10)
 
     with pytest.raises(ValueError, match="broken"):
-        side_by_side(tuple(table(f"gold_{n}", "silver_x") for n in range(40)), work)
+        run_in_order(tuple(table(f"gold_{n}", "silver_x") for n in range(40)), work)
     assert len(started) < 20, "those waiting for a thread do not start"

@@ -1,0 +1,29 @@
+"""Ports of the loopback interface."""
+
+import socket
+
+from medallion.errors import MedallionError
+
+
+def free_port() -> int:
+    """Return a free port of the loopback interface."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    """Check whether nothing listens on a port of the loopback interface."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def require_free_port(port: int, variable: str) -> None:
+    """Raise MedallionError, naming the ``variable`` that chooses another, when something listens on a port."""
+    if not is_free(port):
+        raise MedallionError(f"port {port} is taken: stop what listens there, or choose another with {variable}")
