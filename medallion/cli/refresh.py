@@ -126,7 +126,7 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
     that arrive later. A failure ends the command: no hour is passed over.
 
     \b
-    Each hour is a line, in seconds from when its files had last changed:
+    Each hour is a line, in seconds from when its files were last modified:
       2025-11-30T00  landed 10.2  bronze 13.0  silver 16.1  gold 18.4  published 21.9
     """
     from medallion.pipeline import follow as following

@@ -39,29 +39,37 @@ def _pending(settings: Settings, source: Source, until: str | None = None) -> tu
 
 
 class Arrivals:
-    """Polls the source and remembers the last listing."""
+    """Polls the source for the next pending hour, and tells when its files have settled."""
 
     def __init__(self, settings: Settings, settle: float) -> None:
-        """Start polling. settle: seconds for which the files of an hour must not have changed."""
+        """Start polling. settle: seconds for which the files of an hour must not have been modified."""
         self._settings, self._settle = settings, settle
-        self._seen: tuple[str, Mapping[str, int]] | None = None
-        self._arrived = self._since = 0.0
+        self._files: tuple[str, Mapping[str, tuple[int, float]]] | None = None
+        self._seen_at = 0.0
 
     def look(self) -> tuple[str, float] | None:
-        """Return the next hour that has settled and when its files last changed; None while none has."""
-        pending = self._next()
-        if pending != self._seen:
-            self._seen, self._arrived, self._since = pending, time.time(), time.monotonic()
-        return (pending[0], self._arrived) if pending is not None and self.seconds_to_settle() == 0 else None
+        """Return the next hour that has settled and when its files were last modified; None while none has."""
+        files = self._next()
+        if files != self._files:
+            self._files, self._seen_at = files, time.time()
+        return (files[0], self._modified_at()) if files is not None and self.seconds_to_settle() == 0 else None
 
     def seconds_to_settle(self) -> float | None:
         """Return the seconds until the files of the pending hour have settled; None when no hour is pending."""
-        return None if self._seen is None else max(0.0, self._since + self._settle - time.monotonic())
+        return None if self._files is None else max(0.0, self._modified_at() + self._settle - time.time())
 
-    def _next(self) -> tuple[str, Mapping[str, int]] | None:
-        """Return the next pending hour with the size of each of its files."""
+    def _modified_at(self) -> float:
+        """Return when the newest file of the pending hour was modified, or first seen if that was earlier.
+
+        The clock of a source may be ahead, and an hour that has landed may have no file at the source any more.
+        """
+        files = self._files[1] if self._files else {}
+        return min(self._seen_at, max((modified for _, modified in files.values()), default=self._seen_at))
+
+    def _next(self) -> tuple[str, Mapping[str, tuple[int, float]]] | None:
+        """Return the next pending hour with size and modification time of each of its files."""
         hours, listing = _pending(self._settings, open_source(self._settings))
         if not hours:
             return None
         names = listing.hours.get(hours[0], {})
-        return hours[0], {topic: listing.sizes[name] for topic, name in names.items()}
+        return hours[0], {topic: (listing.sizes[name], listing.modified[name]) for topic, name in names.items()}

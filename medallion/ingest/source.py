@@ -43,16 +43,26 @@ class Landed:
 
 
 @dataclass(frozen=True)
+class SourceFile:
+    """A file as the source lists it: its size in bytes and when it was last modified, in seconds since 1970."""
+
+    bytes: int
+    modified: float
+
+
+@dataclass(frozen=True)
 class Listing:
     """The change files that a source lists.
 
     hours: hour -> topic -> name of its change file, hours in order. sizes: bytes of each of these files by name.
-    ignored: a sentence for each file that looks like a change file and cannot be one.
+    ignored: a sentence for each file that looks like a change file and cannot be one. modified: when each file was last
+    modified, by name, in seconds since 1970.
     """
 
     hours: Mapping[str, Mapping[str, str]]
     sizes: Mapping[str, int] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    modified: Mapping[str, float] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -62,8 +72,8 @@ class Source(Protocol):
     def root(self) -> str:
         """The folder or prefix that names are relative to."""
 
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Every file under ``prefix`` with its size in bytes, none where there is no such place."""
+    def list_files(self, prefix: str) -> dict[str, SourceFile]:
+        """List every file under ``prefix`` by name; none where there is no such place."""
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
         """The file's bytes and its size as the source states it. Raises MedallionError when it cannot be read."""
@@ -75,14 +85,14 @@ class FolderSource:
 
     root: str
 
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Every file under ``prefix`` with its size in bytes, none where there is no such place."""
-        base, sizes = Path(self.root), {}
+    def list_files(self, prefix: str) -> dict[str, SourceFile]:
+        """List every file under ``prefix`` by name; none where there is no such place."""
+        base, listed = Path(self.root), {}
         for folder, _, names in os.walk(base / prefix):
             for file in (Path(folder, name) for name in names):
                 with suppress(FileNotFoundError):  # it went while we looked
-                    sizes[file.relative_to(base).as_posix()] = _size(file)
-        return sizes
+                    listed[file.relative_to(base).as_posix()] = _describe(file)
+        return listed
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
         """The file's bytes and its size when it was opened."""
@@ -96,12 +106,13 @@ class FolderSource:
         return stream, os.fstat(stream.fileno()).st_size
 
 
-def _size(file: Path) -> int:
-    """The size of a file, of a link that leads nowhere its own."""
+def _describe(file: Path) -> SourceFile:
+    """Describe a file; a link that leads nowhere is described itself."""
     try:
-        return file.stat().st_size
+        stat = file.stat()
     except OSError:
-        return file.lstat().st_size
+        stat = file.lstat()
+    return SourceFile(stat.st_size, stat.st_mtime)
 
 
 @dataclass(frozen=True)
@@ -116,14 +127,16 @@ class S3Source:
         bucket, _, prefix = self.root.removeprefix("s3://").partition("/")
         return bucket, f"{prefix}/" if prefix else ""
 
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Every object under ``prefix`` with its size in bytes, without those that stand for folders."""
+    def list_files(self, prefix: str) -> dict[str, SourceFile]:
+        """List every object under ``prefix`` by name, without those that stand for folders."""
         bucket, base = self._place
         with self._explained(prefix):
             pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=base + prefix)
             objects = (entry for page in pages for entry in page.get("Contents", ()))
             return {
-                entry["Key"].removeprefix(base): entry["Size"] for entry in objects if not entry["Key"].endswith("/")
+                entry["Key"].removeprefix(base): SourceFile(entry["Size"], entry["LastModified"].timestamp())
+                for entry in objects
+                if not entry["Key"].endswith("/")
             }
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
@@ -158,17 +171,19 @@ def change_files(source: Source, topics: tuple[str, ...], now: datetime | None =
         now: The time that counts as now, by default the clock's: no file of an hour that has not begun is taken.
     """
     hours: dict[str, dict[str, str]] = {}
-    sizes: dict[str, int] = {}
+    listed: dict[str, SourceFile] = {}
     ignored: list[str] = []
     running = format_hour(now or datetime.now(UTC))
-    for name, size in sorted(source.sizes("cdc/").items()):
+    for name, file in sorted(source.list_files("cdc/").items()):
         match = _CHANGE_FILE.fullmatch(name)
         if match and match[1] in topics and match[2] <= running and is_hour(match[2]):
             hours.setdefault(match[2], {})[match[1]] = name
-            sizes[name] = size
+            listed[name] = file
         elif reason := _why_ignored(name, topics):
             ignored.append(f"ignored {name[:200]!r} at the source: {reason}")
-    return Listing(dict(sorted(hours.items())), sizes, tuple(ignored))
+    sizes = {name: file.bytes for name, file in listed.items()}
+    modified = {name: file.modified for name, file in listed.items()}
+    return Listing(dict(sorted(hours.items())), sizes, tuple(ignored), modified)
 
 
 def _why_ignored(name: str, topics: tuple[str, ...]) -> str | None:
@@ -256,7 +271,7 @@ def copy_snapshot(source: Source, topic: str, target: Place, advance: Advance = 
     """
     prefix = f"snapshot/bronze_{topic}/"
     partial = target.with_name(f".{target.name}.part")
-    sizes = source.sizes(prefix)
+    sizes = {name: file.bytes for name, file in source.list_files(prefix).items()}
     if not sizes:
         raise MedallionError(f"{source.root} has no {prefix}: the snapshot needs all tables")
     if outside := [name for name in sizes if ".." in PurePosixPath(name).parts]:

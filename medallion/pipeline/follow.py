@@ -42,7 +42,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Followed:
-    """An hour as it was refreshed. latency: seconds from when its files were last seen to change, to each of HOPS."""
+    """An hour as it was refreshed. latency: seconds from when its files were last modified to each of HOPS."""
 
     hour: str
     outcome: Outcome
@@ -92,7 +92,7 @@ def _left_behind(driver: Driver) -> str | None:
 def _wait_for_hour(
     driver: Driver, pace: Pace, until: str | None, sleep: Callable[[float], None]
 ) -> tuple[str | None, float]:
-    """The next pending hour once its files have settled, and when they last changed; None after ``until``."""
+    """Wait for the next pending hour and return it with the time its files were modified; None after ``until``."""
     arrivals = Arrivals(driver.settings, pace.settle)
     while True:
         applied = ledger.applied_hour(driver.lake, driver.tables)

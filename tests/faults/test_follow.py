@@ -34,8 +34,9 @@ def test_follow_applies_an_hour_once_its_files_have_settled(world: World) -> Non
         step = next(parts)
         for number, (path, content) in enumerate(whole.items()):
             share = min(4, max(0, step - 2 * number))
-            if share:
-                path.write_bytes(content[: len(content) * share // 4])
+            part = content[: len(content) * share // 4]
+            if share and not (path.exists() and path.read_bytes() == part):  # what has arrived is not written again
+                path.write_bytes(part)
 
     done = followed(world, H1, arrives)
     assert [one.hour for one in done] == [H0, H1]

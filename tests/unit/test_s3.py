@@ -182,7 +182,7 @@ def test_an_hour_without_files_is_not_listed(bucket: Bucket) -> None:
 def test_a_bucket_that_is_not_there_says_where_to_look(bucket: Bucket) -> None:
     source = open_source(bucket.settings.replace(source="s3://no-such-shop/demo"))
     with pytest.raises(MedallionError, match="answered NoSuchBucket; see MEDALLION_SOURCE, and MEDALLION_S3_ENDPOINT"):
-        source.sizes("cdc/")
+        source.list_files("cdc/")
 
 
 def test_denied_access_says_what_may_help(bucket: Bucket) -> None:
@@ -198,7 +198,7 @@ def test_denied_access_says_what_may_help(bucket: Bucket) -> None:
     with pytest.raises(
         MedallionError, match="answered AccessDenied; a public bucket needs MEDALLION_S3_ANONYMOUS=true"
     ):
-        bucket.source.sizes("cdc/")
+        bucket.source.list_files("cdc/")
 
 
 def test_without_credentials_it_says_so_and_anonymous_needs_none(
@@ -210,14 +210,14 @@ def test_without_credentials_it_says_so_and_anonymous_needs_none(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(MedallionError, match="no credentials were found; a public bucket needs MEDALLION_S3_ANONYMOUS"):
-        bucket.source.sizes("cdc/")
-    assert open_source(bucket.settings.replace(s3_anonymous=True)).sizes("cdc/") == {FILE: len(CONTENT)}
+        bucket.source.list_files("cdc/")
+    assert open_source(bucket.settings.replace(s3_anonymous=True)).list_files("cdc/")[FILE].bytes == len(CONTENT)
 
 
 def test_a_server_that_does_not_answer_is_named(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_module, "MAX_TRIES", 1)
     with pytest.raises(MedallionError, match=r"127\.0\.0\.1:1.*see MEDALLION_S3_ENDPOINT and the network"):
-        open_source(bucket.settings.replace(s3_endpoint="http://127.0.0.1:1")).sizes("cdc/")
+        open_source(bucket.settings.replace(s3_endpoint="http://127.0.0.1:1")).list_files("cdc/")
 
 
 def test_a_snapshot_that_was_cut_short_goes_on_where_it_was(bucket: Bucket, tmp_path: Path) -> None:

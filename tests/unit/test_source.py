@@ -10,7 +10,7 @@ import pytest
 
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest import source as source_module
-from medallion.ingest.source import FolderSource, change_files, copy_file, open_source
+from medallion.ingest.source import FolderSource, SourceFile, change_files, copy_file, open_source
 from medallion.settings import Settings
 
 
@@ -78,7 +78,7 @@ def test_a_copy_carries_its_size_and_checksum(tmp_path: Path) -> None:
 class Cut:
     root = "s3://cut"
 
-    def sizes(self, prefix: str) -> dict[str, int]:
+    def list_files(self, prefix: str) -> dict[str, SourceFile]:
         return {}
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
