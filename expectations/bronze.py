@@ -1,4 +1,4 @@
-"""What Bronze promises across tables: warnings, as Bronze holds what the sources sent, and sources run late."""
+"""Expectations across the tables of Bronze: warnings, as Bronze has what the sources sent, and sources run late."""
 
 from collections.abc import Mapping
 

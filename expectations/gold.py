@@ -1,4 +1,4 @@
-"""What Gold promises across tables: its figures add up to Silver's, so no answer counts more or less than there is."""
+"""Expectations across the tables of Gold: its figures add up to those of Silver."""
 
 from collections.abc import Mapping
 

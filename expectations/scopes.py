@@ -1,6 +1,6 @@
-"""What a promise needs to look at when it held before and some rows have changed since: plain values.
+"""What an expectation that passed before has to read once some rows have changed: plain values.
 
-Each says what a verdict on the changed rows proves of the whole table. A promise without one is judged on whole tables.
+Each says what a verdict on the changed rows proves of the whole table. An expectation without one reads whole tables.
 """
 
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rows:
-    """Each row keeps or breaks the promise by itself: inserted rows are looked at."""
+    """Each row passes or fails by itself: inserted rows are read."""
 
 
 @dataclass(frozen=True)
 class RowCount:
-    """The promise is about the number of rows, which Delta's log has."""
+    """The expectation is about the number of rows, which Delta's log has."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Rows break the promise with others of the same ``columns``: all that share them with a changed row are seen."""
+    """Rows fail together with others of the same ``columns``: all that share them with a changed row are read."""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """Each row keeps or breaks the promise by itself and by the rows of other tables that it refers to.
+    """Each row passes or fails by itself and the rows of other tables that it refers to.
 
     others: table, its column, and the column of the table under check that is equal to it. Inserted rows are looked at,
     and rows that refer to what changed in the other table, deleted rows included.

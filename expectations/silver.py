@@ -1,4 +1,4 @@
-"""What Silver promises across tables: nothing lost, nothing doubled, nothing stale against Bronze and itself."""
+"""Expectations across the tables of Silver: nothing lost, doubled or stale against Bronze and itself."""
 
 from collections.abc import Mapping
 

@@ -19,11 +19,11 @@ Severity = Literal["critical", "warning", "drop"]
 
 @dataclass(frozen=True)
 class Expectation:
-    """One promise about a table.
+    """One expectation on a table.
 
     kind: the Great Expectations class that judges it. arguments: its keyword arguments, where the SQL of a
-    query names tables as ``{silver_customers}``. meaning: the promise in words, as reports show it. holds: SQL of
-    Spark, true of a row that keeps it, null of one without a value; None where a promise is not about single rows.
+    query names tables as ``{silver_customers}``. meaning: the expectation in words, as reports show it. condition:
+    Spark SQL, true of a row that passes, null of one without a value; None where it is not about single rows.
     by_change: what proves it again once rows have changed; None where only whole tables do. allowed_share: of an
     expectation that drops rows, the share that may be dropped, 0 to 1; None where none is declared.
     """
@@ -32,12 +32,12 @@ class Expectation:
     arguments: Mapping[str, Any] = field(hash=False)
     meaning: str
     severity: Severity = "critical"
-    holds: str | None = None
+    condition: str | None = None
     by_change: ByChange | None = None
     allowed_share: float | None = None
 
     def __post_init__(self) -> None:
-        if self.severity == "drop" and self.holds is None:
+        if self.severity == "drop" and self.condition is None:
             raise ValueError(f"{self.meaning}: no single row breaks it, so there is none to drop")
         object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
 
@@ -45,9 +45,9 @@ class Expectation:
 def not_null(column: str, *, allowed_percent: float = 0, severity: Severity = "critical") -> Expectation:
     """Every row has a value in ``column``."""
     meaning = f"{column} is never null"
-    holds = f"{column} IS NOT NULL"
+    condition = f"{column} IS NOT NULL"
     arguments = {"column": column}
-    expectation = Expectation("ExpectColumnValuesToNotBeNull", arguments, meaning, severity, holds)
+    expectation = Expectation("ExpectColumnValuesToNotBeNull", arguments, meaning, severity, condition)
     return _with_tolerance(expectation, allowed_percent)
 
 
@@ -70,8 +70,8 @@ def in_set(
     """Every non-null value of ``column`` is one of ``values``."""
     meaning = f"{column} is one of {', '.join(values)}"
     arguments = {"column": column, "value_set": list(values)}
-    holds = f"{column} IN ({', '.join(map(spark_text, values))})"
-    expectation = Expectation("ExpectColumnValuesToBeInSet", arguments, meaning, severity, holds)
+    condition = f"{column} IN ({', '.join(map(spark_text, values))})"
+    expectation = Expectation("ExpectColumnValuesToBeInSet", arguments, meaning, severity, condition)
     return _with_tolerance(expectation, allowed_percent)
 
 
@@ -81,8 +81,8 @@ def at_least(
     """Every non-null value of ``column`` is ``minimum`` or more."""
     meaning = f"{column} is at least {minimum}"
     arguments = {"column": column, "min_value": minimum}
-    holds = f"{column} >= {minimum}"
-    expectation = Expectation("ExpectColumnValuesToBeBetween", arguments, meaning, severity, holds)
+    condition = f"{column} >= {minimum}"
+    expectation = Expectation("ExpectColumnValuesToBeBetween", arguments, meaning, severity, condition)
     return _with_tolerance(expectation, allowed_percent)
 
 
@@ -92,8 +92,8 @@ def between(
     """Every non-null value of ``column`` lies in [minimum, maximum]."""
     meaning = f"{column} lies between {minimum} and {maximum}"
     arguments = {"column": column, "min_value": minimum, "max_value": maximum}
-    holds = f"{column} BETWEEN {minimum} AND {maximum}"
-    expectation = Expectation("ExpectColumnValuesToBeBetween", arguments, meaning, severity, holds)
+    condition = f"{column} BETWEEN {minimum} AND {maximum}"
+    expectation = Expectation("ExpectColumnValuesToBeBetween", arguments, meaning, severity, condition)
     return _with_tolerance(expectation, allowed_percent)
 
 

@@ -1,7 +1,7 @@
 """What a check of changed rows looks at: by induction from a former check of the same tables, and exact.
 
-A promise that held at the versions a check has read still holds when the rows that changed since keep it, as its
-``by_change`` says (expectations/scopes.py). A verdict that it holds is final; whatever breaks is judged once more on
+An expectation that passed at the versions a check has read still passes when the rows changed since pass, as its
+``by_change`` says (expectations/scopes.py). A verdict that it passed is final; whatever fails is judged once more on
 whole tables, so both ways agree on every input.
 """
 
@@ -185,7 +185,7 @@ class ChangedRows:
         return self._frames[of]
 
     def _count(self, table: str, share: Share) -> tuple[int, int]:
-        """The rows of a whole table that break a promise of a share, and those that have a value."""
+        """The rows of a whole table that fail an expectation of a share, and those that have a value."""
         known = f'SELECT 1 FROM {share.table} AS known WHERE known."{share.key}" = checked."{share.column}"'
         query = (
             f"SELECT COUNT(*) FILTER (NOT EXISTS ({known})), COUNT(*) FROM {table} AS checked"

@@ -62,14 +62,14 @@ def run_checkpoint(
     numbers of rows of tables are judged by. basis: the former check from which changed rows are
     judged; without one, whole tables are. Nothing but a report
     that cannot be written raises: a table that cannot be read, a query that does not run, an engine that breaks
-    down are broken expectations that say why, so the gate stays shut.
+    down are failed expectations that say why, so the gate stays shut.
     """
     started_at = datetime.now(UTC)
     begun = perf_counter()
     needed = set(suites).union(*(_named(expectation) for suite in suites.values() for expectation in suite))
     with open_views({name: at for name, at in tables.items() if name in needed}) as views:
         judge = _Judge(views, basis or Basis(), checked.name, started_at)
-        promises = judge.judge(suites)
+        judgements = judge.judge(suites)
         rules = volumes or {}
         results = [
             TableResult(
@@ -78,7 +78,7 @@ def run_checkpoint(
                 views.rows.get(table),
                 round(judge.seconds.get(table, 0.0), 3),
                 (
-                    *(_result(promise, views, views.rows.get(table, 0)) for promise in promises[table]),
+                    *(_result(judgement, views, views.rows.get(table, 0)) for judgement in judgements[table]),
                     *(rules[table].judge(table, views) if table in rules else ()),
                 ),
             )
@@ -94,8 +94,10 @@ def run_checkpoint(
             rows=views.rows,
             tables=tuple(results),
             proofs={
-                table: {fingerprint(promise.declared): promise.look.proof for promise in promised if promise.holds}
-                for table, promised in promises.items()
+                table: {
+                    fingerprint(judgement.declared): judgement.look.proof for judgement in suite if judgement.passed
+                }
+                for table, suite in judgements.items()
             },
         )
     publish(result, reports)
@@ -107,7 +109,7 @@ _NOT_JUDGED = Verdict(False, error="it was not judged")
 
 
 @dataclass
-class _Promise:
+class _Judgement:
     """An expectation as declared, how it is looked at, and the verdict; or at once why it cannot be judged.
 
     query: as a reader could run it on whole tables.
@@ -119,12 +121,12 @@ class _Promise:
     verdict: Verdict = _NOT_JUDGED
 
     @property
-    def holds(self) -> bool:
+    def passed(self) -> bool:
         return self.verdict.success and not self.verdict.error
 
 
 class _Judge:
-    """Great Expectations at work on the promises of one check, and what it leaves behind."""
+    """Great Expectations at work on the expectations of one check, and what it leaves behind."""
 
     def __init__(self, views: Views, basis: Basis, run_name: str, at: datetime) -> None:
         self._views, self._run_name, self._at = views, run_name, at
@@ -133,53 +135,53 @@ class _Judge:
         self.seconds: dict[str, float] = {}
         self.judged: list[Judged] = []
 
-    def judge(self, suites: Mapping[str, Sequence[Expectation]]) -> dict[str, list[_Promise]]:
-        """The promises of each table with their verdicts."""
-        promises = {table: [self._promise(expectation, table) for expectation in suites[table]] for table in suites}
-        self._ask(promises, self._run_name)
-        again: dict[str, list[_Promise]] = {}
-        for table, suite in promises.items():
-            for promise in suite:
-                if not promise.holds and not promise.look.is_final:
-                    promise.look = self._on_whole_table(promise, table)
-                    again.setdefault(table, []).append(promise)
+    def judge(self, suites: Mapping[str, Sequence[Expectation]]) -> dict[str, list[_Judgement]]:
+        """Judge every expectation of each table."""
+        judgements = {table: [self._plan(expectation, table) for expectation in suites[table]] for table in suites}
+        self._ask(judgements, self._run_name)
+        again: dict[str, list[_Judgement]] = {}
+        for table, suite in judgements.items():
+            for judgement in suite:
+                if not judgement.passed and not judgement.look.is_final:
+                    judgement.look = self._on_whole_table(judgement, table)
+                    again.setdefault(table, []).append(judgement)
         self._ask(again, f"{self._run_name} again")
-        return promises
+        return judgements
 
-    def _promise(self, expectation: Expectation, table: str) -> _Promise:
+    def _plan(self, expectation: Expectation, table: str) -> _Judgement:
         other_tables = _named(expectation)
-        promise = _Promise(expectation, Look(WHOLE, table, None, Proof(self._at.isoformat()), is_final=True))
+        judgement = _Judgement(expectation, Look(WHOLE, table, None, Proof(self._at.isoformat()), is_final=True))
         for name in (table, *sorted(other_tables)):
             if name not in self._views.versions:
                 why = self._views.errors.get(name, f"{name} is not among the tables of this check")
-                return replace(promise, verdict=Verdict(False, error=why))
+                return replace(judgement, verdict=Verdict(False, error=why))
         try:
             query = bind(expectation.arguments[QUERY], table) if QUERY in expectation.arguments else None
         except (ValueError, LookupError) as error:
-            return replace(promise, verdict=Verdict(False, error=f"its query cannot be read: {one_line(error)}"))
-        promise = replace(promise, query=query)
+            return replace(judgement, verdict=Verdict(False, error=f"its query cannot be read: {one_line(error)}"))
+        judgement = replace(judgement, query=query)
         try:
             look = self._changed.look(table, expectation, other_tables)
         except Exception:  # whatever it was, the whole table tells
-            return replace(promise, look=self._on_whole_table(promise, table))
+            return replace(judgement, look=self._on_whole_table(judgement, table))
         if look.way == UNCHANGED:
-            return replace(promise, look=look, verdict=Verdict(True))
-        return replace(promise, look=self._on_whole_table(promise, table) if look.is_final else look)
+            return replace(judgement, look=look, verdict=Verdict(True))
+        return replace(judgement, look=self._on_whole_table(judgement, table) if look.is_final else look)
 
-    def _on_whole_table(self, promise: _Promise, table: str) -> Look:
-        """A look at the whole table by the promise's own query, which names the rows that break it."""
-        judged = promise.declared
-        if promise.query is not None:
-            judged = replace(judged, arguments={**judged.arguments, QUERY: promise.query})
-        proof = replace(promise.look.proof, whole_at=self._at.isoformat())
+    def _on_whole_table(self, judgement: _Judgement, table: str) -> Look:
+        """A look at the whole table by the expectation's own query, which names the failed rows."""
+        judged = judgement.declared
+        if judgement.query is not None:
+            judged = replace(judged, arguments={**judged.arguments, QUERY: judgement.query})
+        proof = replace(judgement.look.proof, whole_at=self._at.isoformat())
         return Look(WHOLE, table, judged, proof, is_final=True)
 
-    def _ask(self, promises: Mapping[str, Sequence[_Promise]], run_name: str) -> None:
+    def _ask(self, judgements: Mapping[str, Sequence[_Judgement]], run_name: str) -> None:
         """Have Great Expectations judge what is to be judged, and note the verdicts."""
-        asked: dict[str, list[_Promise]] = {}
-        for promise in (promise for suite in promises.values() for promise in suite):
-            if promise.look.expectation is not None:
-                asked.setdefault(promise.look.view, []).append(promise)
+        asked: dict[str, list[_Judgement]] = {}
+        for judgement in (judgement for suite in judgements.values() for judgement in suite):
+            if judgement.look.expectation is not None:
+                asked.setdefault(judgement.look.view, []).append(judgement)
         if not asked:
             return
         suites = {view: [p.look.expectation for p in suite if p.look.expectation] for view, suite in asked.items()}
@@ -189,8 +191,8 @@ class _Judge:
         for view, suite in asked.items():
             table = view.removesuffix(INSERTED)
             self.seconds[table] = self.seconds.get(table, 0.0) + validation.seconds[view]
-            for promise, verdict in zip(suite, validation.verdicts[view], strict=True):
-                promise.verdict = verdict
+            for judgement, verdict in zip(suite, validation.verdicts[view], strict=True):
+                judgement.verdict = verdict
 
 
 def bind(query: str, table: str) -> str:
@@ -227,11 +229,11 @@ def _validate(
         return perf_counter() - begun, Validation(verdicts, dict.fromkeys(suites, 0.0))
 
 
-def _result(promise: _Promise, views: Views, rows: int) -> ExpectationResult:
-    expectation, verdict = promise.declared, promise.verdict
+def _result(judgement: _Judgement, views: Views, rows: int) -> ExpectationResult:
+    expectation, verdict = judgement.declared, judgement.verdict
     examples = verdict.rows[:EXAMPLES]
-    if promise.query and not verdict.success and not verdict.error:
-        examples = views.sample(promise.query, EXAMPLES)
+    if judgement.query and not verdict.success and not verdict.error:
+        examples = views.sample(judgement.query, EXAMPLES)
     return ExpectationResult(
         meaning=expectation.meaning,
         kind=expectation.kind,
@@ -241,9 +243,9 @@ def _result(promise: _Promise, views: Views, rows: int) -> ExpectationResult:
         unexpected_count=verdict.unexpected,
         unexpected_percent=verdict.percent,
         examples=tuple(to_example(row, expectation.arguments.get("column")) for row in examples),
-        query=promise.query,
+        query=judgement.query,
         error=verdict.error,
-        looked_at=promise.look.way,
+        looked_at=judgement.look.way,
     )
 
 

@@ -27,14 +27,14 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
         for expectation in table["expectations"]
         if expectation["status"] == status
     ]
-    promises = sum(len(table["expectations"]) for table in result["tables"])
+    expectations = sum(len(table["expectations"]) for table in result["tables"])
     checks = [*reversed(before), result]
     return templating.render(
         "report.html",
         title=f"{result['layer'].capitalize()} check, {result['hour']}",
         name=str(result["page"]).rsplit("/", 1)[-1].removesuffix(".html"),
         result=result,
-        lead=_lead(len(broken), promises, len(result["tables"])),
+        lead=_lead(len(broken), expectations, len(result["tables"])),
         facts=_facts(result),
         broken=broken,
         tables=sorted(result["tables"], key=lambda table: WORST_FIRST.index(table["status"])),
@@ -103,10 +103,10 @@ def _moment(iso: str) -> str:
     return iso[:19].replace("T", " ")
 
 
-def _lead(broken: int, promises: int, tables: int) -> str:
+def _lead(broken: int, expectations: int, tables: int) -> str:
     if not broken:
-        return f"All {promises} expectations on {tables} tables passed."
-    return f"{broken} of {promises} expectations on {tables} tables failed."
+        return f"All {expectations} expectations on {tables} tables passed."
+    return f"{broken} of {expectations} expectations on {tables} tables failed."
 
 
 def _table_facts(table: Mapping[str, Any]) -> str:

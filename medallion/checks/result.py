@@ -53,14 +53,15 @@ class Validation:
 
 @dataclass(frozen=True)
 class ExpectationResult:
-    """The verdict on one promise.
+    """The result of one expectation.
 
     observed: what was found, in words, such as ``3 of 650,000 rows``. unexpected_count: offending rows;
-    unexpected_percent: their share of the rows with a value, 0 to 100; both None where a promise does not
+    unexpected_percent: their share of the rows with a value, 0 to 100; both None where an expectation does not
     count rows. examples: a few offending rows, column to value as text, null as None. query: the SQL of a
-    promise that is written as one. error: why there is no verdict; the promise then counts as broken. looked_at: the
-    whole table, its changed rows, or nothing, as no row has changed since it held. records: how many were judged, where
-    they are not the rows of the table. measure: what later checks compare with, of a promise that has a history.
+    expectation that is written as one. error: why there is no verdict; the expectation then counts as failed.
+    looked_at: the whole table, its changed rows, or nothing, as no row has changed since it passed. records: how many
+    were judged, where they are not the rows of the table. measure: what later checks compare with, of an expectation
+    that has a history.
     """
 
     meaning: str
@@ -79,7 +80,7 @@ class ExpectationResult:
 
     @property
     def status(self) -> Status:
-        """A promise without a verdict has failed, whatever its severity: nobody knows."""
+        """Return the status; an expectation without a verdict has failed, whatever its severity."""
         if self.success:
             return "succeeded"
         return "warned" if self.severity == "warning" and self.error is None else "failed"
@@ -97,7 +98,7 @@ class TableResult:
 
     @property
     def status(self) -> Status:
-        """The worst of its promises."""
+        """Return the status of the worst of its expectations."""
         return worst(expectation.status for expectation in self.expectations)
 
     def counts(self) -> dict[str, dict[str, int | str | None]]:
@@ -150,7 +151,7 @@ class CheckResult:
 
     @property
     def status(self) -> Status:
-        """failed: a critical promise is broken or a promise could not be judged. warned: only warnings are broken."""
+        """Return ``failed`` if a critical expectation failed or one was not judged, ``warned`` for warnings alone."""
         return worst(table.status for table in self.tables)
 
     @property
@@ -168,8 +169,8 @@ class CheckResult:
         """One line: what is broken first and how much else; for a green check, what was looked at."""
         broken = self.broken
         if not broken:
-            promises = sum(len(table.expectations) for table in self.tables)
-            return f"{self.layer} check: all {promises} expectations on {len(self.tables)} tables passed"
+            expectations = sum(len(table.expectations) for table in self.tables)
+            return f"{self.layer} check: all {expectations} expectations on {len(self.tables)} tables passed"
         table, first = broken[0]
         more = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {first.error or first.observed}{more}"

@@ -1,4 +1,4 @@
-"""All that is expected of a layer: what its tables declare, then what its suite promises across tables."""
+"""All that is expected of a layer: what its tables declare, then what its suite expects across tables."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -24,7 +24,7 @@ class Declared(Protocol):
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
-        """What it promises about itself."""
+        """Return the expectations that it declares itself."""
 
 
 def suites(layer: str, tables: Iterable[Declared]) -> dict[str, tuple[Expectation, ...]]:
@@ -39,14 +39,14 @@ def suites(layer: str, tables: Iterable[Declared]) -> dict[str, tuple[Expectatio
 
 @cache
 def suite_of(layer: str) -> Mapping[str, tuple[Expectation, ...]]:
-    """Return what ``expectations/<layer>.py`` promises across tables; nothing where there is no such module."""
+    """Return the expectations of ``expectations/<layer>.py`` across tables; nothing where there is no such module."""
     if find_spec(f"expectations.{layer}") is None:
         return {}
     suite: Mapping[str, tuple[Expectation, ...]] = import_module(f"expectations.{layer}").SUITE
     declared = {table.name for table in registry(extras=True) if table.layer == layer}
     if unknown := sorted(set(suite) - declared):
         raise MedallionError(
-            f"expectations/{layer}.py promises something of {', '.join(unknown)}, which layer {layer} does not have:"
+            f"expectations/{layer}.py has expectations on {', '.join(unknown)}, which layer {layer} does not have:"
             f" name one of {', '.join(sorted(declared)) or 'none'}"
         )
     return suite

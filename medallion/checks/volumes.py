@@ -43,7 +43,7 @@ class RowCountRule:
     history: Sequence[float] = ()
 
     def judge(self, rows: int) -> tuple[ExpectationResult, ...]:
-        """The verdict on a table that has ``rows`` now: one result per promise."""
+        """The verdict on a table that has ``rows`` now: one result per expectation."""
         observed = f"{rows:,} rows, {self.before:,} in release {self.release_id}"
         change = abs(rows - self.before)
         results = []

@@ -37,7 +37,7 @@ def _entry(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[
     entry["hour"] = data_hour = hour_in(delta) if table.layer == "bronze" else release.hour
     if not is_complete(delta, lake.access):
         entry["problem"] = f"files of version {version} are missing"
-    elif not rows and any(promise.kind == _NOT_EMPTY for promise in table.expectations):
+    elif not rows and any(expectation.kind == _NOT_EMPTY for expectation in table.expectations):
         entry["problem"] = "it is empty"
     elif data_hour != hour:
         entry["problem"] = f"it is as of {hour_or_snapshot(data_hour)}"

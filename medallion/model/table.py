@@ -99,7 +99,7 @@ class Table:
     """A Silver or Gold table: a pure function of the tables its query names.
 
     keys: the grain, one row per combination. query: Spark SQL with inputs as ``{silver_customers}``; a literal
-    brace is doubled. expect: promises beyond the keys, which are always unique. nullable_keys: the keys that
+    brace is doubled. expect: expectations beyond the keys, which are always unique. nullable_keys: the keys that
     may be null and then form a group of their own. incremental: how it is refreshed by touching what changed; None
     for a table that stays small and is always recomputed. pruned_by: columns besides the keys by which readers look for
     few rows: files tell their ranges. extra: one of the tables that not every lake has. may_be_empty: whether it may
@@ -148,7 +148,7 @@ class Table:
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
-        """Everything promised about this table: its grain first, then what it declares."""
+        """Every expectation on this table: its grain first, then what it declares."""
         return (*_grain(self.keys, self.nullable_keys), *self.expect)
 
     def split_dropped_rows(self) -> "tuple[Table, ...]":
@@ -162,13 +162,13 @@ class Table:
             return (self,)
         if isinstance(self.incremental, Additive):
             raise MedallionError(f"{self.name} keeps sums, so it cannot drop rows: drop them in a table that reads it")
-        breaks = [f"NOT COALESCE({drop.holds}, TRUE)" for drop in drops]  # as everywhere, null keeps a promise
+        breaks = [f"NOT COALESCE({drop.condition}, TRUE)" for drop in drops]  # as everywhere, null passes
         reasons = ", ".join(
             f"CASE WHEN {b} THEN {spark_text(drop.meaning)} END" for b, drop in zip(breaks, drops, strict=True)
         )
         source, either = f"FROM ({self.query}) AS found", " OR ".join(breaks)
         passing = replace(self, query=f"SELECT * {source} WHERE NOT ({either})")
-        passing = replace(passing, expect=tuple(promise for promise in self.expect if promise not in drops))
+        passing = replace(passing, expect=tuple(expectation for expectation in self.expect if expectation not in drops))
         return passing, replace(
             self,
             query=f"SELECT *, CONCAT_WS('; ', {reasons}) AS {BROKEN} {source} WHERE {either}",
@@ -219,7 +219,7 @@ class Feed:
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
-        """Everything promised about this table: grain, required columns, then what it declares."""
+        """Every expectation on this table: grain, required columns, then what it declares."""
         required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
         return (*_grain(self.keys, ()), *required, *self.expect)
 
@@ -275,7 +275,7 @@ class Log:
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
-        """Everything promised about this table: its grain, and values where there is always one."""
+        """Every expectation on this table: its grain, and values where there is always one."""
         required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
         return (*_grain(self.keys, ()), *required)
 

@@ -71,7 +71,7 @@ def read_check_record(lake: Lake, layer: str) -> CheckRecord | None:
     tables = {name: CheckedTable(**table) for name, table in content["tables"].items()}
     checked_at = datetime.fromisoformat(content["checked_at"]).astimezone(UTC)
     proofs = {
-        name: {promise: Proof(**proof) for promise, proof in proven.items()}
+        name: {expectation: Proof(**proof) for expectation, proof in proven.items()}
         for name, proven in content.get("proofs", {}).items()
     }
     return CheckRecord(**(content | {"tables": tables, "checked_at": checked_at, "proofs": proofs}))
