@@ -15,7 +15,7 @@ from bench.feldera.driver import FelderaDriver, Refreshed
 from bench.feldera.program import program
 from bench.feldera.service import PIPELINE, Service, chunks
 from bench.machine import cores
-from bench.report import service_rows
+from bench.report_tables import service_rows
 from medallion.demo.generate import generate
 from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import registry
