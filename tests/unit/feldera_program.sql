@@ -178,7 +178,7 @@ INNER JOIN bronze_products AS p
 INNER JOIN bronze_suppliers AS s
   ON s.supplier_id = p.supplier_id;
 
--- Valid order lines of active products, with their money and the context of order, product and supplier.
+-- Valid order lines of active products, with amounts and details of order, product and supplier.
 CREATE MATERIALIZED VIEW silver_order_items_enriched AS
 SELECT
   i.order_item_id,
@@ -534,7 +534,7 @@ SELECT
   gross_margin
 FROM cover;
 
--- What each supplier's products earn and how surely they arrive, beside its stock. One row per supplier_id.
+-- Earnings and delivery of each supplier's products, beside its stock. One row per supplier_id.
 CREATE MATERIALIZED VIEW gold_supplier_performance AS
 WITH products AS (
   SELECT
@@ -607,7 +607,7 @@ INNER JOIN orders AS o
 INNER JOIN silver_inventory_by_supplier AS i
   ON i.supplier_id = s.supplier_id;
 
--- Revenue by week and category: its change, moving averages and sum of the year. One row per week_start and category.
+-- Revenue by week and category, with change, moving averages and sum of the year. One row per week_start and category.
 CREATE MATERIALIZED VIEW gold_weekly_revenue_trend AS
 WITH weeks AS (
   SELECT
@@ -659,7 +659,7 @@ WINDOW last_4_weeks AS (
   RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
 );
 
--- The products whose stock ends before a reorder can arrive: those at risk CRITICAL. One row per product_id.
+-- Products whose stock ends before a reorder can arrive (risk CRITICAL). One row per product_id.
 CREATE MATERIALIZED VIEW gold_realtime_inventory_alerts AS
 SELECT
   product_id,
