@@ -112,7 +112,7 @@ def test_every_way_to_change_something_takes_the_permission() -> None:
         assert may_edit in {dependency.call for dependency in route.dependant.dependencies}, route.path
 
 
-def test_a_replay_of_what_are_no_lines_is_refused(client: TestClient) -> None:
+def test_replay_refuses_what_are_no_lines(client: TestClient) -> None:
     form = {"feed": "orders", "hour": "2025-11-30T00", "lines": "{", "confirmed": "yes"}
     assert "a list of line_number and raw" in client.post("/replay", data=form).text
     assert "no feed is called" in client.post("/replay", data=form | {"feed": "nothing"}).text

@@ -244,7 +244,7 @@ def test_table_is_rebuilt_and_the_old_one_set_aside_when_its_log_is_damaged(at: 
     assert len(list(Path(world.lake.ops("damaged")).glob(f"{table}-*"))) == 1
 
 
-def test_a_damaged_data_file_is_gone_with_the_next_refresh(at: After) -> None:
+def test_damaged_data_file_is_replaced_by_the_next_refresh(at: After) -> None:
     world = at(H1)
     delta: Any = world.lake.open(world.lake.path("silver_customers"))
     spoil(Path(delta.file_uris()[0]))

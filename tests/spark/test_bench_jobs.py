@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_each_job_since_then_is_told_with_its_moment(spark: "SparkSession") -> None:
+def test_each_job_since_then_is_listed_with_its_time(spark: "SparkSession") -> None:
     spark.range(1).collect()
     begun, start = jobs_begun(spark), time.time()
     for rows in (10, 20):

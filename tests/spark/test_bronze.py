@@ -274,7 +274,7 @@ def test_too_many_bad_lines_refuse_the_hour_before_anything_is_written(shop: Sho
     assert "line 2: not JSON" in event["details"]["error"]
 
 
-def test_a_file_that_was_mended_is_taken_in_by_the_next_try(shop: Shop) -> None:
+def test_corrected_file_is_applied_by_the_next_try(shop: Shop) -> None:
     shop.change(H0, insert(supplier(1, 20)), '{"insert": {"supp')
     (shop.source / "cdc" / "suppliers" / f"{H0}.json").write_text('{"insert": {"supp')
     with pytest.raises(MedallionError, match="cut off in the middle of line 1"):
@@ -333,7 +333,7 @@ def test_a_new_column_of_a_feed_is_kept_out_with_a_warning(shop: Shop) -> None:
     assert "suppliers has a column colour (in lines: 1), which is not loaded: declare it" in outcome.message
 
 
-def test_a_new_column_that_is_declared_is_taken_in_and_null_in_older_rows(shop: Shop) -> None:
+def test_declared_new_column_is_added_and_null_in_older_rows(shop: Shop) -> None:
     declared(shop, f"{AS_IT_WAS}, colour STRING")
     shop.change(H0, insert(supplier(4, 9, colour="red")))
     assert shop.apply().status == "succeeded"
@@ -363,7 +363,7 @@ def test_a_widened_type_rewrites_the_table_and_keeps_rows_and_ledger(shop: Shop)
 
 
 @pytest.mark.parametrize("by_spark", [False, True])
-def test_a_widened_key_finds_the_rows_of_before_and_takes_in_larger_ones(
+def test_widened_key_matches_older_rows_and_accepts_larger_values(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, by_spark: bool
 ) -> None:
     path = shop.lake.path(SUPPLIERS)

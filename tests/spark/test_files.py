@@ -85,7 +85,7 @@ def test_files_without_the_values_asked_for_are_left_alone(spark: Any, path: str
     assert read_table(spark, path, state_of(delta), "id", having([1000])).isEmpty()
 
 
-def test_a_column_that_came_later_is_null_in_the_files_of_before(spark: Any, tmp_path: Path) -> None:
+def test_later_column_is_null_in_older_files(spark: Any, tmp_path: Path) -> None:
     made = str(tmp_path / "table")
     write_deltalake(made, pa.table({"id": [1]}))
     write_deltalake(made, pa.table({"id": [2], "colour": ["red"]}), mode="append", schema_mode="merge")

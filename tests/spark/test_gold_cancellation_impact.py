@@ -39,7 +39,7 @@ def test_returned_orders_are_not_cancelled_and_every_valid_status_counts(run: "R
     )
 
 
-def test_an_order_counts_in_each_of_its_categories_and_no_category_is_one(run: "Run") -> None:
+def test_order_counts_in_each_of_its_categories_and_in_none_as_a_category(run: "Run") -> None:
     impact(
         run,
         line(1, "cancelled", category="home"),

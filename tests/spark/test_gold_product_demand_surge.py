@@ -136,7 +136,7 @@ def test_a_lead_time_of_the_largest_int_does_not_overflow(run: "Run") -> None:
     )
 
 
-def test_an_unknown_product_is_told_without_a_name(run: "Run") -> None:
+def test_unknown_product_has_no_name(run: "Run") -> None:
     surge(
         run,
         {"product_id": 1, "event_type": "product_view"},

@@ -639,7 +639,7 @@ def sell(shop: Shop, quantity: int, strategy: str = "incremental") -> Written:
     return refresh(shop, quantity, strategy)["gold_inventory_risk"]
 
 
-def test_a_table_that_was_made_anew_is_not_taken_for_the_one_before(shop: Shop) -> None:
+def test_recreated_table_is_not_mistaken_for_the_former(shop: Shop) -> None:
     days, sales = (shop.lake.aggregate_state_path("gold_inventory_risk", name) for name in ("days", "sales"))
     sell(shop, 1)
     shutil.rmtree(days, ignore_errors=True)

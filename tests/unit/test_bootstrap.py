@@ -66,7 +66,7 @@ def test_a_jar_with_another_checksum_is_refused(project: Path, ivy_brings) -> No
     assert jars(project) == {}
 
 
-def test_a_damaged_jar_is_fetched_again_and_one_of_another_version_goes(project: Path, ivy_brings) -> None:
+def test_damaged_jar_is_fetched_again_and_other_versions_are_removed(project: Path, ivy_brings) -> None:
     (project / ".jars").mkdir()
     (project / ".jars" / "thing_2.13-1.0.jar").write_bytes(b"a j")
     (project / ".jars" / "thing_2.13-0.9.jar").write_bytes(b"old")

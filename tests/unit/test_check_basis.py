@@ -44,7 +44,7 @@ def check(shop: Shop, strategy: str = "incremental", hours: float = 24.0) -> Non
     run_step("check", Run(settings, H0, "run", strategy=strategy), "silver", driver)
 
 
-def test_an_incremental_hour_goes_on_from_the_last_check_and_a_full_one_does_not(
+def test_incremental_hour_continues_from_the_last_check_and_a_full_hour_does_not(
     asked: tuple[Shop, list[Basis | None]],
 ) -> None:
     shop, seen = asked
@@ -72,7 +72,9 @@ def being_restated(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("spoil", [failed, being_restated])
-def test_no_check_is_gone_on_from_when(asked: tuple[Shop, list[Basis | None]], spoil: Callable[[Shop], None]) -> None:
+def test_check_is_no_basis_for_the_next_when(
+    asked: tuple[Shop, list[Basis | None]], spoil: Callable[[Shop], None]
+) -> None:
     shop, seen = asked
     spoil(shop)
     check(shop)
@@ -80,7 +82,7 @@ def test_no_check_is_gone_on_from_when(asked: tuple[Shop, list[Basis | None]], s
     assert seen == [None]
 
 
-def test_a_check_whose_versions_readers_do_not_have_is_not_gone_on_from(
+def test_check_of_unpublished_versions_is_no_basis_for_the_next(
     asked: tuple[Shop, list[Basis | None]],
 ) -> None:
     shop, seen = asked

@@ -108,7 +108,7 @@ def test_a_release_in_a_bucket_is_not_written_over_another(monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("lake_bucket")
-def test_a_table_in_a_bucket_is_opened_and_one_that_is_not_there_is_none() -> None:
+def test_table_in_a_bucket_is_opened_or_none_when_missing() -> None:
     lake = Lake("s3a://lakes/shop", S3Access.of(Settings.from_environment()))
     path = lake.path("gold_x")
     assert lake.open(path) is None
@@ -150,7 +150,7 @@ def test_a_report_is_found_in_the_bucket_and_nothing_outside_of_the_folder() -> 
 
 @pytest.mark.usefixtures("lake_bucket")
 @pytest.mark.parametrize("command", [["status"], ["maintain"], ["query", "SELECT 1"], ["refresh"]])
-def test_a_bucket_that_is_not_there_is_one_line(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_bucket_is_an_error_of_one_line(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEDALLION_LAKE", "s3a://no-such-lake/shop")
     error = CliRunner().invoke(cli, command).exception
     assert isinstance(error, MedallionError)

@@ -85,7 +85,7 @@ def test_clustering_a_table_needs_no_more_memory_when_the_table_grows(tmp_path: 
     assert many < 2 * few + 64_000, f"{few:,} kB, and {many:,} kB of four times the rows"
 
 
-def test_another_table_has_its_small_files_merged(tmp_path: Path) -> None:
+def test_table_without_clustering_has_its_small_files_merged(tmp_path: Path) -> None:
     lake, path = Lake(str(tmp_path)), str(tmp_path / "gold/x")
     keys = scattered(path, commits=12, rows=10)
     assert maintain_table(lake, path, (), Retention())["merged"] == 12

@@ -56,7 +56,7 @@ def test_apply_refuses_an_hour_while_the_source_lists_one_before_it(shop: Shop) 
     assert shop.published() == {0: H0, 1: H1, 2: H2}
 
 
-def test_apply_goes_on_with_what_has_landed_when_the_source_cannot_be_reached(shop: Shop) -> None:
+def test_apply_continues_with_landed_files_when_the_source_is_unreachable(shop: Shop) -> None:
     up_to(shop, H0)
     shop.put(H1, {1: H1})
     shop.step("land", H1)
@@ -98,7 +98,7 @@ def test_a_restatement_ends_with_its_last_hour_and_nothing_else(shop: Shop) -> N
     assert read_restatement(shop.lake) is None
 
 
-def test_an_hour_that_nobody_holds_any_more_is_refused_before_bronze_goes_back(shop: Shop) -> None:
+def test_restatement_refuses_an_hour_without_files_before_it_rewinds_bronze(shop: Shop) -> None:
     up_to(shop, H0, H1, H2)
     shop.drop(H2)
     (shop.lake.landing / "orders" / f"{H2}.json").unlink()

@@ -133,7 +133,7 @@ def old(tmp_path: Path) -> Lake:
     return made
 
 
-def test_a_release_of_before_ids_were_recorded_is_read_and_followed(old: Lake) -> None:
+def test_release_without_table_ids_is_read_and_followed(old: Lake) -> None:
     assert rows(old) == [1]
     write(old, [1, 2])
     publish(old, H1, 1, releases.latest(old))
@@ -143,7 +143,7 @@ def test_a_release_of_before_ids_were_recorded_is_read_and_followed(old: Lake) -
     assert rows(old) == [1]
 
 
-def test_a_release_of_before_ids_were_recorded_knows_a_table_that_is_younger(old: Lake) -> None:
+def test_release_without_table_ids_detects_a_younger_table(old: Lake) -> None:
     rebuild(old, set_aside=False)
     with pytest.raises(MedallionError, match=f"{NAME} was rebuilt since"):
         rows(old)

@@ -87,7 +87,7 @@ def test_a_restatement_does_not_compare_large_tables_and_names_the_command(
     assert "gold_orders: 0 added, 0 removed, 1 changed" in said
 
 
-def test_a_replay_of_what_is_not_in_quarantine_changes_nothing(shop: Shop) -> None:
+def test_replay_changes_nothing_when_lines_are_not_in_quarantine(shop: Shop) -> None:
     shop.put(H0, {1: "a"})
     shop.refresh()
     with pytest.raises(UsageError, match="quarantine has no line of orders"):

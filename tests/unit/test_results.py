@@ -53,7 +53,7 @@ def test_a_new_gold_table_appears_by_itself_as_rows(lake: Lake) -> None:
     assert "&lt;b&gt;" in page and "<b>" not in page
 
 
-def test_a_line_adds_up_what_has_the_same_x_and_is_told_in_words_and_as_a_table(lake: Lake) -> None:
+def test_line_sums_values_of_one_x_and_has_a_summary_and_a_table(lake: Lake) -> None:
     tables = sales(Chart("line", "week", ("revenue",)))
     (result,) = read_results(lake, releases.require_release(lake, None), tables)
     assert result.series is not None

@@ -175,7 +175,7 @@ def test_the_graph_is_read_without_spark_or_great_expectations() -> None:
     assert found.stdout.strip() == "set()"
 
 
-def test_an_unknown_table_is_told_with_those_there_are() -> None:
+def test_error_for_an_unknown_table_names_the_tables() -> None:
     with pytest.raises(UsageError, match=r"no table is called 'silver_nothing': there are .*silver_customers"):
         registry()["silver_nothing"]
 
