@@ -9,20 +9,17 @@ from medallion.hours import hour_or_snapshot
 from medallion.ingest import change_log, landing, ledger, quarantine, snapshot
 from medallion.ingest.restatement import Restatement, plan_restatement, read_restatement, write_restatement
 from medallion.ingest.source import Advance, change_files, open_source, silent
-from medallion.model.registry import Registry
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
 from medallion.ops import lake_tables, releases
 from medallion.ops.event_log import EventLog
-from medallion.ops.releases import Release
+from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import run_step
-from medallion.storage.lake import Lake, is_complete, state_of, table_id
-from medallion.storage.named_versions import TableRebuilt, open_current, open_named
+from medallion.storage.lake import Lake, is_complete, table_id
+from medallion.storage.named_versions import TableRebuilt, open_current
 from medallion.storage.rewind import require_version_before
-
-DIFF_MAX_ROWS, DIFF_MAX_BYTES = 500_000, 64 << 20  # of a table, for a restatement to compare it row by row at its end
 
 
 def refresh_hour(run: Run, driver: Driver) -> Outcome:
@@ -245,7 +242,7 @@ def restate(run: Run, driver: Driver) -> Outcome:
         outcome = refresh_onward(replace(run, hour=restate_bronze(run, driver)), driver)
     after = releases.latest(lake)
     if before is not None and after is not None:
-        _report_difference(driver, before, after)
+        report_difference(driver, before, after)
     return outcome
 
 
@@ -287,28 +284,3 @@ def begin_restatement(driver: Driver, hour: str) -> Restatement:
         require_version_before(lake, feed.name, plan.hour)  # all of them or none
     write_restatement(lake, plan)
     return plan
-
-
-def _report_difference(driver: Driver, before: Release, after: Release) -> None:
-    """Report which tables differ, row by row; for a large table, only the command that compares it."""
-    from medallion.inspect.query import diff
-
-    by_table = f"medallion release diff {before.release_id} {after.release_id} --table"
-    small = {table.name: table for table in driver.tables if _is_small(driver.lake, table.name, before, after)}
-    for table in filter(None, diff(driver.lake, before, after, Registry(small))):
-        driver.report(f"{table.table}: {table.added:,} added, {table.removed:,} removed, {table.changed:,} changed")
-    if large := [name for name in driver.tables.tables if name not in small]:
-        driver.report(f"not compared, being large or rebuilt since: {', '.join(large)}; run {by_table} NAME for each")
-    driver.report(f"row by row: {by_table} NAME")
-
-
-def _is_small(lake: Lake, table: str, *ends: Release) -> bool:
-    """Check whether two releases of ``table`` are small enough to compare at once; equal versions always are."""
-    versions = [release.version_of(table) for release in ends]
-    if None in versions or len({(version.version, version.table_id) for version in versions if version}) == 1:
-        return True
-    try:
-        states = [state_of(open_named(lake, version)) for version in versions if version]
-    except MedallionError:  # it was rebuilt since, and what was there is gone
-        return False
-    return all(state.rows <= DIFF_MAX_ROWS and state.bytes <= DIFF_MAX_BYTES for state in states)

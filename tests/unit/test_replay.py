@@ -6,7 +6,7 @@ import pytest
 
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest import quarantine
-from medallion.pipeline import operations
+from medallion.pipeline import difference, operations
 from medallion.pipeline.run import Run
 from tests.unit.small_lake import H0, H1, TABLES, Shop, lines_of
 
@@ -74,14 +74,14 @@ def test_a_restatement_does_not_compare_large_tables_and_names_the_command(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_bad_line(shop)
-    monkeypatch.setattr(operations, "DIFF_MAX_ROWS", 100)
+    monkeypatch.setattr(difference, "DIFF_MAX_ROWS", 100)
     said: list[str] = []
     shop.put(H0, lines_of({3: "new"}) + lines_of(MANY))
     shop.restate(H0, said)
     (sentence,) = [line for line in said if line.startswith("not compared, being large or rebuilt since: ")]
     assert "bronze_orders, silver_orders, gold_orders; run medallion release diff 3 4 --table NAME" in sentence
     said.clear()
-    monkeypatch.setattr(operations, "DIFF_MAX_ROWS", 1000)
+    monkeypatch.setattr(difference, "DIFF_MAX_ROWS", 1000)
     shop.put(H0, lines_of({3: "newer"}) + lines_of(MANY))
     shop.restate(H0, said)
     assert "gold_orders: 0 added, 0 removed, 1 changed" in said
