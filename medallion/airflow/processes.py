@@ -46,7 +46,7 @@ class Process:
 
     def _running_members(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter():
-            with suppress(psutil.NoSuchProcess, ProcessLookupError):  # it has ended meanwhile
+            with suppress(psutil.Error, OSError):  # it has ended meanwhile, or is of somebody else
                 if os.getsid(process.pid) == self.pid and process.status() != psutil.STATUS_ZOMBIE:
                     yield process
 
