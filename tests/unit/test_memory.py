@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 _SCRIPT = """
 import json, resource, sys
 from pathlib import Path
@@ -18,8 +20,6 @@ from medallion.ingest.schema_evolution import arrow_schema
 from medallion.ingest.source import digest
 from medallion.model.registry import registry
 from medallion.storage.lake import Lake
-
-pytestmark = pytest.mark.slow
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

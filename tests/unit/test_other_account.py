@@ -13,8 +13,6 @@ from medallion.ops.event_log import EventLog
 from medallion.settings import PROJECT
 from tests.unit.small_lake import H0, Shop
 
-pytestmark = pytest.mark.slow
-
 # Root may read and write everything: without these two capabilities it is an account like any other.
 LIKE_ANY_OTHER = (
     "setpriv",
@@ -23,7 +21,10 @@ LIKE_ANY_OTHER = (
 )
 PREFIX = LIKE_ANY_OTHER if os.geteuid() == 0 else ()
 
-pytestmark = pytest.mark.skipif(PREFIX != () and shutil.which("setpriv") is None, reason="root needs setpriv for this")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PREFIX != () and shutil.which("setpriv") is None, reason="root needs setpriv for this"),
+]
 
 
 def medallion(shop: Shop, *command: str) -> "subprocess.CompletedProcess[str]":
