@@ -57,17 +57,17 @@ class Api:
             with closing(self._open(method, path, body)) as answer:
                 return answer.read()
 
-        text = self._repeated(f"{method} {path}", read, repeatable)
+        text = self._call_until_it_answers(f"{method} {path}", read, repeatable)
         return json.loads(text) if text.strip() else None
 
     def stream(self, path: str) -> httpx.Response:
         """Return the answer to a GET, to be read bit by bit and closed; what goes wrong then is for the reader."""
-        return self._repeated(f"GET {path}", lambda: self._open("GET", path, None), True)
+        return self._call_until_it_answers(f"GET {path}", lambda: self._open("GET", path, None), True)
 
     def check_while_busy(self, path: str) -> None:
         """Raise MedallionError where there is no use in calling ``path`` again; to be overridden."""
 
-    def _repeated(self, what: str, action: Callable[[], T], repeatable: bool) -> T:
+    def _call_until_it_answers(self, what: str, action: Callable[[], T], repeatable: bool) -> T:
         path, what = what.split()[1], f"Feldera at {self.url}: {what.partition('?')[0]}"
         deadline, pause = time.monotonic() + self.patience_seconds, self.pause_seconds
         while True:

@@ -26,7 +26,7 @@ _FLOAT = {exp.DataType.Type.DOUBLE, exp.DataType.Type.FLOAT}
 _NODE = "medallion_node"  # the number of a node, which survives what the optimizer does to a copy of the tree
 
 
-def _truncated(generator: StandardGenerator, cut: exp.TimestampTrunc) -> str:
+def _truncate_timestamp(generator: StandardGenerator, cut: exp.TimestampTrunc) -> str:
     return f"TIMESTAMP_TRUNC({generator.sql(cut.this)}, {_unit(cut)})"
 
 
@@ -34,7 +34,7 @@ class FelderaSQL(Dialect):
     """Feldera's SQL, where it is written otherwise than the standard."""
 
     class Generator(StandardGenerator):
-        TRANSFORMS = {**StandardGenerator.TRANSFORMS, exp.TimestampTrunc: _truncated}  # noqa: RUF012 (as sqlglot has it)
+        TRANSFORMS = {**StandardGenerator.TRANSFORMS, exp.TimestampTrunc: _truncate_timestamp}  # noqa: RUF012 (as sqlglot has it)
         TYPE_MAPPING = {**StandardGenerator.TYPE_MAPPING, exp.DataType.Type.TIMESTAMPTZ: "TIMESTAMP"}  # noqa: RUF012
 
 
@@ -77,7 +77,7 @@ def view(table: Table, known: dict[str, Columns], required: dict[str, set[str]] 
     tree = sqlglot.parse_one(table.query.format_map({name: name for name in table.inputs}), read="spark")
     for number, node in enumerate(tree.walk()):
         node.meta[_NODE] = number
-    typed = _typed(tree, known)
+    typed = _annotate_types(tree, known)
     for difference in _differences(typed, required or {}):
         raise MedallionError(
             f"{table.name} cannot be computed by Feldera as Spark does: {difference}; write it otherwise, or leave"
@@ -99,7 +99,7 @@ def view(table: Table, known: dict[str, Columns], required: dict[str, set[str]] 
     return f"-- {_first_line(table.doc)}\nCREATE MATERIALIZED VIEW {table.name} AS\n{query};"
 
 
-def _typed(tree: exp.Expr, known: Mapping[str, Columns]) -> exp.Query:
+def _annotate_types(tree: exp.Expr, known: Mapping[str, Columns]) -> exp.Query:
     """Return a copy of a query in which each column has its table, and each expression its type."""
     schema: dict[str, object] = dict(known)
     typed = qualify(tree.copy(), schema=schema, dialect="spark", quote_identifiers=False, identify=False)

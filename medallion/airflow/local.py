@@ -65,7 +65,7 @@ class LocalAirflow:
         if not (text.isdecimal() and 0 < int(text) < 65536):
             raise UsageError(f"MEDALLION_AIRFLOW_PORT={text!r} cannot be used: give a port, such as 8080")
         chosen = cls(PROJECT / ".airflow", int(text))
-        recorded = chosen._recorded()
+        recorded = chosen._read_recorded()
         if not recorded.running:
             return replace(chosen, overrides={WARM: os.environ.get(WARM, _free_spark_address())})
         spark = os.environ.get(WARM, recorded.spark or WARM_ADDRESS)
@@ -118,7 +118,7 @@ class LocalAirflow:
 
         Raises MedallionError, with the last lines of the log, when it does not get there.
         """
-        if not self._recorded().has_all(self._components):
+        if not self._read_recorded().has_all(self._components):
             self.down()
             require_free_port(self.port, "MEDALLION_AIRFLOW_PORT")
             if spark := self.environment.get(WARM):
@@ -147,7 +147,7 @@ class LocalAirflow:
 
     def down(self) -> bool:
         """End every process that up started, and theirs; whether there was one."""
-        recorded = self._recorded()
+        recorded = self._read_recorded()
         running = recorded.running
         for process in running:
             process.send(signal.SIGTERM)
@@ -200,7 +200,7 @@ class LocalAirflow:
 
     def require_running(self) -> None:
         """Raises MedallionError, with the last lines of its log, when a component has ended."""
-        for name, process in self._recorded().processes.items():
+        for name, process in self._read_recorded().processes.items():
             if not process.alive:
                 raise MedallionError(f"Airflow's {name} has ended; the end of its log:\n{self._tail(name)}")
 
@@ -231,7 +231,7 @@ class LocalAirflow:
             return
         yield from (error["stack_trace"] for error in errors)
 
-    def _recorded(self) -> Recorded:
+    def _read_recorded(self) -> Recorded:
         if not self._state.exists():
             return Recorded(self.port, {})
         state = json.loads(self._state.read_text())

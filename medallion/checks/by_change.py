@@ -82,7 +82,7 @@ class ChangedRows:
             self._make_views(name)
         view = f"{table}{INSERTED}"
         proof = self._recount(table, expectation.by_change, former)
-        return Look(CHANGED, view, self._bound(table, expectation, proof), proof)
+        return Look(CHANGED, view, self._bind_to_change(table, expectation, proof), proof)
 
     def whole(self, table: str, expectation: Expectation) -> Look:
         """How ``expectation`` is judged on the whole of ``table``; of a share, by counts that the next check needs."""
@@ -116,7 +116,7 @@ class ChangedRows:
             self._views.add_changes(name, self._changes[name] or Changes())
             self._with_views.add(name)
 
-    def _bound(self, table: str, expectation: Expectation, proof: Proof) -> Expectation:
+    def _bind_to_change(self, table: str, expectation: Expectation, proof: Proof) -> Expectation:
         inserted = f"{table}{INSERTED}"
         match expectation.by_change:
             case RowCount():
@@ -129,7 +129,9 @@ class ChangedRows:
             case Rows():
                 return _with_query(expectation, _bind(expectation, {"batch": inserted}))
             case Keys(columns):
-                return _with_query(expectation, _bind(expectation, {"batch": self._touched(table, columns)}))
+                return _with_query(
+                    expectation, _bind(expectation, {"batch": self._rows_sharing_values(table, columns)})
+                )
             case Lookup(others):
                 return _with_query(expectation, _bind(expectation, self._looked_up(table, others)))
             case Sums() as sums:
@@ -141,7 +143,7 @@ class ChangedRows:
                 return _with_query(expectation, sums.by_change().format(**sides))
         raise AssertionError("look() judges any other on whole tables")
 
-    def _touched(self, table: str, columns: Sequence[str]) -> str:
+    def _rows_sharing_values(self, table: str, columns: Sequence[str]) -> str:
         """The rows of a table whose values in ``columns`` are those of an inserted or deleted row."""
         keys = self._values(table, columns)
         same = " AND ".join(f'sought."{name}" IS NOT DISTINCT FROM own."{name}"' for name in columns)

@@ -66,7 +66,7 @@ def run_checkpoint(
     """
     started_at = datetime.now(UTC)
     begun = perf_counter()
-    needed = set(suites).union(*(_named(expectation) for suite in suites.values() for expectation in suite))
+    needed = set(suites).union(*(_tables_in_query(expectation) for suite in suites.values() for expectation in suite))
     with open_views({name: at for name, at in tables.items() if name in needed}) as views:
         judge = _Judge(views, basis or Basis(), checked.name, started_at)
         judgements = judge.judge(suites)
@@ -149,7 +149,7 @@ class _Judge:
         return judgements
 
     def _plan(self, expectation: Expectation, table: str) -> _Judgement:
-        other_tables = _named(expectation)
+        other_tables = _tables_in_query(expectation)
         judgement = _Judgement(expectation, Look(WHOLE, table, None, Proof(self._at.isoformat()), is_final=True))
         for name in (table, *sorted(other_tables)):
             if name not in self._views.versions:
@@ -207,7 +207,7 @@ def _placeholders(query: str) -> set[str]:
         return set()
 
 
-def _named(expectation: Expectation) -> set[str]:
+def _tables_in_query(expectation: Expectation) -> set[str]:
     """The tables that the expectation's query names, besides its own."""
     return _placeholders(expectation.arguments.get(QUERY, "")) - {"batch"}
 
@@ -239,7 +239,7 @@ def _result(judgement: _Judgement, views: Views, rows: int) -> ExpectationResult
         kind=expectation.kind,
         severity=expectation.severity,
         success=verdict.success,
-        observed=_observed(expectation, verdict, rows),
+        observed=_describe_finding(expectation, verdict, rows),
         unexpected_count=verdict.unexpected,
         unexpected_percent=verdict.percent,
         examples=tuple(to_example(row, expectation.arguments.get("column")) for row in examples),
@@ -249,18 +249,22 @@ def _result(judgement: _Judgement, views: Views, rows: int) -> ExpectationResult
     )
 
 
-def _observed(expectation: Expectation, verdict: Verdict, rows: int) -> str:
+def _describe_finding(expectation: Expectation, verdict: Verdict, rows: int) -> str:
     if verdict.error:
         return "no verdict"
     if expectation.kind == "ExpectTableRowCountToBeBetween":
-        return _counted(rows)
+        return _count_of_rows(rows)
     if verdict.success and "mostly" in expectation.arguments:  # a bare verdict does not say how many
-        return f"few enough of {_counted(rows)}"
+        return f"few enough of {_count_of_rows(rows)}"
     unexpected = 0 if verdict.success else verdict.unexpected
     if unexpected is None:
         return "not counted"
-    return f"{_counted(unexpected)} found" if QUERY in expectation.arguments else f"{unexpected:,} of {_counted(rows)}"
+    return (
+        f"{_count_of_rows(unexpected)} found"
+        if QUERY in expectation.arguments
+        else f"{unexpected:,} of {_count_of_rows(rows)}"
+    )
 
 
-def _counted(rows: int) -> str:
+def _count_of_rows(rows: int) -> str:
     return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"

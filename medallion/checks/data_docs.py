@@ -34,8 +34,8 @@ class EscapedResultsPageRenderer(ValidationResultsPageRenderer):
     def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
         """Render the page of results whose every value is escaped."""
         for judged in validation_results.results:
-            judged.result = _escaped(judged.result or _verdict_in_words(judged))
-            judged.exception_info = _escaped(judged.exception_info)
+            judged.result = _escape_texts(judged.result or _verdict_in_words(judged))
+            judged.exception_info = _escape_texts(judged.exception_info)
         return super().render(validation_results, suite_parameters)
 
 
@@ -47,12 +47,12 @@ def _verdict_in_words(judged: Any) -> dict[str, Any]:
     return {"observed_value": "passed, within its tolerance" if tolerance else "passed, no failed records"}
 
 
-def _escaped(value: Any) -> Any:
+def _escape_texts(value: Any) -> Any:
     if isinstance(value, str):
         return escape(value)
     if isinstance(value, dict):
-        return {name: _escaped(part) for name, part in value.items()}
-    return [_escaped(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: _escape_texts(part) for name, part in value.items()}
+    return [_escape_texts(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def context(docs: Path | None = None) -> EphemeralDataContext:

@@ -54,7 +54,7 @@ def validate(database: str, suites: Mapping[str, Sequence[Expectation]], *, run_
     with quiet(), closing(_Run(database, RunIdentifier(run_name=run_name, run_time=at))) as run:
         verdicts = run.checkpoint("verdicts", numbered, _VERDICTS)
         broken = {
-            table: [(number, expectation) for number, expectation in suite if _told_no(verdicts[table, number])]
+            table: [(number, expectation) for number, expectation in suite if _is_failure(verdicts[table, number])]
             for table, suite in numbered.items()
         }
         details = run.checkpoint("details", broken, _DETAILS)
@@ -153,7 +153,7 @@ class _Run:
             self.seconds[table] = self.seconds.get(table, 0.0) + end - start
 
 
-def _told_no(verdict: Verdict) -> bool:
+def _is_failure(verdict: Verdict) -> bool:
     return not verdict.success and not verdict.error
 
 

@@ -55,7 +55,7 @@ def status_sheet(status: LakeStatus) -> Sheet:
         (
             row.table,
             row.rows,
-            _rounded(row.bytes, 1e6, 1),
+            _round_to_unit(row.bytes, 1e6, 1),
             row.files,
             row.version,
             row.published,
@@ -92,8 +92,8 @@ def tables_sheet(status: LakeStatus) -> Sheet:
             _age(row.age_hours),
             "yes" if row.stale else "no",
             row.failures,
-            _rounded(row.last_seconds, 1, 2),
-            _rounded(row.mean_seconds, 1, 2),
+            _round_to_unit(row.last_seconds, 1, 2),
+            _round_to_unit(row.mean_seconds, 1, 2),
             row.mode,
             ", ".join(row.inputs) or "its change files",
         )
@@ -110,11 +110,11 @@ def events_sheet(rows: Sequence[Mapping[str, Any]]) -> Sheet:
             row["hour"],
             row["event_type"],
             row["table_name"] or row["layer"],
-            _rounded(row["seconds"], 1, 2),
-            _rounded(row["cpu_seconds"], 1, 2),
+            _round_to_unit(row["seconds"], 1, 2),
+            _round_to_unit(row["cpu_seconds"], 1, 2),
             row["rows_in"],
             row["rows_out"],
-            _rounded(row["bytes_out"], 1e6, 2),
+            _round_to_unit(row["bytes_out"], 1e6, 2),
             row["status"],
             row["details"].get("error") or row["details"].get("note"),
         )
@@ -152,5 +152,5 @@ def _age(hours: float | None) -> str | None:
     return None if hours is None else f"{hours:,.0f} h"
 
 
-def _rounded(value: float | None, unit: float, digits: int) -> Decimal | None:
+def _round_to_unit(value: float | None, unit: float, digits: int) -> Decimal | None:
     return None if value is None else round(Decimal(value) / Decimal(unit), digits)

@@ -50,12 +50,12 @@ class Stock:
     def images(self, day: int, ids: Ids, orders: Orders, lines: Lines) -> Images:
         """The images of all movements that begin on ``day``, returns in weeks to come included."""
         rng = self._plan.rng("inventory_events", day)
-        parts = [*_sold(rng, orders, lines), self._restocked(rng, day), self._adjusted(rng, day)]
+        parts = [*_sold(rng, orders, lines), self._restock(rng, day), self._adjust(rng, day)]
         if day == self._plan.calendar.start:
-            parts.insert(0, self._opened(day))
-        return self._booked(rng, ids, _Movements(*map(np.concatenate, zip(*parts, strict=True))))
+            parts.insert(0, self._opening_stock(day))
+        return self._book(rng, ids, _Movements(*map(np.concatenate, zip(*parts, strict=True))))
 
-    def _opened(self, day: int) -> _Movements:
+    def _opening_stock(self, day: int) -> _Movements:
         """What lies on every shelf when the history begins: the product's stock, evenly."""
         shelves = self._products.shelves
         shelf, product = np.nonzero(np.arange(shelves.max())[:, None] < shelves)
@@ -64,14 +64,14 @@ class Stock:
             _RESTOCK, product, quantity, np.full(len(product), day * DAY), (shelf + 0.5) / shelves[product]
         )
 
-    def _restocked(self, rng: np.random.Generator, day: int) -> _Movements:
+    def _restock(self, rng: np.random.Generator, day: int) -> _Movements:
         """As many lots of each product as have come due on ``day``: the sales of the days before, on average."""
         lots = [np.floor(d * self._lots_a_day + self._phase).astype(np.int64) for d in (day, day + 1)]
         product = np.repeat(np.arange(len(self._lot)), lots[1] - lots[0])
         moment = day * DAY + rng.integers(0, DAY, len(product))
         return _movements(_RESTOCK, product, self._lot[product], moment, rng.random(len(product)))
 
-    def _adjusted(self, rng: np.random.Generator, day: int) -> _Movements:
+    def _adjust(self, rng: np.random.Generator, day: int) -> _Movements:
         """Corrections after a count of the shelves: one to three units found, or lost."""
         count = rng.poisson(_ADJUSTMENTS_PER_HOUR * 24 * self._plan.scale)
         product = rng.integers(0, len(self._lot), count)
@@ -79,7 +79,7 @@ class Stock:
         moment = day * DAY + rng.integers(0, DAY, count)
         return _movements(_ADJUSTMENT, product, quantity, moment, rng.random(count))
 
-    def _booked(self, rng: np.random.Generator, ids: Ids, moved: _Movements) -> Images:
+    def _book(self, rng: np.random.Generator, ids: Ids, moved: _Movements) -> Images:
         count = len(moved.moment)
         moment = moved.moment // SECOND * SECOND
         since = moment + rng.integers(1, 90, count) * SECOND

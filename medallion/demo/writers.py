@@ -125,11 +125,11 @@ class SnapshotTable:
         number = len(self._files)
         name = f"part-{number:05}-{uuid5(NAMESPACE_URL, f'{self._identity}/{number}')}.snappy.parquet"
         pq.write_table(rows, self._folder / name, row_group_size=_ROWS_PER_GROUP, store_schema=False)
-        self._files.append({"add": self._added(name, rows)})
+        self._files.append({"add": self._add_action(name, rows)})
         self.rows += rows.num_rows
         self._buffer, self._buffered = [], 0
 
-    def _added(self, name: str, rows: pa.Table) -> dict[str, Any]:
+    def _add_action(self, name: str, rows: pa.Table) -> dict[str, Any]:
         extremes = {key: pc.min_max(rows[key]).as_py() for key in self._feed.keys}
         stats = {
             "numRecords": rows.num_rows,
@@ -249,15 +249,15 @@ def _json_values(values: pa.Array, style: Style) -> pa.Array:
     if pa.types.is_timestamp(kind):
         text = values.cast(pa.timestamp("us")).cast(pa.timestamp(style.unit)).cast(pa.string())
         text = pc.replace_substring(text, " ", style.separator)
-        text = _quoted(text, style.zone)
+        text = _quote(text, style.zone)
     elif pa.types.is_string(kind):
-        text = _quoted(pc.replace_substring(pc.replace_substring(values, "\\", "\\\\"), '"', '\\"'))
+        text = _quote(pc.replace_substring(pc.replace_substring(values, "\\", "\\\\"), '"', '\\"'))
     elif pa.types.is_date(kind) or (pa.types.is_decimal(kind) and style.quoted):
-        text = _quoted(values.cast(pa.string()))
+        text = _quote(values.cast(pa.string()))
     else:
         text = values.cast(pa.string())
     return pc.coalesce(text, "null")
 
 
-def _quoted(text: pa.Array, suffix: str = "") -> pa.Array:
+def _quote(text: pa.Array, suffix: str = "") -> pa.Array:
     return pc.binary_join_element_wise('"', text, f'{suffix}"', "")

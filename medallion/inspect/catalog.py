@@ -49,14 +49,14 @@ def spark_statements(lake: Lake, release: Release, database: str | None = None) 
         database: Where the metastore keeps the views; None for views of the session alone.
     """
     if database is not None:
-        yield f"CREATE DATABASE IF NOT EXISTS {_quoted(database)}"
+        yield f"CREATE DATABASE IF NOT EXISTS {_quote(database)}"
     for table, version in release.versions.items():
-        delta = f"delta.{_quoted(lake.path(table))} VERSION AS OF {version}"
+        delta = f"delta.{_quote(lake.path(table))} VERSION AS OF {version}"
         if database is None:
-            yield f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(table)} AS SELECT * FROM {delta}"  # noqa: S608
+            yield f"CREATE OR REPLACE TEMPORARY VIEW {_quote(table)} AS SELECT * FROM {delta}"  # noqa: S608
         else:
-            yield f"CREATE OR REPLACE VIEW {_quoted(database)}.{_quoted(table)} AS SELECT * FROM {delta}"  # noqa: S608
+            yield f"CREATE OR REPLACE VIEW {_quote(database)}.{_quote(table)} AS SELECT * FROM {delta}"  # noqa: S608
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"

@@ -122,7 +122,7 @@ class Lineage:
         run = Run(event.event_id, self._run_facets(event))
         ended = RunState.FAIL if event.status == "failed" and "error" in event.details else RunState.COMPLETE
         is_write = event.event_type in _WRITES
-        inputs = [*self._inputs(table)] if is_write else [self._checked(table, event)]
+        inputs = [*self._inputs(table)] if is_write else [self._checked_input(table, event)]
         outputs = [self._output(table, event)] if is_write and ended == RunState.COMPLETE else []
         for state, moment in ((RunState.START, event.started_at), (ended, event.event_timestamp)):
             yield RunEvent(
@@ -154,10 +154,10 @@ class Lineage:
         from openlineage.client.event_v2 import InputDataset
 
         if isinstance(table, Feed):
-            yield InputDataset(*_located(f"{self.source}/cdc/{table.topic}"))
+            yield InputDataset(*_dataset_name(f"{self.source}/cdc/{table.topic}"))
         else:
             for name in (table.of,) if isinstance(table, Log) else table.inputs:
-                yield InputDataset(*_located(self.lake.path(name)), facets=self._facets(self.tables[name]))
+                yield InputDataset(*_dataset_name(self.lake.path(name)), facets=self._facets(self.tables[name]))
 
     def _output(self, table: Node, event: Event) -> "OutputDataset":
         from openlineage.client.event_v2 import OutputDataset
@@ -167,10 +167,10 @@ class Lineage:
         if isinstance(table, Table | Log):
             facets["columnLineage"] = column_lineage_dataset.ColumnLineageDatasetFacet(fields=self._columns[table.name])
         written = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(event.rows_out, event.bytes_out)
-        place = _located(self.lake.path(table.name))
+        place = _dataset_name(self.lake.path(table.name))
         return OutputDataset(*place, facets=facets, outputFacets={"outputStatistics": written})
 
-    def _checked(self, table: Node, event: Event) -> "InputDataset":
+    def _checked_input(self, table: Node, event: Event) -> "InputDataset":
         """The table that a check read, with the result of each of its expectations."""
         from openlineage.client.event_v2 import InputDataset
         from openlineage.client.generated import data_quality_assertions_dataset as quality
@@ -190,7 +190,7 @@ class Lineage:
             "dataQualityAssertions": quality.DataQualityAssertionsDatasetFacet(assertions),
             "dataQualityMetrics": metrics.DataQualityMetricsInputDatasetFacet(rowCount=event.rows_in, columnMetrics={}),
         }
-        place = _located(self.lake.path(table.name))
+        place = _dataset_name(self.lake.path(table.name))
         return InputDataset(*place, facets=self._facets(table), inputFacets=results)
 
     def _facets(self, table: Node) -> dict[str, Any]:
@@ -222,7 +222,9 @@ class Lineage:
 
         columns: dict[str, dict[str, Any]] = {}
         for column, sources in column_lineage(self.tables).sources.items():
-            fields = [InputField(*_located(self.lake.path(source.table)), source.column) for source in sorted(sources)]
+            fields = [
+                InputField(*_dataset_name(self.lake.path(source.table)), source.column) for source in sorted(sources)
+            ]
             columns.setdefault(column.table, {})[column.column] = Fields(inputFields=fields)
         return columns
 
@@ -260,7 +262,7 @@ def _namespace() -> str:
     return os.environ.get("OPENLINEAGE_NAMESPACE") or "medallion"
 
 
-def _located(path: str) -> tuple[str, str]:
+def _dataset_name(path: str) -> tuple[str, str]:
     """The namespace and name of a dataset, as OpenLineage's naming has it: of a folder, and in a bucket."""
     scheme, separator, rest = path.partition("://")
     if not separator:

@@ -38,7 +38,7 @@ def open_release(lake: Lake, release: Release) -> Iterator["DuckDBPyConnection"]
     It can read the data files of this release and nothing else, and cannot write. Raises MedallionError when a table
     cannot be read at its version.
     """
-    tables = {table: open_named(lake, _named(release, table)) for table in release.versions}
+    tables = {table: open_named(lake, _require_version(release, table)) for table in release.versions}
     with open_sealed_views(lake, tables) as connection:
         yield connection
 
@@ -147,7 +147,7 @@ def _same_version(old: Release, new: Release, table: str) -> bool:
     return old.versions[table] == new.versions[table] and known[0] == known[1]
 
 
-def _named(release: Release, table: str) -> NamedVersion:
+def _require_version(release: Release, table: str) -> NamedVersion:
     version = release.version_of(table)
     if version is None:
         raise UsageError(
@@ -163,7 +163,7 @@ def _two(lake: Lake, table: str, old: Release, new: Release) -> Iterator[tuple["
     Both sides have the columns that either has. Rows are compared whole and nulls are equal; keys are unique, so sets
     are enough.
     """
-    sides = {side: open_named(lake, _named(release, table)) for side, release in (("old", old), ("new", new))}
+    sides = {side: open_named(lake, _require_version(release, table)) for side, release in (("old", old), ("new", new))}
     with open_sealed_views(lake, sides) as connection:
         columns = {side: types_of(connection, side) for side in sides}
         every = columns["new"] | columns["old"]

@@ -123,10 +123,10 @@ def _series(connection: "DuckDBPyConnection", table: Table) -> Series:
     values = ", ".join(f'CAST(SUM("{column}") AS DOUBLE)' for column in chart.y) or "CAST(COUNT(*) AS DOUBLE)"
     grouped = f'SELECT "{chart.x}", {values} FROM "{table.name}" GROUP BY 1'  # noqa: S608 (declared names)
     names = chart.y or ("rows",)
-    return Series(names, [tuple(row) for row in _chosen(connection.execute(grouped).fetchall(), chart)])
+    return Series(names, [tuple(row) for row in _points_to_draw(connection.execute(grouped).fetchall(), chart)])
 
 
-def _chosen(rows: list[Any], chart: Chart) -> list[Any]:
+def _points_to_draw(rows: list[Any], chart: Chart) -> list[Any]:
     """The points that are drawn, in their order: along x, or the largest first."""
     if chart.kind == "line":
         return sorted((row for row in rows if row[0] is not None), key=lambda row: row[0])[-MAX_POINTS:]

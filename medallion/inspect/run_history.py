@@ -18,7 +18,7 @@ COLUMNS = (
 class RunFigures:
     """One run of one hour.
 
-    status: of its worst step. seconds, cpu_seconds: by phase. tables: written, of those refreshed. is_set_up: whether
+    status: of its worst step. seconds, cpu_seconds: by phase. tables: written, of those refreshed. built_state: whether
     it built incremental state, which later hours do not pay for.
     """
 
@@ -33,7 +33,7 @@ class RunFigures:
     release_id: int | None
     seconds: Mapping[str, float]
     cpu_seconds: Mapping[str, float]
-    is_set_up: bool
+    built_state: bool
 
     @property
     def refresh_seconds(self) -> float:
@@ -67,7 +67,7 @@ class HourCost:
     full: float | None
     incremental: float | None
     estimate: float | None
-    is_set_up: bool
+    built_state: bool
 
 
 def compare_costs(runs: Sequence[RunFigures]) -> list[HourCost]:
@@ -86,7 +86,7 @@ def compare_costs(runs: Sequence[RunFigures]) -> list[HourCost]:
                 full.refresh_seconds if full else None,
                 incremental.refresh_seconds if incremental else None,
                 median(usual) if usual and full is None else None,
-                incremental is not None and incremental.is_set_up,
+                incremental is not None and incremental.built_state,
             )
         )
     return costs

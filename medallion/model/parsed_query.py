@@ -83,7 +83,11 @@ def unstable(tree: exp.Expr) -> str | None:
             return str(text.sql("spark"))
     for node in tree.find_all(exp.Func):
         is_by_name = isinstance(node, exp.Anonymous) and node.name.lower() in _UNSTABLE_NAMES
-        if is_by_name or isinstance(node, _UNSTABLE) or (isinstance(node, _ORDER_DEPENDENT) and not _windowed(node)):
+        if (
+            is_by_name
+            or isinstance(node, _UNSTABLE)
+            or (isinstance(node, _ORDER_DEPENDENT) and not _is_window_function(node))
+        ):
             return str(node.sql("spark"))
     return None
 
@@ -107,10 +111,10 @@ def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
 
 def aggregates(tree: exp.Expr) -> list[exp.AggFunc]:
     """The aggregate functions in ``tree``, but for those over a window."""
-    return [node for node in tree.find_all(exp.AggFunc) if not _windowed(node)]
+    return [node for node in tree.find_all(exp.AggFunc) if not _is_window_function(node)]
 
 
-def _windowed(node: exp.Expr) -> bool:
+def _is_window_function(node: exp.Expr) -> bool:
     parent = node.parent
     while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         parent = parent.parent
@@ -162,7 +166,7 @@ class Schemas:
             if isinstance(node, Table):
                 self._known[name] = self.output(root_scope(parse(node.query, node.inputs)))
             else:
-                self._known[name] = {column.name.lower(): _declared(column.type) for column in node.columns}
+                self._known[name] = {column.name.lower(): _kind_of_type(column.type) for column in node.columns}
         return self._known[name]
 
     def output(self, scope: Scope) -> Mapping[str, Kind]:
@@ -265,7 +269,7 @@ def _wider(a: Kind, b: Kind) -> Kind:
     return "integer"
 
 
-def _declared(text: str) -> Kind:
+def _kind_of_type(text: str) -> Kind:
     if text.startswith(("DOUBLE", "FLOAT")):
         return "floating"
     if text.startswith("DECIMAL"):

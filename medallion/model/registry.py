@@ -72,7 +72,7 @@ def build(tables: Iterable[Node]) -> Registry:
     input, an input from a layer it may not read, a chart of unknown columns, and a cycle.
     """
     by_name = {table.name: table for table in tables}
-    by_name |= {table.name: _fed(table, by_name) for table in by_name.values() if isinstance(table, Log)}
+    by_name |= {table.name: _with_feed(table, by_name) for table in by_name.values() if isinstance(table, Log)}
     for table in by_name.values():
         where = _module(table)
         if not table.doc:
@@ -114,7 +114,7 @@ def _require_chart(where: str, table: Node) -> None:
         raise MedallionError(f"{where} draws {', '.join(unknown)}, which its query does not give: {', '.join(columns)}")
 
 
-def _fed(log: Log, by_name: Mapping[str, Node]) -> Log:
+def _with_feed(log: Log, by_name: Mapping[str, Node]) -> Log:
     feed = by_name.get(log.of)
     if not isinstance(feed, Feed):
         raise MedallionError(f"{_module(log)} is the log of {log.of}, which is no change feed")

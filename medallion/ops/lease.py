@@ -43,7 +43,7 @@ class Lease:
 
     def require(self) -> None:
         """Raise LeaseLost when the lease may have ended; asks the clock alone."""
-        if self._ended is None and (silent := _passed(self._renewed)) > TTL_SECONDS - SAFETY_SECONDS:
+        if self._ended is None and (silent := _seconds_since(self._renewed)) > TTL_SECONDS - SAFETY_SECONDS:
             self._ended = f"it could not be renewed for {silent:.0f} seconds"
         if self._ended is not None:
             raise LeaseLost(
@@ -167,7 +167,7 @@ def _now() -> tuple[float, float]:
     return time.clock_gettime(clock), time.time()
 
 
-def _passed(since: tuple[float, float]) -> float:
+def _seconds_since(since: tuple[float, float]) -> float:
     """Seconds since a moment, by the clock that counted more."""
     now = _now()
     return max(now[0] - since[0], now[1] - since[1])

@@ -169,7 +169,7 @@ def _acquire(descriptor: int, me: Holder, deadline: float, wait: float, report: 
             report(f"ending {holder}: try {me.attempt} has begun")
             _end(holder)
         elif time.monotonic() >= deadline + (_UNNAMED_SECONDS if holder is None else 0):
-            raise _occupied(holder, wait)
+            raise _occupied_error(holder, wait)
         elif holder is not None and not waiting:
             waiting = True
             report(f"waiting for {holder}")
@@ -192,14 +192,14 @@ def _acquire_lease(lake: Lake, me: Holder, deadline: float, wait: float, report:
             return taken
         holder = Holder.parse(taken)
         if time.monotonic() >= deadline:
-            raise _occupied(holder, wait)
+            raise _occupied_error(holder, wait)
         if not waiting:
             waiting = True
             report(f"waiting for {holder}, whose lease ends at most {lease.TTL_SECONDS:.0f} seconds after it stops")
         time.sleep(lease.TTL_SECONDS / 60)
 
 
-def _occupied(holder: Holder | None, wait: float) -> MedallionError:
+def _occupied_error(holder: Holder | None, wait: float) -> MedallionError:
     return MedallionError(
         f"another writer holds the lake: {holder or 'holder unknown'}; wait for it or stop it, then run this again"
         f" (waited {wait:g} seconds, MEDALLION_LOCK_WAIT)"

@@ -222,7 +222,7 @@ def remove_expired_files(lake: Lake, keep: Retention) -> int:
     files.remove_tree(lake.decoded)
     # Of a snapshot that came in part, the next load brings the rest.
     unfinished = [file for file in lake.landing.rglob("*.part") if "_snapshot" not in file.parts]
-    for file in [*unfinished, *_landed(lake.landing, before)]:
+    for file in [*unfinished, *_old_landed_files(lake.landing, before)]:
         stale += not file.name.endswith(".part")
         file.unlink()
     return stale
@@ -241,7 +241,7 @@ def _forget_set_aside(lake: Lake, retained: Collection[releases.Release], keep: 
     return gone
 
 
-def _landed(landing: Place, before: float) -> Iterator[Place]:
+def _old_landed_files(landing: Place, before: float) -> Iterator[Place]:
     for file in landing.glob("[a-z]*/*.json"):
         if file.stat().st_mtime < before:
             yield file

@@ -40,7 +40,7 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
                 step.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.how}
                 if written.changed is not None:
                     step.details["changed"] = written.changed
-                if written.is_set_up:
+                if written.built_state:
                     step.details["set_up"] = True
                 if written.note:
                     step.details["note"] = written.note
@@ -50,7 +50,7 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
                     step.status, step.details["note"] = "warned", written.warning
                     driver.report(f"{table.name}: {written.warning}")
             results.append(written)
-            how = f"{written.how}, building incremental state: once" if written.is_set_up else written.how
+            how = f"{written.how}, building incremental state: once" if written.built_state else written.how
             driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {how}")
 
         try:
@@ -59,7 +59,7 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
             event.rows_in = sum(written.rows_in for written in results)
             event.rows_out = sum(written.rows_out for written in results)
             event.bytes_out = sum(written.bytes_out for written in results)
-    set_up = sum(written.is_set_up for written in results)
+    set_up = sum(written.built_state for written in results)
     once = f", building incremental state: once, for {set_up} of them" if set_up else ""
     count = f"{len(tables)} of {len(every)}" if run.select else len(tables)
     return Outcome("succeeded", f"refreshed {count} {layer} tables{once}", run.hour)

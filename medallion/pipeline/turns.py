@@ -127,14 +127,14 @@ def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
         if runs.active(unpublished.run_id):
             return Wait(f"hour {unpublished.hour} is being refreshed by run {unpublished.run_id}", "turn")
         if hour != unpublished.hour:
-            return _after_unpublished(request, unpublished, runs)
+            return _decide_after_unpublished(request, unpublished, runs)
     if hour is None or (line.applied is not None and hour <= line.applied):
         return Take(hour)
     earlier = [pending for pending in line.pending if pending < hour]
     if request.kind == "schedule":
-        return _scheduled(hour, line, earlier, runs, window)
+        return _decide_scheduled(hour, line, earlier, runs, window)
     if request.kind == "backfill" and earlier and hour in line.pending:
-        return _backfilled(hour, earlier, runs)
+        return _decide_backfill(hour, earlier, runs)
     if request.kind == "catch_up":
         if earlier:
             return End(f"{_several(earlier)} must come before {hour}: the next scheduled run takes them", failed=False)
@@ -148,7 +148,7 @@ def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
     return Take(hour)
 
 
-def _after_unpublished(request: Request, unpublished: UnpublishedHour, runs: Runs) -> Verdict:
+def _decide_after_unpublished(request: Request, unpublished: UnpublishedHour, runs: Runs) -> Verdict:
     before = unpublished.hour
     if unpublished.red is not None:
         reason = (
@@ -168,7 +168,7 @@ def _after_unpublished(request: Request, unpublished: UnpublishedHour, runs: Run
     return End(reason, failed=request.by_person)
 
 
-def _scheduled(hour: str, line: Line, earlier: Sequence[str], runs: Runs, window: int) -> Verdict:
+def _decide_scheduled(hour: str, line: Line, earlier: Sequence[str], runs: Runs, window: int) -> Verdict:
     if not line.pending:
         late = line.applied is not None and _hours_between(line.applied, hour) <= window
         return Wait(f"the source does not list hour {hour} yet", "source") if late else Take(hour)
@@ -185,7 +185,7 @@ def _scheduled(hour: str, line: Line, earlier: Sequence[str], runs: Runs, window
     return CatchUp(earlier[0], f"{_several(line.pending)} of the source are pending: each gets a run, in order")
 
 
-def _backfilled(hour: str, earlier: Sequence[str], runs: Runs) -> Verdict:
+def _decide_backfill(hour: str, earlier: Sequence[str], runs: Runs) -> Verdict:
     if runs.running(earlier[:1]):
         return Wait(f"{_several(earlier)} must come before {hour}, and their runs are under way", "turn")
     if runs.queued(earlier[:1]):

@@ -31,7 +31,7 @@ def refresh_additive(refresh: Refresh) -> Written:
 
     rows = rows_from_parts(refresh, add_changes)
     note = f"building incremental state: once; {'; '.join(notes)}" if notes else None
-    return replace(refresh.overwrite(rows, "additive", note), is_set_up=bool(notes))
+    return replace(refresh.overwrite(rows, "additive", note), built_state=bool(notes))
 
 
 def rows_from_parts(target: Target, update: Callable[[AggregateState], TableState]) -> "DataFrame":

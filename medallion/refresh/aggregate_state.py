@@ -57,7 +57,7 @@ class Source:
             return changed
         if {kind for _, kind, _ in change.files} != {"add"}:
             raise FullRecompute(f"the aggregate state of {self.name} was rebuilt")
-        return _regrouped(read_table(spark, self.path, self.state), changed, self.part)
+        return _changed_groups(read_table(spark, self.path, self.state), changed, self.part)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class AggregateState:
         return commit_metadata(self.target.table, self.target.run, inputs)
 
 
-def _regrouped(log: "DataFrame", differences: "DataFrame", part: Part) -> "DataFrame":
+def _changed_groups(log: "DataFrame", differences: "DataFrame", part: Part) -> "DataFrame":
     """The groups that ``differences``, which are in ``log`` already, have changed: as they were and as they are."""
     from pyspark.sql import functions as F
 

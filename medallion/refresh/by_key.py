@@ -34,10 +34,10 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     former, column = refresh.former, by.column
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES
     spark = refresh.spark if is_local else small_job_session(refresh.spark, filewise=True)
-    is_set_up = _ensure_clustered(refresh, column)
+    built_state = _ensure_clustered(refresh, column)
     frames: dict[str, Any] = {name: _rows_with_keys(spark, refresh, name, column, values) for name in refresh.inputs}
     rows = spark.sql(refresh.table.query, **frames)
-    commit = refresh.commit_metadata(clustered=is_set_up or refresh.is_clustered)
+    commit = refresh.commit_metadata(clustered=built_state or refresh.is_clustered)
     data = collect(rows, max_local_rows(former)) if is_local else None  # of a few keys there may be many rows
     if data is not None:
         _replace_here(refresh, data, column, values, commit)
@@ -46,7 +46,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
         count = _replace_by_spark(refresh, rows, column, values, commit)
     version = former.delta.version()
     note = f"{len(values):,} values of {column}"
-    if is_set_up:
+    if built_state:
         note += f"; building incremental state: once, clustered by {column}"
     return Written(
         rows_in=len(values),
@@ -58,7 +58,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
         how="by key",
         note=note,
         changed=len(values),
-        is_set_up=is_set_up,
+        built_state=built_state,
     )
 
 

@@ -28,7 +28,7 @@ class Written:
 
     strategy: what was really done, ``full`` or ``incremental``; how: in which way. note: why so, where that is not
     plain. warning: what a person should know of it; none as a rule. changed: the size of what changed, where it was
-    refreshed by that: values of its key, or bytes. is_set_up: whether it built incremental state, which later
+    refreshed by that: values of its key, or bytes. built_state: whether it built incremental state, which later
     refreshes find.
     """
 
@@ -42,7 +42,7 @@ class Written:
     note: str | None = None
     warning: str | None = None
     changed: int | None = None
-    is_set_up: bool = False
+    built_state: bool = False
 
     @classmethod
     def whole(cls, state: TableState, inputs: Mapping[str, TableState], **more: Any) -> "Written":

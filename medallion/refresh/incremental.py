@@ -36,7 +36,7 @@ def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour
     run = RefreshRun(hour, run_id, "incremental")
     try:
         refresh = _plan(small_job_session(spark), lake, table, run)
-        return _refreshed(refresh)
+        return _refresh(refresh)
     except FullRecompute as reason:
         written = recompute(spark, lake, table, replace(run, strategy="full"))
         return replace(written, note=f"full recompute: {reason}")
@@ -52,7 +52,7 @@ def _plan(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) -> R
     return Refresh(spark, lake, table, run, inputs, former, origin, by_input, costs)
 
 
-def _refreshed(refresh: Refresh) -> Written:
+def _refresh(refresh: Refresh) -> Written:
     if not any(refresh.changes.values()):
         return Written.unchanged(refresh.keep_unchanged(), refresh.inputs, "no input has changed")
     method, size = refresh.table.incremental, refresh.changed_bytes
@@ -66,14 +66,16 @@ def _refreshed(refresh: Refresh) -> Written:
                 if reason := oversized_sum(refresh):  # its state catches up when a small change makes it worth having
                     raise TooLarge(reason)
                 if not is_worth_state(refresh):
-                    return _recomputed(refresh, "its inputs are small: aggregate state would cost more than it saves")
+                    return _recompute_small(
+                        refresh, "its inputs are small: aggregate state would cost more than it saves"
+                    )
                 return replace(refresh_additive(refresh), changed=size)
             case Recent():
                 return replace(refresh_recent(refresh, method), changed=size)
-        return _recomputed(refresh, "it is small and always recomputed")
+        return _recompute_small(refresh, "it is small and always recomputed")
 
 
-def _recomputed(refresh: Refresh, note: str) -> Written:
+def _recompute_small(refresh: Refresh, note: str) -> Written:
     """Compute the table from all rows of its inputs, in the session for small jobs."""
     refresh = replace(refresh, run=replace(refresh.run, strategy="full"))
     rows = refresh.spark.sql(refresh.table.query, **read_inputs(refresh.spark, refresh.lake, refresh.inputs))

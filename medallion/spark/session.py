@@ -40,7 +40,7 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
     Raises MedallionError when there is no Java, or Spark cannot start or does not answer.
     """
     if settings.spark_connect:
-        return _attached(settings.spark_connect)
+        return _attach(settings.spark_connect)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -130,7 +130,7 @@ def _cores_of(context: "SparkContext") -> int:
     return context.defaultParallelism
 
 
-def _attached(url: str) -> "SparkSession":
+def _attach(url: str) -> "SparkSession":
     _require_listening(
         urlsplit(url).netloc,
         f"no Spark answers at {url}",

@@ -108,7 +108,9 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
         _configure(connection, spill)
         # Without a file system of this process's own, DuckDB would have to fetch an extension for a bucket.
-        served = _served(connection) if any(isinstance(table.folder, S3Path) for table in tables.values()) else None
+        served = (
+            _serve_files(connection) if any(isinstance(table.folder, S3Path) for table in tables.values()) else None
+        )
         for name, table in tables.items():
             try:
                 delta = open_table(table.folder, table.version)
@@ -137,7 +139,7 @@ def open_sealed_views(lake: Lake, tables: "Mapping[str, DeltaTable]") -> Iterato
     with TemporaryDirectory(prefix="release-") as scratch:
         database = f"{scratch}/views.duckdb"
         with duckdb.connect(database) as connection:
-            served = _served(connection)
+            served = _serve_files(connection)
             _create_views(connection, lake, tables, served)
         with duckdb.connect(database, read_only=True) as connection:
             connection.register_filesystem(served)
@@ -192,7 +194,7 @@ def _configure(connection: "DuckDBPyConnection", spill: str) -> None:
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
 
 
-def _served(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
+def _serve_files(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
     from medallion.storage.read_only_files import ReadOnlyFiles
 
     served = ReadOnlyFiles()

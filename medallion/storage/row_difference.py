@@ -61,7 +61,7 @@ def _differing_keys(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str]) -
     if not len(former):
         return None
     sides = [(former, -1), (rows, 1)]
-    both = pa.concat_tables([side.append_column(_SIDE, _repeated(number, len(side))) for side, number in sides])
+    both = pa.concat_tables([side.append_column(_SIDE, _repeat_number(number, len(side))) for side, number in sides])
     counted = both.group_by(rows.column_names).aggregate([(_SIDE, "sum")])
     differing = counted.filter(pc.not_equal(counted[f"{_SIDE}_sum"], 0))
     if len(differing) > 2 * MAX_DIFFERING_SHARE * len(former):  # a row that is updated differs twice
@@ -72,7 +72,7 @@ def _differing_keys(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str]) -
     return touched, former.select(key)
 
 
-def _repeated(number: int, count: int) -> Any:
+def _repeat_number(number: int, count: int) -> Any:
     import pyarrow as pa
 
     return pa.repeat(pa.scalar(number, pa.int64()), count)

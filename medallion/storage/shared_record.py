@@ -77,7 +77,7 @@ class DiskRecord:
                 text, written = path.read_text(encoding="utf-8"), path.stat().st_mtime
             except FileNotFoundError:
                 continue  # replaced meanwhile
-            return Entry(numbers[-1], _parsed(text), self._now() - written)
+            return Entry(numbers[-1], _parse(text), self._now() - written)
         return None
 
     def swap(self, former: Entry | None, content: Mapping[str, Any]) -> Entry | None:
@@ -176,7 +176,7 @@ class BucketRecord:
         return replace(access, timeout=min(access.timeout, _REQUEST_SECONDS)).client(tries=2)
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse(text: str) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(text)
     except ValueError:

@@ -37,7 +37,7 @@ def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None
     comparison, differing = None, None
     if old is not None and new is not None:
         comparison = _comparison(lake, tables, old, new)
-        differing = _differing(lake, tables, (old, new), table) if table else None
+        differing = _differing_rows(lake, tables, (old, new), table) if table else None
     return render(
         "releases.html",
         title="Releases",
@@ -67,7 +67,7 @@ def _comparison(lake: Lake, tables: Registry, old: int, new: int) -> Grid:
     return Grid(caption, ("table", "added", "removed", "changed"), rows, {1, 2, 3})
 
 
-def _differing(lake: Lake, tables: Registry, numbers: tuple[int, int], table: str) -> Grid:
+def _differing_rows(lake: Lake, tables: Registry, numbers: tuple[int, int], table: str) -> Grid:
     a, b = (releases.require_release(lake, number) for number in numbers)
     names, rows = diff_rows(lake, a, b, tables[table], SHOWN_ROWS)
     texts = [[in_words(value) for value in row] for row in rows]

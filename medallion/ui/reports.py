@@ -31,7 +31,7 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
         first = run[0]
         cells = [first["hour"] or "snapshot", RunLink(first["run_id"]), f"{first['started_at']:%Y-%m-%d %H:%M}"]
         for layer in layers:
-            word, report = checked(run, layer)
+            word, report = last_check(run, layer)
             cells.append(Status(word, None if report is None else f"{files}/{quote(_inside(report))}"))
         rows.append(cells)
     more = f", the last {SHOWN} of {len(runs):,}" if len(runs) > SHOWN else ""
@@ -50,7 +50,7 @@ def report_of_task(lake: Lake, run_id: str, task_id: str) -> Place | None:
     layer, _, step = task_id.partition(".")
     if step != "check":
         return None
-    report = checked(event_log.read(lake, run_id=run_id, event_type="check", layer=layer), layer)[1]
+    report = last_check(event_log.read(lake, run_id=run_id, event_type="check", layer=layer), layer)[1]
     return None if report is None else report_file(lake, _inside(report))
 
 
@@ -65,7 +65,7 @@ def runs_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
     }
 
 
-def checked(run: Sequence[Row], layer: str) -> tuple[str, str | None]:
+def last_check(run: Sequence[Row], layer: str) -> tuple[str, str | None]:
     """How the last check of a layer ended, and its report; ``not checked`` where there was none."""
     for row in reversed(run):
         if row["event_type"] == "check" and row["layer"] == layer and row["table_name"] is None:
@@ -74,7 +74,7 @@ def checked(run: Sequence[Row], layer: str) -> tuple[str, str | None]:
 
 
 def _red_and_new(layers: Sequence[str], run: Sequence[Row]) -> tuple[bool, Any]:
-    return any(checked(run, layer)[0] == "failed" for layer in layers), run[0]["started_at"]
+    return any(last_check(run, layer)[0] == "failed" for layer in layers), run[0]["started_at"]
 
 
 def _inside(report: str) -> str:

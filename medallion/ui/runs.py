@@ -40,7 +40,7 @@ def _grid(runs: Sequence[RunFigures], whole: int, price: float) -> Grid:
     rows = [
         (
             Link(run.hour, f"run?run_id={quote(run.run_id)}"),
-            f"{run.strategy}, set-up" if run.is_set_up else run.strategy,
+            f"{run.strategy}, set-up" if run.built_state else run.strategy,
             Status(run.status),
             *(run.rows_in, run.rows_changed, f"{run.tables[0]} of {run.tables[1]}", run.warnings, run.release_id),
             f"{sum(run.seconds.values()):.1f}",
@@ -64,7 +64,7 @@ def _plot(costs: Sequence[HourCost]) -> Plot:
             height = cost.full if cost.full is not None else cost.estimate or 0.0
             axes.bar(place - 0.2, height, 0.38, color=COLOURS["full"], alpha=1.0 if measured else 0.35)
         if cost.incremental is not None:
-            hatch = "///" if cost.is_set_up else None
+            hatch = "///" if cost.built_state else None
             axes.bar(place + 0.2, cost.incremental, 0.38, color=COLOURS["incremental"], hatch=hatch)
     axes.bar(0, 0, color=COLOURS["full"], label="full")
     axes.bar(0, 0, color=COLOURS["full"], alpha=0.35, label="full, estimated")
@@ -77,7 +77,7 @@ def _plot(costs: Sequence[HourCost]) -> Plot:
     add_legend(axes, 4)
     alt = f"Full against incremental: seconds above Bronze of each of {len(costs)} hours"
     rows = [
-        (cost.hour, *map(_seconds, (cost.full, cost.estimate, cost.incremental)), "set-up" if cost.is_set_up else "")
+        (cost.hour, *map(_seconds, (cost.full, cost.estimate, cost.incremental)), "set-up" if cost.built_state else "")
         for cost in costs
     ]
     names = ("hour", "full", "full, estimated", "incremental", "note")
