@@ -16,7 +16,7 @@ _WORDS = {"succeeded": "passed", "warned": "warning", "failed": "failed"}
 
 
 def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The page of one check: what is broken first, then every table with every expectation.
+    """Render the page of one check: what failed first, then every table with every expectation.
 
     before: earlier checks of the same layer, newest first; beside each expectation stands how it fared in them.
     """
@@ -52,7 +52,7 @@ def render_index(results: Sequence[Mapping[str, Any]]) -> str:
         (
             *(result["status"], f"{result['layer']} {result['hour']}", result["page"]),
             (
-                *(_moment(result["started_at"]), _count_broken(result), f"{result['seconds']:.1f} s"),
+                *(_moment(result["started_at"]), _count_failed(result), f"{result['seconds']:.1f} s"),
                 f"{result['run_id']}, attempt {result['attempt']}",
             ),
         )
@@ -63,7 +63,7 @@ def render_index(results: Sequence[Mapping[str, Any]]) -> str:
         title="Validation reports",
         lead=f"The last {len(results)} checks, newest first.",
         other=("Data Docs", "gx/site/index.html"),
-        columns=("Status", "Check", "Started (UTC)", "Broken", "Took", "Run"),
+        columns=("Status", "Check", "Started (UTC)", "Failed", "Took", "Run"),
         rows=rows,
     )
 
@@ -135,6 +135,6 @@ def _percent(expectation: Mapping[str, Any]) -> str:
     return f", {percent:.3g} %" if percent else ""
 
 
-def _count_broken(result: Mapping[str, Any]) -> str:
+def _count_failed(result: Mapping[str, Any]) -> str:
     statuses = [line["status"] for table in result["tables"] for line in table["expectations"]]
     return f"{len(statuses) - statuses.count('succeeded')} of {len(statuses)}"

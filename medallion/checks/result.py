@@ -11,7 +11,7 @@ from expectations.vocabulary import Severity
 from medallion.ops.check_records import Proof
 from medallion.ops.event_schema import WORST_FIRST, Status
 
-EXAMPLES = 5  # offending rows that are kept of each broken expectation
+EXAMPLES = 5  # offending rows that are kept of each failed expectation
 _COLUMNS = 8  # of each example that are kept
 _CELL = 120  # characters of each of its values that are kept
 
@@ -155,7 +155,7 @@ class CheckResult:
         return worst(table.status for table in self.tables)
 
     @property
-    def broken(self) -> list[tuple[str, ExpectationResult]]:
+    def failures(self) -> list[tuple[str, ExpectationResult]]:
         """Return each expectation that failed with its table, the worst first."""
         return [
             (table.table, expectation)
@@ -166,13 +166,13 @@ class CheckResult:
         ]
 
     def summary(self) -> str:
-        """One line: what is broken first and how much else; for a green check, what was looked at."""
-        broken = self.broken
-        if not broken:
+        """Return one line: the first failure and how many more; for a check that passed, what it judged."""
+        failures = self.failures
+        if not failures:
             expectations = sum(len(table.expectations) for table in self.tables)
             return f"{self.layer} check: all {expectations} expectations on {len(self.tables)} tables passed"
-        table, first = broken[0]
-        more = f", and {len(broken) - 1} more" if len(broken) > 1 else ""
+        table, first = failures[0]
+        more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {first.error or first.observed}{more}"
 
     def details(self) -> list[str]:
@@ -183,7 +183,7 @@ class CheckResult:
             for result in table.expectations
             if result.success and result.records is not None and result.unexpected_count
         ]
-        for table, result in self.broken:
+        for table, result in self.failures:
             lines.append(f"{result.status}  {table}: {result.meaning}: {result.error or result.observed}")
             for example in result.examples[:3]:
                 lines.append("  such as " + ", ".join(f"{name} {value}" for name, value in example.items()))

@@ -126,7 +126,10 @@ def choose_hour(
 
     Args:
         wanted: The hour that was asked for; None to leave the choice to the ledger.
-        applied: As for pending_hours, like ``source``, ``landed`` and ``now``.
+        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        source: The hours that the source lists.
+        landed: The hours that have landed, which need no file at the source any more.
+        now: The time that counts as now, by default the clock's.
 
     Raises:
         HourNotAvailable: The source does not have the hour, or the hour has not ended.

@@ -100,7 +100,12 @@ def publish(
     """Make ``contents`` the newest release, in one commit that must follow on ``after``.
 
     Args:
-        after: The newest release as it was before the versions of ``contents`` were read.
+        lake: The lake.
+        after: The newest release as it was before the versions of ``contents`` were read; None before the first.
+        hour: The hour that becomes visible; None for the snapshot alone.
+        run_id: The run that publishes.
+        strategy: How Silver and Gold were refreshed.
+        contents: The version of each table.
 
     Raises:
         MedallionError: Another run has published since ``after``, by however slow a margin: the commit is a
