@@ -29,7 +29,7 @@ from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, Meda
 from medallion.inspect.openlineage import PARENT
 from medallion.model.table import Layer
 from medallion.ops.event_schema import EventType
-from medallion.ops.lake_tables import tables_at_parse_time
+from medallion.ops.lake_tables import tables_at_parse_time, tables_of
 from medallion.settings import PROJECT, Settings
 from medallion.storage.lake import Lake
 
@@ -189,6 +189,7 @@ class RunOnSpark(SparkSubmitOperator):
 
     def execute(self, context: Any) -> None:
         """Submit it. A missing connection is an error here; the provider's hook would go looking for YARN."""
+        from medallion.spark.compiler import compiler_options
         from medallion.spark.configuration import submit_conf
         from medallion.spark.session import require_master
 
@@ -201,7 +202,8 @@ class RunOnSpark(SparkSubmitOperator):
                     return
                 master = spark_master(self._conn_id)
                 require_master(master)
-                self.conf = submit_conf(settings, master)
+                tables = tables_of(Lake.of(settings), settings.extras).queries(self._layer)
+                self.conf = submit_conf(settings, master, compiler_options(settings, master, tables))
                 if parent := lineage_parent(context["ti"]):
                     self.env_vars = {**(self.env_vars or {}), PARENT: parent}
             try:

@@ -51,14 +51,16 @@ TUNING = {
 JAVA_TUNING = "-XX:+UseParallelGC"
 
 
-def submit_conf(settings: Settings, master: str) -> dict[str, str]:
+def submit_conf(settings: Settings, master: str, java_options: str = "") -> dict[str, str]:
     """The Spark settings of a driver on ``master``, for spark-submit's ``--conf`` as for a session of our own.
+
+    java_options: of its JVM, besides those that every driver has.
 
     Raises MedallionError when Delta's JARs have not been fetched.
     """
     needed = needed_conf(settings, master)
     options = "spark.driver.extraJavaOptions"
-    java = " ".join(filter(None, (needed[options], JAVA_TUNING, archive_options(settings.jars))))
+    java = " ".join(filter(None, (needed[options], JAVA_TUNING, archive_options(settings.jars), java_options)))
     return {**needed, **TUNING, options: java}
 
 
