@@ -25,6 +25,8 @@ def default_variables(home: Path, user: str) -> dict[str, str]:
         # Tasks are forked from a process that has loaded Great Expectations, DuckDB and delta-rs.
         "AIRFLOW__SCHEDULER__MP_START_METHOD": "forkserver",
         "AIRFLOW__SCHEDULER__MP_FORKSERVER_PRELOAD": ",".join(PRELOADED),
+        # A round parses six files, a second each, by default every 30 s. A file that changes is parsed at once.
+        "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "120",
         "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.25",  # of the default 1 s, half is waited between tasks
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{user}:admin",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
