@@ -18,14 +18,14 @@ H0, H1, H2 = HOURS
 def followed(world: World, until: str, sleep: object = None) -> list[Followed]:
     numbers = count()
     pause = sleep if callable(sleep) else lambda _: None
-    pace = Pace(settle=0.2, poll=0.01)
+    pace = Pace(settle=2.0, poll=0.01)  # longer than a look at the source takes
     run_id = lambda: f"follow-{next(numbers)}"  # noqa: E731
     return list(follow.follow(world.driver(), "incremental", pace, run_id, until, pause))
 
 
 def test_follow_applies_an_hour_once_its_files_have_settled(world: World) -> None:
     whole = {path: path.read_bytes() for path in [*world.change_files(H0), *world.change_files(H1)]}
-    for path in whole:
+    for path in [*whole, *world.change_files(H2)]:
         path.unlink()
     parts = iter(range(1, 1000))
 
