@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from medallion.model.registry import registry
 from medallion.ops import event_log
 from medallion.storage.lake import origin_of
 from tests.faults.cluster import Cluster, cluster_in, wait_for
 from tests.faults.faults import start
-from tests.faults.world import HOURS, World, differing, make_world
+from tests.faults.world import HOURS, World, differing
 
 H0, H1, _ = HOURS
 
@@ -23,17 +21,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def shop(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> World:
-    """All tables, and what two hours make of them on a laptop."""
-    return make_world(tmp_path_factory.mktemp("shop") / "world", spark, registry(), hours=[H0, H1])
-
-
 def test_two_hours_on_a_cluster_with_a_worker_killed_in_the_second_have_the_same_rows(
-    shop: World, cluster: Cluster, tmp_path: Path
+    few: World, cluster: Cluster, tmp_path: Path
 ) -> None:
     """Executors are given a Python that is not there: what they run must be Spark's own, and Delta's by its JARs."""
-    world = shop.copy(tmp_path / "world", strategy="incremental")
+    world = few.copy(tmp_path / "world", strategy="incremental")
     process = start(
         world,
         H0,
