@@ -135,7 +135,7 @@ def _by_size(
     sizes = sorted({size for size, _ in rows_by_size})
     if len(sizes) < 2:
         return []
-    figure, axes = make_figure(3.2)
+    figure, axes = make_figure(3.2, above=0.4)
     curves: dict[str, list[float]] = {}
     for size, name in sorted(rows_by_size, key=lambda key: key[0]):
         curves.setdefault(name, []).append(statistics.median(m["refresh"] for m in rows_by_size[size, name]))

@@ -1,6 +1,7 @@
 """The plots of the benchmark report, as SVG."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 from bench.measures import Key, medians_by_phase, series_of_first_repeat, strategy_label
@@ -36,7 +37,7 @@ def draw_phases(result: Mapping[str, Any], totals: Mapping[Key, Any]) -> Drawing
 
 def draw_stacks(bars: Sequence[tuple[str, Mapping[str, float]]], colours: Mapping[str, str]) -> Drawing:
     """Draw a stacked bar of seconds by phase for each of ``bars``, label and seconds."""
-    figure, axes = make_figure(0.9 + 0.42 * len(bars))
+    figure, axes = make_figure(1.0 + 0.36 * len(bars), [label for label, _ in bars], above=0.4)
     left = [0.0] * len(bars)
     for phase, colour in colours.items():
         widths = [values.get(phase, 0.0) for _, values in bars]
@@ -46,6 +47,7 @@ def draw_stacks(bars: Sequence[tuple[str, Mapping[str, float]]], colours: Mappin
         left = [a + b for a, b in zip(left, widths, strict=True)]
     axes.set_yticks(range(len(bars)), [label for label, _ in bars])
     axes.invert_yaxis()
+    axes.margins(y=0.01)
     axes.set_xlabel("seconds")
     add_legend(axes, len(colours))
     return draw(figure, f"Seconds by phase, {len(bars)} bars")
@@ -55,9 +57,10 @@ def draw_hours(result: Mapping[str, Any]) -> Drawing:
     """Draw the seconds of every hour since its driver started, a line for each strategy and history."""
     from matplotlib.ticker import MaxNLocator
 
-    figure, axes = make_figure(4.0)
     usual = {key: rows for key, rows in series_of_first_repeat(result).items() if key[1] == 1}
     sizes = sorted({days for days, *_ in usual})
+    legend_rows = ceil(len(usual) / (2 * len(sizes)))
+    figure, axes = make_figure(4.2, above=0.15 + 0.25 * legend_rows)
     for (days, change, name), rows in usual.items():
         shade = 0.35 + 0.65 * (sizes.index(days) + 1) / len(sizes)
         axes.plot(
