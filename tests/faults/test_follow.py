@@ -45,7 +45,7 @@ def test_follow_applies_an_hour_once_its_files_have_settled(world: World) -> Non
 
 def test_follow_reports_and_records_the_latency_of_each_hop(world: World) -> None:
     (done,) = followed(world, H0)
-    assert list(done.latency) == list(HOPS.values())
+    assert list(done.latency) == [hop for hop in HOPS.values() if hop != "platinum"], "this lake has no such tables"
     assert list(done.latency.values()) == sorted(done.latency.values())
     (row,) = event_log.read(world.lake, hour=H0, event_type="follow")
     assert row["seconds"] == done.latency["published"] > 0
