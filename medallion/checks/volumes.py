@@ -145,7 +145,7 @@ class VolumeRules:
 
 def _judge_drop(rule: DropRule, table: str, views: "Views") -> ExpectationResult:
     reason = rule.drop.reason.replace("'", "''")
-    query = f"SELECT * FROM {table} WHERE CONTAINS({BROKEN}, '{reason}')"
+    query = f"SELECT * FROM {table} WHERE CONTAINS('; ' || {BROKEN} || '; ', '; {reason}; ')"
     try:
         (dropped,) = views.connection.execute(f"SELECT COUNT(*) FROM ({query})").fetchall()[0]
     except Exception as error:  # whatever it was, the gate stays shut

@@ -52,8 +52,9 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
         made.refresh(hour)
     monkeypatch.setattr(redo.Settings, "from_environment", lambda *_: made.settings)
     monkeypatch.setattr(redo, "spark_master", lambda _: "local[1]")
-    monkeypatch.setattr("medallion.ops.lake_tables.tables_of", lambda *_: made.tables)
-    monkeypatch.setattr("medallion.pipeline.driver.tables_of", lambda *_: made.tables)
+    # Their users first, so that none is imported while it would take over the function of this test for good.
+    for user in ("ingest.arrivals", "inspect.status", "pipeline.driver", "ops.lake_tables"):
+        monkeypatch.setattr(f"medallion.{user}.tables_of", lambda *_: made.tables)
     return made
 
 
