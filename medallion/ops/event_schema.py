@@ -85,9 +85,15 @@ DESCRIPTIONS = {
     "started_at": ("TIMESTAMP", "Start of the step, UTC"),
     "seconds": ("DOUBLE", "Wall time"),
     "cpu_seconds": ("DOUBLE", "CPU time of the driver and its JVM; null where steps overlap"),
-    "rows_in": ("BIGINT", "Rows read, from commit metrics"),
-    "rows_out": ("BIGINT", "Rows written, from commit metrics"),
-    "bytes_out": ("BIGINT", "Bytes written, from commit metrics"),
+    "rows_in": (
+        "BIGINT",
+        "Rows read: change lines, or all rows of a table's inputs; for an upsert, the changed keys",
+    ),
+    "rows_out": (
+        "BIGINT",
+        "Rows of the table after a refresh; for an apply or an upsert, the rows changed",
+    ),
+    "bytes_out": ("BIGINT", "Bytes, likewise"),
     "attempt": ("INT", "Try of the Airflow task; 1 for a command"),
     "details": ("STRING", "JSON: error, note, refresh method, versions, settings"),
 }
