@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
 
-from medallion.cli.source import source as source_commands
+from medallion.cli.main import cli
 from medallion.demo.broken_hour import break_hour, mend_hour
 from medallion.demo.generate import generate
 from medallion.errors import UsageError
@@ -50,7 +50,7 @@ def test_only_an_hour_of_a_demo_source_can_be_broken(shop: Path, tmp_path: Path)
 
 
 def test_commands_say_what_they_did_and_what_comes_next(shop: Path) -> None:
-    broken = CliRunner().invoke(source_commands, ["break", str(shop), "--hour", HOUR])
+    broken = CliRunner().invoke(cli, ["source", "break", str(shop), "--hour", HOUR])
     assert f"{HOUR} deletes all" in broken.output
-    mended = CliRunner().invoke(source_commands, ["mend", str(shop), "--hour", HOUR])
+    mended = CliRunner().invoke(cli, ["source", "mend", str(shop), "--hour", HOUR])
     assert f"now medallion refresh --restate {HOUR}" in mended.output

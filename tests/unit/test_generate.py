@@ -18,7 +18,7 @@ import sqlglot
 from click.testing import CliRunner
 from deltalake import DeltaTable
 
-from medallion.cli.source import source as source_commands
+from medallion.cli.main import cli
 from medallion.demo.generate import Summary, generate
 from medallion.demo.writers import NEVER, ChangeFiles, Images, Style, table_of
 from medallion.errors import UsageError
@@ -136,7 +136,7 @@ def test_the_same_arguments_give_the_same_bytes(source: Source, tmp_path: Path) 
 def test_command_leaves_a_source_that_exists_unless_it_is_forced(tmp_path: Path) -> None:
     def generate_command(*options: str) -> tuple[int, str]:
         words = ["generate", str(tmp_path / "source"), "--days", "1", "--scale", "0.01", *options]
-        done = CliRunner().invoke(source_commands, words)
+        done = CliRunner().invoke(cli, ["source", *words])
         return done.exit_code, done.stdout + str(done.exception or "")
 
     assert generate_command("--hours", "2")[0] == 0
