@@ -85,7 +85,6 @@ def pictures(green: str, red: tuple[str, str] | None) -> Iterator[Picture]:
     yield "timings", "plugin/medallion-timings", 1900, ()
     yield "releases", "plugin/medallion-releases", 700, ()
     yield "quarantine", "plugin/medallion-quarantine", 500, ()
-    yield "benchmark", "plugin/medallion-benchmark", 1000, ()
     yield "table", "medallion/table?name=gold_inventory_risk", 1400, ()
     yield "run", run, 640, GRAPH
     if red:
