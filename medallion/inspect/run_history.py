@@ -96,12 +96,26 @@ def _counts(row: Mapping[str, Any]) -> bool:
     return row["table_name"] is None and row["event_type"] in ("apply", "refresh")
 
 
+def final_steps(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return how each step of a run ended, of ``rows`` in order of time: the last attempt at it.
+
+    An attempt that found the work done does not replace the one that did it: a restatement applies its hours in one
+    task, and the task that applies changes has nothing left to do.
+    """
+    final: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for row in rows:
+        key = (row["hour"], row["event_type"], row["layer"], row["table_name"])
+        if row["status"] != "skipped" or key not in final or final[key]["status"] not in DID_WORK:
+            final[key] = row
+    return [*final.values()]
+
+
 def _figures(key: tuple[str, str], events: Sequence[Mapping[str, Any]]) -> RunFigures:
-    latest = {(row["event_type"], row["layer"], row["table_name"]): row for row in events}  # as each attempt ended
-    steps = [row for (_, _, table), row in latest.items() if table is None]
-    refreshed = [row for (kind, _, table), row in latest.items() if kind == "refresh" and table]
-    applied = latest.get(("apply", "bronze", None), {})
-    publish = latest.get(("publish", None, None))
+    final = final_steps(events)
+    steps = [row for row in final if row["table_name"] is None]
+    refreshed = [row for row in final if row["event_type"] == "refresh" and row["table_name"]]
+    applied: Mapping[str, Any] = next((row for row in steps if row["event_type"] == "apply"), {})
+    publish = next((row for row in steps if row["event_type"] == "publish"), None)
     statuses = [row["status"] for row in steps]
     seconds: dict[str, float] = {}
     cpu: dict[str, float] = {}
@@ -116,7 +130,7 @@ def _figures(key: tuple[str, str], events: Sequence[Mapping[str, Any]]) -> RunFi
         applied.get("rows_in") or 0,
         applied.get("rows_out") or 0,
         (sum(row["status"] in DID_WORK for row in refreshed), len(refreshed)),
-        sum(row["status"] == "warned" for row in latest.values()),
+        sum(row["status"] == "warned" for row in final),
         publish["details"].get("release_id") if publish and publish["status"] != "failed" else None,
         seconds,
         cpu,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from medallion.inspect.run_history import final_steps
 from medallion.model.table import QUARANTINE
 from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK
@@ -12,23 +13,26 @@ MAX_WARNINGS = 5
 
 
 def run_summary(lake: Lake, run_id: str) -> str:
-    """Sum up a run that was published, from the event log: hour, strategy, rows changed, tables, warnings, release."""
-    rows = event_log.read_if_whole(lake, run_id=run_id) or []
-    # A step that was tried again counts as it ended.
-    steps = {(row["event_type"], row["layer"], row["table_name"]): row for row in rows}
-    published = steps.get(("publish", None, None))
+    """Sum up a run that was published, from the event log: hour, strategy, rows changed, tables, warnings, release.
+
+    The rows of a restatement are those of all its hours.
+    """
+    steps = final_steps(event_log.read_if_whole(lake, run_id=run_id) or [])
+    whole = [row for row in steps if row["table_name"] is None]
+    published = next((row for row in reversed(whole) if row["event_type"] == "publish"), None)
     parts = []
-    if applied := steps.get(("apply", "bronze", None)):
-        parts.append(f"{applied['rows_out'] or 0:,} rows of Bronze changed by {applied['rows_in'] or 0:,} lines")
-    if refreshed := [row for (kind, _, table), row in steps.items() if kind == "refresh" and table is not None]:
+    if applied := [row for row in whole if row["event_type"] == "apply"]:
+        changed, lines = (sum(row[column] or 0 for row in applied) for column in ("rows_out", "rows_in"))
+        parts.append(f"{changed:,} rows of Bronze changed by {lines:,} lines")
+    if refreshed := [row for row in steps if row["event_type"] == "refresh" and row["table_name"]]:
         written = sum(row["status"] in DID_WORK for row in refreshed)
         parts.append(f"{written} of {len(refreshed)} tables written")
     if published is not None and "release_id" in published["details"]:
         parts.append(f"release {published['details']['release_id']}")
     elif published is not None and (note := published["details"].get("note")):
         parts.append(note)
-    parts += _drops(steps.values())
-    parts.append(_warnings([row for row in steps.values() if row["status"] == "warned"]))
+    parts += _drops(steps)
+    parts.append(_warnings([row for row in steps if row["status"] == "warned"]))
     head = f"{published['hour']}, {published['strategy']}: " if published is not None else ""
     return head + "; ".join(parts)
 

@@ -12,7 +12,9 @@ from medallion.airflow.redo import confirmed_hour
 from medallion.airflow.runs import RequestRefused
 from medallion.errors import UsageError
 from medallion.ingest.restatement import read_restatement
-from medallion.ops import releases
+from medallion.inspect.run_history import run_history
+from medallion.inspect.run_summary import run_summary
+from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.run import Run
 from tests.unit import small_lake
@@ -72,6 +74,19 @@ def test_a_restatement_from_the_form_applies_corrected_files_and_is_published_by
     operations.refresh_onward(Run(shop.settings, H1, "a_run"), shop.driver())
     assert shop.published() == {0: "corrected", 1: H1}
     assert read_restatement(shop.lake) is None
+
+
+def test_a_restatement_from_the_form_shows_the_rows_of_each_hour_that_it_applied(shop: Shop) -> None:
+    shop.put(H0, {0: "corrected", 2: "late"})
+    last = trigger("restate", H0, [])
+    shop.step("apply", last, run_id="a_run")  # the task that follows finds it done
+    operations.refresh_onward(Run(shop.settings, last, "a_run"), shop.driver())
+    runs = [run for run in run_history(event_log.read(shop.lake)) if run.run_id == "a_run"]
+    assert [(run.hour, run.rows_in, run.rows_changed, run.status) for run in runs] == [
+        (H1, 1, 1, "succeeded"),
+        (H0, 2, 2, "succeeded"),
+    ]
+    assert "3 rows of Bronze changed by 3 lines" in run_summary(shop.lake, "a_run")
 
 
 def test_reprocessing_gives_the_published_hour_to_the_later_tasks(shop: Shop) -> None:
