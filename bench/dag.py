@@ -93,7 +93,7 @@ def _run(airflow: LocalAirflow, lake: Lake, number: int, strategy: str) -> dict[
         raise MedallionError(f"{run_id} of hour {hour} failed: see the logs in {airflow.home}")
     tasks = airflow.api.call("GET", f"{path}/taskInstances")["task_instances"]
     steps_by_phase = event_log.steps_by_phase(lake, run_id)
-    steps = {phase: sum(row["seconds"] for row in rows) for phase, rows in steps_by_phase.items()}
+    steps = {phase: sum(row.seconds for row in rows) for phase, rows in steps_by_phase.items()}
     whole, in_tasks = _seconds(run, "queued_at"), sum(_seconds(task, "start_date") for task in tasks)
     publish = next(task for task in tasks if task["task_id"] == "publish")
     released = _between(run["queued_at"], publish["end_date"])

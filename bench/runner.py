@@ -21,6 +21,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_from_number, hour_number
 from medallion.model.registry import registry
 from medallion.ops import event_log
+from medallion.ops.event_schema import EventRow
 from medallion.settings import Settings
 from medallion.storage.files import read_json, write_text
 from medallion.storage.lake import Lake
@@ -130,7 +131,7 @@ def run_hours(
         _require_equal(drivers, hour)
 
 
-_Steps = Mapping[str, Sequence[Mapping[str, Any]]]
+_Steps = Mapping[str, Sequence[EventRow]]
 _Where = tuple[int, float, int, str, str, int, bool]  # the first fields of Measure
 
 
@@ -146,7 +147,8 @@ def phase_measures(where: _Where, taken: Taken, steps_of: _Steps, grown: Counter
     known = 0.0
     for phase in PHASES[:-1]:
         rows = steps_of.get(phase, ())
-        seconds, cpu, count = (sum(row[name] or 0 for row in rows) for name in ("seconds", "cpu_seconds", "rows_out"))
+        seconds, cpu = sum(row.seconds for row in rows), sum(row.cpu_seconds or 0 for row in rows)
+        count = sum(row.rows_out or 0 for row in rows)
         known += seconds
         yield measure(phase, seconds, cpu if rows else None, count if rows else None, [phase])
     yield measure("other", max(0.0, taken.seconds - known), None, None, ["other"])
@@ -158,7 +160,7 @@ def phase_measures(where: _Where, taken: Taken, steps_of: _Steps, grown: Counter
 def _phase_at(moment: float, steps_of: _Steps) -> str:
     """What was going on, in seconds since the epoch."""
     for phase, rows in steps_of.items():
-        if any(0 <= moment - row["started_at"].timestamp() <= row["seconds"] for row in rows):
+        if any(0 <= moment - row.started_at.timestamp() <= row.seconds for row in rows):
             return phase
     return "other"
 

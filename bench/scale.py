@@ -82,15 +82,13 @@ def measure(plain: Settings, scale: float, days: int, work: Path) -> None:
         nonlocal stages
         with driver.recording(Run(settings, None, "scale"), "scale") as log:
             stages = stages or Stages(driver.spark(log))
-        rows = [
-            row for row in event_log.read(lake, run_id=run_id) if row["event_type"] in ("apply", "refresh", "check")
-        ]
+        rows = [row for row in event_log.read(lake, run_id=run_id) if row.event_type in ("apply", "refresh", "check")]
         for row in rows:
-            if row["table_name"] is None:
-                step = row["layer"] if row["event_type"] == "refresh" else f"{row['event_type']} {row['layer']}"
-                seconds = {"seconds": round(row["seconds"], 1), "cpu_seconds": round(row["cpu_seconds"] or 0, 1)}
+            if row.table_name is None:
+                step = row.layer if row.event_type == "refresh" else f"{row.event_type} {row.layer}"
+                seconds = {"seconds": round(row.seconds, 1), "cpu_seconds": round(row.cpu_seconds or 0, 1)}
                 line = {"scale": scale, "hour": hour, "strategy": strategy, "step": step} | seconds
-                print(json.dumps(line | {"rows": row["rows_out"]}), flush=True)
+                print(json.dumps(line | {"rows": row.rows_out}), flush=True)
         whole = {"seconds": round(time.perf_counter() - began, 1), **stages.since()}
         print(json.dumps({"scale": scale, "hour": hour, "strategy": strategy, "step": "all"} | whole), flush=True)
 

@@ -75,8 +75,8 @@ def show_failed_check() -> None:
 
 def print_failed_check(airflow: LocalAirflow, lake: Lake, run_id: str, hour: str) -> None:
     """Print what failed in a run, where its report is, what readers have, and how to recover."""
-    checks = [row for row in event_log.read(lake, run_id=run_id, event_type="check") if row["status"] == "failed"]
-    failed = next((row["details"] for row in checks if row["table_name"] is None), None)
+    checks = [row for row in event_log.read(lake, run_id=run_id, event_type="check") if row.status == "failed"]
+    failed = next((row.details for row in checks if row.table_name is None), None)
     release = releases.latest(lake)
     if failed is None or release is None:
         raise MedallionError(f"run {run_id} failed, but not at a check: {airflow.url}/dags/{DAG_ID}/runs/{run_id}")
@@ -174,9 +174,9 @@ def print_comparison(lake: Lake, runs: dict[tuple[str, str], dict[str, Any]]) ->
     seconds: dict[str, dict[tuple[str, str], float]] = defaultdict(lambda: dict.fromkeys(runs, 0.0))
     for column, run in runs.items():
         for row in event_log.read(lake, run_id=run["dag_run_id"]):
-            if row["table_name"] is None:
-                seconds[" ".join(filter(None, (row["event_type"], row["layer"])))][column] += row["seconds"]
-                seconds["CPU of the steps"][column] += row["cpu_seconds"] or 0.0
+            if row.table_name is None:
+                seconds[" ".join(filter(None, (row.event_type, row.layer)))][column] += row.seconds
+                seconds["CPU of the steps"][column] += row.cpu_seconds or 0.0
         seconds["whole run"][column] = run["duration"]
     order = sorted(seconds, key=lambda name: name in ("CPU of the steps", "whole run"))
     print("seconds".ljust(18) + "".join(f"{way:>20}" for way, _ in runs))

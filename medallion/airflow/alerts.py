@@ -101,10 +101,10 @@ def failed_in_a_row() -> int:
     failed: dict[str, None] = {}
     lake = Lake.of(Settings.from_environment())
     for row in event_log.read(lake, event_log.RECENT, ("run_id", "event_type", "status", "table_name")):
-        if row["event_type"] == "publish" and row["status"] == "succeeded":
+        if row.event_type == "publish" and row.status == "succeeded":
             failed.clear()
-        elif row["status"] == "failed" and row["table_name"] is None:
-            failed[row["run_id"]] = None
+        elif row.status == "failed" and row.table_name is None:
+            failed[row.run_id] = None
     return len(failed)
 
 

@@ -82,18 +82,17 @@ class HourArrived(BaseTrigger):
         hour = verdict.hour or (arrival[0] if arrival else None)  # an hour that a crash left unpublished comes first
         if hour is None:
             return None, "none has arrived"
-        if _rows(lake, self.pace["every"], "started_at", but="skipped", event_type="land"):
+        since = _ago(self.pace["every"])
+        landed = event_log.read(lake, since, ("started_at", "status"), event_type="land")
+        if any(row.started_at >= since and row.status != "skipped" for row in landed):
             return None, f"hour {hour} has arrived, soon after another"
-        if _rows(lake, self.pace["pause"], "event_timestamp", hour=hour, status="failed"):
+        if event_log.read(lake, _ago(self.pace["pause"]), (), hour=hour, status="failed"):
             return None, f"hour {hour} failed less than {self.pace['pause'] / 60:g} minutes ago"
         return hour, ""
 
 
-def _rows(lake: Lake, seconds: float, moment: str, but: str = "", **equal: str) -> bool:
-    """Check whether the event log has such rows of the last ``seconds``, of a status other than ``but``."""
-    since = datetime.now(UTC) - timedelta(seconds=seconds)
-    rows = event_log.read(lake, since, ("started_at", "status"), **equal)
-    return any(row[moment] >= since and row["status"] != but for row in rows)
+def _ago(seconds: float) -> datetime:
+    return datetime.now(UTC) - timedelta(seconds=seconds)
 
 
 class WaitForHour(BaseOperator):

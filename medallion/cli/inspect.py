@@ -129,11 +129,11 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
     since = timedelta(days=days) if days and not (hour or run_id) else None
     rows = log.read(current_lake(), since, hour=hour, run_id=run_id, strategy=strategy)[-last:]
     if form == "json":
-        print_json(rows)
+        print_json([*map(asdict, rows)])
     elif form == "csv":
         writer = csv.DictWriter(sys.stdout, fieldnames=list(COLUMNS))
         writer.writeheader()
-        writer.writerows(row | {"details": json.dumps(row["details"])} for row in rows)
+        writer.writerows(asdict(row) | {"details": json.dumps(row.details)} for row in rows)
     elif rows:
         print_sheet(events_sheet(rows))
     else:

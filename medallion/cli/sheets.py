@@ -8,6 +8,7 @@ from medallion.cli.sheet import Column, Sheet
 from medallion.hours import hour_or_snapshot
 from medallion.inspect.status import LakeStatus
 from medallion.model.registry import Registry
+from medallion.ops.event_schema import EventRow
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -102,21 +103,21 @@ def tables_sheet(status: LakeStatus) -> Sheet:
     return Sheet(TABLES_COLUMNS, rows, [f"lake {status.lake}"])
 
 
-def events_sheet(rows: Sequence[Mapping[str, Any]]) -> Sheet:
+def events_sheet(rows: Sequence[EventRow]) -> Sheet:
     """Lay out rows of the event log; an error or a note of a step is shown whole."""
     laid_out = [
         (
-            f"{row['event_timestamp']:%m-%d %H:%M:%S}",
-            row["hour"],
-            row["event_type"],
-            row["table_name"] or row["layer"],
-            _round_to_unit(row["seconds"], 1, 2),
-            _round_to_unit(row["cpu_seconds"], 1, 2),
-            row["rows_in"],
-            row["rows_out"],
-            _round_to_unit(row["bytes_out"], 1e6, 2),
-            row["status"],
-            row["details"].get("error") or row["details"].get("note"),
+            f"{row.event_timestamp:%m-%d %H:%M:%S}",
+            row.hour,
+            row.event_type,
+            row.table_name or row.layer,
+            _round_to_unit(row.seconds, 1, 2),
+            _round_to_unit(row.cpu_seconds, 1, 2),
+            row.rows_in,
+            row.rows_out,
+            _round_to_unit(row.bytes_out, 1e6, 2),
+            row.status,
+            row.details.get("error") or row.details.get("note"),
         )
         for row in rows
     ]

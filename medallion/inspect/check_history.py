@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medallion.ops import event_log
+from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
 
 COLUMNS = ("hour", "layer", "table_name", "details", "attempt", "run_id")
@@ -51,26 +52,26 @@ def trends(lake: Lake, table: str | None = None, last: int = 24) -> list[Trend]:
 
     table: of this table alone. last: so many checks, of the 7 days before the newest event.
     """
-    checks_by_expectation: dict[tuple[str, str], list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    checks_by_expectation: dict[tuple[str, str], list[tuple[EventRow, dict[str, Any]]]] = {}
     newest: dict[str, str] = {}
     for row in event_log.read(lake, event_log.RECENT, COLUMNS, event_type="check", table_name=table):
-        if row["table_name"] and (judged := row["details"].get("expectations")):
-            newest[row["table_name"]] = row["event_id"]
+        if row.table_name and (judged := row.details.get("expectations")):
+            newest[row.table_name] = row.event_id
             for meaning, counts in judged.items():
-                checks_by_expectation.setdefault((row["table_name"], meaning), []).append((row, counts))
+                checks_by_expectation.setdefault((row.table_name, meaning), []).append((row, counts))
     known = [
         Trend(
-            *(checks[-1][0]["layer"], name, meaning, checks[-1][1]["severity"]),
+            *(checks[-1][0].layer or "", name, meaning, checks[-1][1]["severity"]),
             [
                 Judged(
-                    *(row["hour"] or "snapshot", row["run_id"]),
+                    *(row.hour or "snapshot", row.run_id),
                     *(counts["status"], counts["passed"], counts["failed"], counts.get("observed", "")),
                 )
                 for row, counts in checks[-last:]
             ],
         )
         for (name, meaning), checks in checks_by_expectation.items()
-        if checks[-1][0]["event_id"] == newest[name]
+        if checks[-1][0].event_id == newest[name]
     ]
     order = {"failed": 0, "warned": 1}
     return sorted(known, key=lambda trend: (order.get(trend.last.status, 2), not any(c.failed for c in trend.checks)))

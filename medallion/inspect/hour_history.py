@@ -1,12 +1,13 @@
 """The state of each hour: published, red, missing, skipped, restated or pending."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from medallion.hours import ONE_HOUR, format_hour, parse_hour
 from medallion.ops import event_log
+from medallion.ops.event_schema import EventRow
 from medallion.ops.releases import Release, read_all
 from medallion.storage.lake import Lake
 
@@ -31,10 +32,10 @@ def hour_history(lake: Lake, pending: Collection[str] = ()) -> list[HourMark]:
     pending: the hours that the source has and the lake has not. An hour that lies between others and of which neither
     knows anything is missing.
     """
-    steps: dict[str, list[Mapping[str, Any]]] = {}
+    steps: dict[str, list[EventRow]] = {}
     for row in event_log.read(lake, event_log.RECENT, COLUMNS):
-        if row["hour"] and row["table_name"] is None:
-            steps.setdefault(row["hour"], []).append(row)
+        if row.hour and row.table_name is None:
+            steps.setdefault(row.hour, []).append(row)
     releases = {release.hour: release for release in read_all(lake) if release.hour}
     known = sorted({*steps, *releases, *pending})
     return [_mark(hour, steps.get(hour, []), releases.get(hour), pending) for hour in _span(known)]
@@ -55,14 +56,14 @@ def _span(known: Sequence[str]) -> list[str]:
     return [format_hour(first + number * ONE_HOUR) for number in range(int((last - first) / ONE_HOUR) + 1)]
 
 
-def _mark(hour: str, steps: Sequence[Mapping[str, Any]], release: Release | None, pending: Collection[str]) -> HourMark:
-    run_id = str(steps[-1]["run_id"]) if steps else release.run_id if release else None
+def _mark(hour: str, steps: Sequence[EventRow], release: Release | None, pending: Collection[str]) -> HourMark:
+    run_id = str(steps[-1].run_id) if steps else release.run_id if release else None
     publishing = {
-        row["run_id"]
+        row.run_id
         for row in steps
-        if row["event_type"] == "publish" and row["status"] != "failed" and "rolled_back_to" not in row["details"]
+        if row.event_type == "publish" and row.status != "failed" and "rolled_back_to" not in row.details
     }
-    judged = [row["status"] for row in steps if row["event_type"] in ("check", "publish", "validate")]
+    judged = [row.status for row in steps if row.event_type in ("check", "publish", "validate")]
     if judged and judged[-1] == "failed":
         return HourMark(hour, "red", run_id)
     if len(publishing) > 1:
@@ -71,4 +72,4 @@ def _mark(hour: str, steps: Sequence[Mapping[str, Any]], release: Release | None
         return HourMark(hour, "published", run_id)
     if hour in pending:
         return HourMark(hour, "pending", run_id)
-    return HourMark(hour, "skipped" if any(row["status"] == "skipped" for row in steps) else "missing", run_id)
+    return HourMark(hour, "skipped" if any(row.status == "skipped" for row in steps) else "missing", run_id)

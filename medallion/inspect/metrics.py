@@ -1,14 +1,14 @@
 """The numbers of a run that a monitor watches, from the event log, the releases and a listing of the source."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
 
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest.arrivals import pending_at_source
 from medallion.ops import event_log, releases
+from medallion.ops.event_schema import EventRow
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -30,12 +30,12 @@ def run_metrics(settings: Settings, run_id: str) -> dict[str, float]:
     lake = Lake.of(settings)
     rows = event_log.read(lake, run_id=run_id)
     # A step that was tried again counts as it ended.
-    steps = {(row["event_type"], row["layer"], row["table_name"]): row for row in rows}.values()
+    steps = {(row.event_type, row.layer, row.table_name): row for row in rows}.values()
     return {
         **_state(lake, settings),
-        **_seconds(row for row in rows if row["table_name"] is None),
-        **_rows([row for row in steps if row["table_name"] is None]),
-        **_expectations(row for row in steps if row["event_type"] == "check" and row["table_name"]),
+        **_seconds(row for row in rows if row.table_name is None),
+        **_rows([row for row in steps if row.table_name is None]),
+        **_expectations(row for row in steps if row.event_type == "check" and row.table_name),
     }
 
 
@@ -51,29 +51,29 @@ def _state(lake: Lake, settings: Settings) -> dict[str, float]:
     return metrics
 
 
-def _seconds(steps: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def _seconds(steps: Iterable[EventRow]) -> dict[str, float]:
     metrics = {"medallion.seconds.total": 0.0}
     for row in steps:
         name = f"medallion.seconds.{event_log.phase_of(row)}"
-        metrics[name] = metrics.get(name, 0.0) + row["seconds"]
-        metrics["medallion.seconds.total"] += row["seconds"]
+        metrics[name] = metrics.get(name, 0.0) + row.seconds
+        metrics["medallion.seconds.total"] += row.seconds
     return metrics
 
 
-def _rows(steps: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def _rows(steps: Iterable[EventRow]) -> dict[str, float]:
     metrics: dict[str, float] = {}
     for row in steps:
-        if row["event_type"] == "apply":
-            metrics["medallion.rows_in"] = row["rows_in"] or 0
-        if row["event_type"] in {"apply", "refresh"} and row["layer"]:
-            metrics[f"medallion.rows_out.{row['layer']}"] = row["rows_out"] or 0
+        if row.event_type == "apply":
+            metrics["medallion.rows_in"] = row.rows_in or 0
+        if row.event_type in {"apply", "refresh"} and row.layer:
+            metrics[f"medallion.rows_out.{row.layer}"] = row.rows_out or 0
     return metrics
 
 
-def _expectations(checks: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+def _expectations(checks: Iterable[EventRow]) -> dict[str, float]:
     metrics = {"medallion.expectations.failed": 0.0, "medallion.expectations.warned": 0.0}
     for row in checks:
-        for result in row["details"].get("expectations", {}).values():
+        for result in row.details.get("expectations", {}).values():
             if (name := f"medallion.expectations.{result['status']}") in metrics:
                 metrics[name] += 1
     return metrics

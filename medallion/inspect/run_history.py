@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from medallion.ops.event_log import phase_of
-from medallion.ops.event_schema import DID_WORK, REFRESH_PHASES, WORST_FIRST
+from medallion.ops.event_schema import DID_WORK, REFRESH_PHASES, WORST_FIRST, EventRow
 
 COLUMNS = (
     *("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "started_at"),
@@ -46,12 +46,12 @@ class RunFigures:
         return sum(self.cpu_seconds.values()) / 3600
 
 
-def run_history(rows: Iterable[Mapping[str, Any]]) -> list[RunFigures]:
+def run_history(rows: Iterable[EventRow]) -> list[RunFigures]:
     """The runs that ``rows`` of the event log are of, each hour of a range by itself, newest first."""
-    steps: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    steps: dict[tuple[str, str], list[EventRow]] = {}
     for row in rows:
-        if row["hour"]:
-            steps.setdefault((row["run_id"], row["hour"]), []).append(row)
+        if row.hour:
+            steps.setdefault((row.run_id, row.hour), []).append(row)
     runs = [_figures(key, events) for key, events in steps.items() if any(_counts(row) for row in events)]
     return sorted(runs, key=lambda run: (run.hour, run.run_id), reverse=True)
 
@@ -92,52 +92,52 @@ def compare_costs(runs: Sequence[RunFigures]) -> list[HourCost]:
     return costs
 
 
-def _counts(row: Mapping[str, Any]) -> bool:
-    return row["table_name"] is None and row["event_type"] in ("apply", "refresh")
+def _counts(row: EventRow) -> bool:
+    return row.table_name is None and row.event_type in ("apply", "refresh")
 
 
-def final_steps(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def final_steps(rows: Iterable[EventRow]) -> list[EventRow]:
     """Return how each step of a run ended, of ``rows`` in order of time: the last attempt at it.
 
     An attempt that found the work done does not replace the one that did it: a restatement applies its hours in one
     task, and the task that applies changes has nothing left to do.
     """
-    final: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    final: dict[tuple[Any, ...], EventRow] = {}
     for row in rows:
-        key = (row["hour"], row["event_type"], row["layer"], row["table_name"])
-        if row["status"] != "skipped" or key not in final or final[key]["status"] not in DID_WORK:
+        key = (row.hour, row.event_type, row.layer, row.table_name)
+        if row.status != "skipped" or key not in final or final[key].status not in DID_WORK:
             final[key] = row
     return [*final.values()]
 
 
-def _figures(key: tuple[str, str], events: Sequence[Mapping[str, Any]]) -> RunFigures:
+def _figures(key: tuple[str, str], events: Sequence[EventRow]) -> RunFigures:
     final = final_steps(events)
-    steps = [row for row in final if row["table_name"] is None]
-    refreshed = [row for row in final if row["event_type"] == "refresh" and row["table_name"]]
-    applied: Mapping[str, Any] = next((row for row in steps if row["event_type"] == "apply"), {})
-    publish = next((row for row in steps if row["event_type"] == "publish"), None)
-    statuses = [row["status"] for row in steps]
+    steps = [row for row in final if row.table_name is None]
+    refreshed = [row for row in final if row.event_type == "refresh" and row.table_name]
+    applied = next((row for row in steps if row.event_type == "apply"), None)
+    publish = next((row for row in steps if row.event_type == "publish"), None)
+    statuses = [row.status for row in steps]
     seconds: dict[str, float] = {}
     cpu: dict[str, float] = {}
     for row in steps:
         phase = phase_of(row)
-        seconds[phase] = seconds.get(phase, 0.0) + row["seconds"]
-        cpu[phase] = cpu.get(phase, 0.0) + (row["cpu_seconds"] or 0.0)
+        seconds[phase] = seconds.get(phase, 0.0) + row.seconds
+        cpu[phase] = cpu.get(phase, 0.0) + (row.cpu_seconds or 0.0)
     return RunFigures(
         *key,
-        next((row["strategy"] for row in reversed(events) if row["strategy"]), ""),
+        next((row.strategy for row in reversed(events) if row.strategy), ""),
         next((word for word in WORST_FIRST if word in statuses), "skipped"),
-        applied.get("rows_in") or 0,
-        applied.get("rows_out") or 0,
-        (sum(row["status"] in DID_WORK for row in refreshed), len(refreshed)),
-        sum(row["status"] == "warned" for row in final),
-        publish["details"].get("release_id") if publish and publish["status"] != "failed" else None,
+        (applied and applied.rows_in) or 0,
+        (applied and applied.rows_out) or 0,
+        (sum(row.status in DID_WORK for row in refreshed), len(refreshed)),
+        sum(row.status == "warned" for row in final),
+        publish.details.get("release_id") if publish and publish.status != "failed" else None,
         seconds,
         cpu,
         any(_builds_state(row) for row in refreshed),
     )
 
 
-def _builds_state(row: Mapping[str, Any]) -> bool:
-    details = row["details"]
+def _builds_state(row: EventRow) -> bool:
+    details = row.details
     return bool(details.get("set_up")) or "rebuilt aggregate state" in str(details.get("note"))

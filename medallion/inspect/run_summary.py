@@ -1,12 +1,11 @@
 """What a run did, in a line: for the list of runs, where nobody opens a log."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from medallion.inspect.run_history import final_steps
 from medallion.model.table import QUARANTINE
 from medallion.ops import event_log
-from medallion.ops.event_schema import DID_WORK
+from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.storage.lake import Lake
 
 MAX_WARNINGS = 5
@@ -18,45 +17,43 @@ def run_summary(lake: Lake, run_id: str) -> str:
     The rows of a restatement are those of all its hours.
     """
     steps = final_steps(event_log.read_if_whole(lake, run_id=run_id) or [])
-    whole = [row for row in steps if row["table_name"] is None]
-    published = next((row for row in reversed(whole) if row["event_type"] == "publish"), None)
+    whole = [row for row in steps if row.table_name is None]
+    published = next((row for row in reversed(whole) if row.event_type == "publish"), None)
     parts = []
-    if applied := [row for row in whole if row["event_type"] == "apply"]:
-        changed, lines = (sum(row[column] or 0 for row in applied) for column in ("rows_out", "rows_in"))
+    if applied := [row for row in whole if row.event_type == "apply"]:
+        changed, lines = sum(row.rows_out or 0 for row in applied), sum(row.rows_in or 0 for row in applied)
         parts.append(f"{changed:,} rows of Bronze changed by {lines:,} lines")
-    if refreshed := [row for row in steps if row["event_type"] == "refresh" and row["table_name"]]:
-        written = sum(row["status"] in DID_WORK for row in refreshed)
+    if refreshed := [row for row in steps if row.event_type == "refresh" and row.table_name]:
+        written = sum(row.status in DID_WORK for row in refreshed)
         parts.append(f"{written} of {len(refreshed)} tables written")
-    if published is not None and "release_id" in published["details"]:
-        parts.append(f"release {published['details']['release_id']}")
-    elif published is not None and (note := published["details"].get("note")):
+    if published is not None and "release_id" in published.details:
+        parts.append(f"release {published.details['release_id']}")
+    elif published is not None and (note := published.details.get("note")):
         parts.append(note)
     parts += _drops(steps)
-    parts.append(_warnings([row for row in steps if row["status"] == "warned"]))
-    head = f"{published['hour']}, {published['strategy']}: " if published is not None else ""
+    parts.append(_warnings([row for row in steps if row.status == "warned"]))
+    head = f"{published.hour}, {published.strategy}: " if published is not None else ""
     return head + "; ".join(parts)
 
 
-def _drops(steps: Iterable[Mapping[str, Any]]) -> list[str]:
+def _drops(steps: Iterable[EventRow]) -> list[str]:
     """What tables drop by design, as their checks observed it."""
     return [
         result["observed"]
         for row in steps
-        if row["event_type"] == "check"
-        and (row["table_name"] or "").startswith(QUARANTINE)
-        and row["status"] == "succeeded"
-        for result in row["details"].get("expectations", {}).values()
+        if row.event_type == "check" and (row.table_name or "").startswith(QUARANTINE) and row.status == "succeeded"
+        for result in row.details.get("expectations", {}).values()
         if "observed" in result and result["failed"]
     ]
 
 
-def _warnings(warned: Sequence[Mapping[str, Any]]) -> str:
+def _warnings(warned: Sequence[EventRow]) -> str:
     """The warnings of whole steps first: those of a table are often in them."""
     if not warned:
         return "no warnings"
     texts = []
-    for row in sorted(warned, key=lambda row: row["table_name"] or ""):
-        where = row["table_name"] or f"{row['event_type']} {row['layer'] or ''}".strip()
-        texts.append(f"{where}: {row['details'].get('note') or 'see its log'}")
+    for row in sorted(warned, key=lambda row: row.table_name or ""):
+        where = row.table_name or f"{row.event_type} {row.layer or ''}".strip()
+        texts.append(f"{where}: {row.details.get('note') or 'see its log'}")
     more = f" and {len(texts) - MAX_WARNINGS} more" if len(texts) > MAX_WARNINGS else ""
     return f"warnings: {'; '.join(texts[:MAX_WARNINGS])}{more}"

@@ -1,17 +1,16 @@
 """What the lake holds now, read from its logs alone: no Spark session, about a second."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import mean
-from typing import Any
 
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest.late_files import late_warning, read_late
 from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.model.registry import Node
 from medallion.ops import event_log, releases
-from medallion.ops.event_schema import DID_WORK
+from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.ops.lake_tables import tables_of
 from medallion.ops.writer_lock import current_writer
 from medallion.settings import STALE_HOURS, Settings
@@ -77,7 +76,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, max_failur
     lake = Lake.of(settings)
     release = releases.latest(lake)
     rows = event_log.read(lake, event_log.RECENT, ("table_name", "event_type", "status", "seconds"))
-    checks = {row["table_name"]: row for row in rows if row["event_type"] == "check" and row["table_name"]}
+    checks = {row.table_name: row for row in rows if row.event_type == "check" and row.table_name}
     failures, seconds = _failures(rows), _seconds(rows)
 
     def table_status(table: Node) -> TableStatus:
@@ -99,7 +98,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, max_failur
             hour=hour,
             age_hours=age,
             stale=age is not None and age > stale_hours,
-            check=check["status"] if check else "not checked",
+            check=check.status if check else "not checked",
             failures=failures.get(table.name, 0),
             mode=table.mode,
             inputs=table.inputs,
@@ -129,21 +128,21 @@ def _is_published(release: releases.Release, table: str, state: TableState) -> b
     return published is not None and published.version == state.version and published.is_in(state.delta)
 
 
-def _failures(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def _failures(rows: Iterable[EventRow]) -> dict[str, int]:
     """Count, by table, the steps that failed since the last success."""
     failures: dict[str, int] = {}
     for row in rows:
-        if name := row["table_name"]:
-            failures[name] = failures.get(name, 0) + 1 if row["status"] == "failed" else 0
+        if name := row.table_name:
+            failures[name] = failures.get(name, 0) + 1 if row.status == "failed" else 0
     return failures
 
 
-def _seconds(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+def _seconds(rows: Iterable[EventRow]) -> dict[str, list[float]]:
     """By table, how long each of its last refreshes took that wrote it."""
     by_table: dict[str, list[float]] = {}
     for row in rows:
-        if row["table_name"] and row["event_type"] in {"apply", "refresh"} and row["status"] in DID_WORK:
-            by_table.setdefault(row["table_name"], []).append(row["seconds"])
+        if row.table_name and row.event_type in {"apply", "refresh"} and row.status in DID_WORK:
+            by_table.setdefault(row.table_name, []).append(row.seconds)
     return {name: seconds[-MEAN_OF:] for name, seconds in by_table.items()}
 
 

@@ -40,23 +40,23 @@ class TableRefresh:
 def table_history(lake: Lake, table: str) -> list[TableRefresh]:
     """Every refresh of ``table`` in the 7 days before the newest event, oldest first."""
     events = event_log.read(lake, event_log.RECENT, COLUMNS, table_name=table)
-    counted = {(row["run_id"], row["hour"]): row["rows_in"] for row in events if row["event_type"] == "check"}
+    counted = {(row.run_id, row.hour): row.rows_in for row in events if row.event_type == "check"}
     history = []
     for row in events:
-        if row["event_type"] not in ("apply", "refresh"):
+        if row.event_type not in ("apply", "refresh"):
             continue
-        details = row["details"]
-        how = str(details.get("how") or ("merged" if row["event_type"] == "apply" else ""))
+        details = row.details
+        how = str(details.get("how") or ("merged" if row.event_type == "apply" else ""))
         history.append(
             TableRefresh(
-                row["hour"] or "snapshot",
-                row["run_id"],
-                row["status"],
-                row["strategy"],
-                row["seconds"],
-                counted.get((row["run_id"], row["hour"])),
-                row["rows_out"],
-                row["bytes_out"],
+                row.hour or "snapshot",
+                row.run_id,
+                row.status,
+                row.strategy,
+                row.seconds,
+                counted.get((row.run_id, row.hour)),
+                row.rows_out,
+                row.bytes_out,
                 METHODS.get(how, how),
                 str(details.get("error") or details.get("note") or ""),
             )

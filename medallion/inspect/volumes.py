@@ -10,6 +10,6 @@ def read_row_counts(lake: Lake) -> dict[str, Mapping[str, int]]:
     """By table and hour: its rows at each check of the 7 days before the newest event, oldest first."""
     counted: dict[str, dict[str, int]] = {}
     for row in event_log.read(lake, event_log.RECENT, ("table_name", "hour", "rows_in"), event_type="check"):
-        if row["table_name"] and row["rows_in"] is not None:
-            counted.setdefault(row["table_name"], {})[row["hour"] or "snapshot"] = row["rows_in"]
+        if row.table_name and row.rows_in is not None:
+            counted.setdefault(row.table_name, {})[row.hour or "snapshot"] = row.rows_in
     return dict(counted)

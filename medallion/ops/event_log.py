@@ -12,7 +12,7 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import HourNotAvailable, HourOutOfOrder
-from medallion.ops.event_schema import COLUMNS, EventType
+from medallion.ops.event_schema import COLUMNS, EventRow, EventType
 from medallion.ops.events import Event, events_as_arrow
 from medallion.ops.waiting_events import WaitingFile, read_waiting, store_unreadable, write_waiting
 from medallion.storage import files
@@ -130,8 +130,8 @@ MAX_RECENT_ROWS = 50_000  # of them; a week of hours has a fifth of that
 
 def read(
     lake: Lake, since: datetime | timedelta | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
-) -> list[dict[str, Any]]:
-    """Read the event rows in order of time, with details as an object.
+) -> list[EventRow]:
+    """Read the event rows in order of time.
 
     since: those that ended before are left out. A length of time is counted back from the newest event in the table, so
     that a lake that has been idle still shows its last runs; then only the newest files are read, MAX_RECENT_ROWS of
@@ -147,14 +147,14 @@ def read(
     earliest = since if isinstance(since, datetime) else datetime.min.replace(tzinfo=UTC)
     for row in waiting_rows:
         if all(row[name] == value for name, value in known.items()) and row["event_timestamp"] >= earliest:
-            rows.append({name: row[name] for name in wanted})
-    rows.sort(key=lambda row: row["event_timestamp"])
-    return [*{row["event_id"]: row for row in rows}.values()]
+            rows.append(EventRow.of({name: row[name] for name in wanted}))
+    rows.sort(key=lambda row: row.event_timestamp)
+    return [*{row.event_id: row for row in rows}.values()]
 
 
 def _in_table(
     lake: Lake, path: str, since: datetime | timedelta | None, known: Mapping[str, Any], wanted: Sequence[str]
-) -> list[dict[str, Any]]:
+) -> list[EventRow]:
     """Read the columns ``wanted`` of rows that ended at ``since`` or later and have the values ``known``."""
     delta = lake.open(path)
     if delta is None:
@@ -181,7 +181,7 @@ def _in_table(
     if "details" in wanted:
         for row in rows:
             row["details"] = json.loads(row["details"] or "{}")
-    return rows
+    return [EventRow.of(row) for row in rows]
 
 
 def _newest(held: "pa.Table", span: timedelta) -> tuple[datetime | None, "pa.Table"]:
@@ -215,7 +215,7 @@ def files_holding(actions: "pa.Table", least: Mapping[str, Any], most: Mapping[s
 
 def read_if_whole(
     lake: Lake, since: datetime | timedelta | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
-) -> list[dict[str, Any]] | None:
+) -> list[EventRow] | None:
     """As read; None where the event log is damaged, which must not stop a refresh."""
     try:
         return read(lake, since, columns, **equal)
@@ -224,20 +224,20 @@ def read_if_whole(
         return None
 
 
-def phase_of(row: Mapping[str, Any]) -> str:
+def phase_of(row: EventRow) -> str:
     """Return the phase of a step: the layer of a refresh, else the event type.
 
     An engine that computes all layers at once has a refresh without a layer.
     """
-    phase = str((row["layer"] or "compute") if row["event_type"] == "refresh" else row["event_type"])
+    phase = str((row.layer or "compute") if row.event_type == "refresh" else row.event_type)
     return "publish" if phase == "validate" else phase
 
 
-def steps_by_phase(lake: Lake, run_id: str) -> dict[str, list[dict[str, Any]]]:
+def steps_by_phase(lake: Lake, run_id: str) -> dict[str, list[EventRow]]:
     """Return the rows of a run's whole steps, by phase."""
-    steps: dict[str, list[dict[str, Any]]] = {}
+    steps: dict[str, list[EventRow]] = {}
     for row in read(lake, run_id=run_id):
-        if row["table_name"] is None:
+        if row.table_name is None:
             steps.setdefault(phase_of(row), []).append(row)
     return steps
 
@@ -248,7 +248,7 @@ def close_lost_step(lake: Lake, log: EventLog, step: EventType, layer: str | Non
     Returns whether a row was written: not when the step had reported a failure itself.
     """
     known = read(lake, run_id=log.run_id, event_type=step, layer=layer)
-    if any(row["attempt"] == log.attempt and row["status"] == "failed" for row in known):
+    if any(row.attempt == log.attempt and row.status == "failed" for row in known):
         return False
     log.add(step, layer, None, status="failed", details={"error": error[:2000]})
     log.flush()

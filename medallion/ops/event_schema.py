@@ -1,6 +1,9 @@
-"""What a row of the event log holds: its columns, the words in them, and the colours of these words in plots."""
+"""A row of the event log: its columns, the words in them, and the colours of these words in plots."""
 
-from typing import Literal, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Literal, Self, get_args
 
 EventType = Literal[
     "session",
@@ -98,3 +101,37 @@ DESCRIPTIONS = {
     "details": ("STRING", "JSON: error, note, refresh method, versions, settings"),
 }
 COLUMNS = {name: kind for name, (kind, _) in DESCRIPTIONS.items()}
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """One row of the event log as it was read, its ``details`` as an object. DESCRIPTIONS says what a column means."""
+
+    event_id: str
+    event_timestamp: datetime
+    run_id: str
+    hour: str | None
+    event_type: EventType
+    layer: str | None
+    table_name: str | None
+    engine: Engine
+    strategy: str
+    status: Status
+    started_at: datetime
+    seconds: float
+    cpu_seconds: float | None
+    rows_in: int | None
+    rows_out: int | None
+    bytes_out: int | None
+    attempt: int
+    details: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Self:
+        """Return the row with these ``columns``; one that was not read is an AttributeError, not an empty value."""
+        row = cls.__new__(cls)
+        vars(row).update(columns)
+        return row
+
+
+assert list(COLUMNS) == [field.name for field in fields(EventRow)], "a column of the event log has no field"

@@ -31,7 +31,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
                 quarantine.write_rejected(driver.lake, feed, hour, run.run_id, decoded[feed.name])
 
         rows = event_log.read_if_whole(driver.lake, hour=hour, event_type="apply")
-        reported = {row["table_name"] for row in rows or [] if row["status"] in DID_WORK}
+        reported = {row.table_name for row in rows or [] if row.status in DID_WORK}
 
         warnings = list(undeclared)
         for table in driver.tables.logs:  # before their tables go on

@@ -107,8 +107,8 @@ def _wait_for_hour(
 def _latency(driver: Driver, run: Run, arrived: float) -> dict[str, float]:
     latency = {}
     for row in event_log.read(driver.lake, run_id=run.run_id):
-        hop = HOPS.get((row["event_type"], row["layer"])) if row["table_name"] is None else None
+        hop = HOPS.get((row.event_type, row.layer)) if row.table_name is None else None
         if hop is not None:
-            ended: datetime = row["event_timestamp"]
+            ended: datetime = row.event_timestamp
             latency[hop] = round(ended.timestamp() - arrived, 3)
     return dict(sorted(latency.items(), key=lambda item: item[1]))

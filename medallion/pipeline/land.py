@@ -196,9 +196,7 @@ def _landing_warnings(lake: Lake, manifest: ledger.Manifest, arrival: Arrival) -
 def _recover_publish_row(lake: Lake, log: EventLog, release: releases.Release) -> None:
     """Add the event of a release whose process ended between the two."""
     rows = event_log.read_if_whole(lake, run_id=release.run_id)
-    if rows is None or any(
-        row["event_type"] in ("publish", "rollback") and row["status"] == "succeeded" for row in rows
-    ):
+    if rows is None or any(row.event_type in ("publish", "rollback") and row.status == "succeeded" for row in rows):
         return
     details = {"release_id": release.release_id, "versions": dict(release.versions), "note": RECOVERED}
     mine = {"run_id": release.run_id, "hour": release.hour, "started_at": release.published_at}

@@ -1,12 +1,12 @@
 """What refreshing a table will cost, from what it cost lately: the event log decides, per table and hour."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import StatisticsError, linear_regression, median
-from typing import Any
 
 from medallion.ops import event_log
+from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
 
 MAX_COST_RATIO = 1.5  # of incremental to full: predictions are no more exact than that
@@ -66,15 +66,15 @@ def known_costs(lake: Lake) -> dict[str, Costs]:
     return costs_of(event_log.read_if_whole(lake, since, columns, event_type="refresh", status="succeeded") or ())
 
 
-def costs_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, Costs]:
+def costs_of(rows: Iterable[EventRow]) -> dict[str, Costs]:
     """Collect the costs by table from event log rows in order of time, without refreshes that built state."""
     costs: dict[str, Costs] = {}
     for row in rows:
-        if (name := row["table_name"]) is None or row["details"].get("set_up"):
+        if (name := row.table_name) is None or row.details.get("set_up"):
             continue
         known = costs.get(name, Costs())
-        if row["strategy"] == "full":
-            costs[name] = Costs((*known.full, row["seconds"]), known.incremental, known.full_since_incremental + 1)
-        elif (changed := row["details"].get("changed")) is not None:
-            costs[name] = Costs(known.full, (*known.incremental, (changed, row["seconds"]))[-5:], 0)
+        if row.strategy == "full":
+            costs[name] = Costs((*known.full, row.seconds), known.incremental, known.full_since_incremental + 1)
+        elif (changed := row.details.get("changed")) is not None:
+            costs[name] = Costs(known.full, (*known.incremental, (changed, row.seconds))[-5:], 0)
     return costs

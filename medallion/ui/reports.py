@@ -1,12 +1,13 @@
 """The validation reports of every run, layer by layer: what is red first, then the newest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from medallion.ops import event_log
+from medallion.ops.event_schema import EventRow
 from medallion.ops.lake_tables import tables_of
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
@@ -15,7 +16,6 @@ from medallion.templating import Grid, RunLink, Status, render, render_notice
 
 SHOWN = 200  # runs on the page
 COLUMNS = ("run_id", "hour", "event_type", "layer", "table_name", "status", "started_at", "details")
-Row = Mapping[str, Any]
 
 
 def reports_page(lake: Lake, files: str = "reports/file") -> str:
@@ -29,7 +29,7 @@ def reports_page(lake: Lake, files: str = "reports/file") -> str:
     rows = []
     for run in sorted(runs.values(), key=partial(_red_and_new, layers), reverse=True)[:SHOWN]:
         first = run[0]
-        cells = [first["hour"] or "snapshot", RunLink(first["run_id"]), f"{first['started_at']:%Y-%m-%d %H:%M}"]
+        cells = [first.hour or "snapshot", RunLink(first.run_id), f"{first.started_at:%Y-%m-%d %H:%M}"]
         for layer in layers:
             word, report = last_check(run, layer)
             cells.append(Status(word, None if report is None else f"{files}/{quote(_inside(report))}"))
@@ -54,27 +54,25 @@ def report_of_task(lake: Lake, run_id: str, task_id: str) -> Place | None:
     return None if report is None else report_file(lake, _inside(report))
 
 
-def runs_of(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def runs_of(rows: Sequence[EventRow]) -> dict[str, list[EventRow]]:
     """The steps of each run that checks were part of, in order of time."""
-    runs: dict[str, list[Row]] = {}
+    runs: dict[str, list[EventRow]] = {}
     for row in rows:
-        if row["table_name"] is None and row["event_type"] in {"land", "apply", "refresh", "check", "publish"}:
-            runs.setdefault(row["run_id"], []).append(row)
-    return {
-        name: run for name, run in runs.items() if any(r["event_type"] in {"apply", "refresh", "check"} for r in run)
-    }
+        if row.table_name is None and row.event_type in {"land", "apply", "refresh", "check", "publish"}:
+            runs.setdefault(row.run_id, []).append(row)
+    return {name: run for name, run in runs.items() if any(r.event_type in {"apply", "refresh", "check"} for r in run)}
 
 
-def last_check(run: Sequence[Row], layer: str) -> tuple[str, str | None]:
+def last_check(run: Sequence[EventRow], layer: str) -> tuple[str, str | None]:
     """How the last check of a layer ended, and its report; ``not checked`` where there was none."""
     for row in reversed(run):
-        if row["event_type"] == "check" and row["layer"] == layer and row["table_name"] is None:
-            return row["status"], row["details"].get("report")
+        if row.event_type == "check" and row.layer == layer and row.table_name is None:
+            return row.status, row.details.get("report")
     return "not checked", None
 
 
-def _red_and_new(layers: Sequence[str], run: Sequence[Row]) -> tuple[bool, Any]:
-    return any(last_check(run, layer)[0] == "failed" for layer in layers), run[0]["started_at"]
+def _red_and_new(layers: Sequence[str], run: Sequence[EventRow]) -> tuple[bool, Any]:
+    return any(last_check(run, layer)[0] == "failed" for layer in layers), run[0].started_at
 
 
 def _inside(report: str) -> str:

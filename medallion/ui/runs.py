@@ -22,7 +22,7 @@ def runs_page(lake: Lake, since: str = "", until: str = "", price: float = PRICE
     price: of a core-hour, in any currency.
     """
     rows = event_log.read(lake, first_moment(since), COLUMNS)
-    runs = run_history(row for row in rows if row["hour"] and since <= row["hour"] <= (until or "9"))
+    runs = run_history(row for row in rows if row.hour and since <= row.hour <= (until or "9"))
     costs = compare_costs(runs)[-PLOTTED:]
     return render(
         "runs.html",

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median
-from typing import Any
 
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
-from medallion.ops.event_schema import PHASE_COLOURS, RUN_PHASES, STATUS_COLOURS, STRATEGY_COLOURS
+from medallion.ops.event_schema import PHASE_COLOURS, RUN_PHASES, STATUS_COLOURS, STRATEGY_COLOURS, EventRow
 from medallion.storage.lake import Lake
 from medallion.templating import Grid, Long, Plot, Status, TaskLink, render, render_notice
 from medallion.ui.plots import add_legend, make_figure, to_svg
@@ -29,7 +28,6 @@ COLUMNS = (
 )
 SET_UP = "set-up"  # a run that built incremental state, once: what it took says nothing of the runs after it
 COLOURS = {**STRATEGY_COLOURS, SET_UP: "#9aa4b2"}
-Row = Mapping[str, Any]
 AIRFLOW_RUNS = ("scheduled__", "manual__", "backfill__", "arrival__", "catch_up__")  # how its runs are called
 
 
@@ -41,12 +39,12 @@ def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "
     rows = [
         row
         for row in event_log.read(lake, first_moment(since), COLUMNS)
-        if row["hour"] and row["status"] != "failed" and since <= row["hour"] <= (until or "9")
+        if row.hour and row.status != "failed" and since <= row.hour <= (until or "9")
     ]
-    asked = {row["run_id"]: row["strategy"] for row in rows if row["event_type"] == "publish"}
-    rows = [row for row in rows if not strategy or asked.get(row["run_id"]) == strategy]
+    asked = {row.run_id: row.strategy for row in rows if row.event_type == "publish"}
+    rows = [row for row in rows if not strategy or asked.get(row.run_id) == strategy]
     plots = None
-    if any(row["event_type"] == "publish" for row in rows):
+    if any(row.event_type == "publish" for row in rows):
         methods = methods_of(rows)
         by_change = _by_change(rows, methods)
         plots = {"by_hour": _by_hour(rows, methods), "by_table": _by_table(rows), "by_change": by_change}
@@ -72,11 +70,11 @@ def first_moment(since: str) -> datetime | timedelta:
 
 def run_page(lake: Lake, run_id: str) -> str:
     """What ran when in one run, each step and each table."""
-    rows = sorted(event_log.read(lake, run_id=run_id), key=lambda row: row["started_at"])
+    rows = sorted(event_log.read(lake, run_id=run_id), key=lambda row: row.started_at)
     title = f"Run {run_id}"
     if not rows:
         return render_notice(title, "The event log has nothing of this run: its first step has not ended yet.")
-    lead = f"{rows[-1]['hour'] or 'snapshot'}, from {rows[0]['started_at']:%Y-%m-%d %H:%M:%S} UTC."
+    lead = f"{rows[-1].hour or 'snapshot'}, from {rows[0].started_at:%Y-%m-%d %H:%M:%S} UTC."
     return render(
         "run.html",
         title=title,
@@ -89,18 +87,18 @@ def run_page(lake: Lake, run_id: str) -> str:
     )
 
 
-def _timeline(rows: Sequence[Row]) -> Plot:
-    begin = rows[0]["started_at"]
+def _timeline(rows: Sequence[EventRow]) -> Plot:
+    begin = rows[0].started_at
     names = [_name(row) for row in rows]
     figure, axes = make_figure(0.8 + 0.24 * len(rows), names)
     starts = []
     for place, row in enumerate(rows):
-        whole = row["table_name"] is None
-        start = (row["started_at"] - begin).total_seconds()
-        colour = STATUS_COLOURS.get(row["status"], "#8b8d98")
-        axes.barh(place, row["seconds"], left=start, color=colour, alpha=1.0 if whole else 0.5, height=0.7)
-        axes.text(start + row["seconds"], place, f" {row['seconds']:.1f} s", va="center", fontsize="small")
-        starts.append((_name(row), f"{start:.1f}", f"{start + row['seconds']:.1f}"))
+        whole = row.table_name is None
+        start = (row.started_at - begin).total_seconds()
+        colour = STATUS_COLOURS.get(row.status, "#8b8d98")
+        axes.barh(place, row.seconds, left=start, color=colour, alpha=1.0 if whole else 0.5, height=0.7)
+        axes.text(start + row.seconds, place, f" {row.seconds:.1f} s", va="center", fontsize="small")
+        starts.append((_name(row), f"{start:.1f}", f"{start + row.seconds:.1f}"))
     axes.set_yticks(range(len(rows)), names, fontsize="small")
     axes.invert_yaxis()
     axes.set_xlabel("seconds since the run began")
@@ -110,57 +108,57 @@ def _timeline(rows: Sequence[Row]) -> Plot:
     return Plot(to_svg(figure, alt), alt, data)
 
 
-def _steps(rows: Sequence[Row]) -> Grid:
+def _steps(rows: Sequence[EventRow]) -> Grid:
     facts = [
         (
             _task_link(row),
-            Status(row["status"]),
-            f"{row['seconds']:.2f}",
-            row["rows_out"],
-            Long(str(row["details"].get("error") or row["details"].get("note") or "")[:200]),
+            Status(row.status),
+            f"{row.seconds:.2f}",
+            row.rows_out,
+            Long(str(row.details.get("error") or row.details.get("note") or "")[:200]),
         )
         for row in rows
     ]
     return Grid("Steps of the run", ("step", "status", "seconds", "rows out", "note"), facts, {2, 3})
 
 
-def _task_link(row: Row) -> TaskLink | str:
+def _task_link(row: EventRow) -> TaskLink | str:
     """The name of a step, leading to its task where it is a whole step of a run of Airflow's."""
     task = {
         "land": "land_changes",
         "apply": "bronze.apply_changes",
-        "refresh": f"{row['layer']}.refresh",
-        "check": f"{row['layer']}.check",
+        "refresh": f"{row.layer}.refresh",
+        "check": f"{row.layer}.check",
         "publish": "publish",
         "validate": "validate",
-    }.get(row["event_type"])
-    by_airflow = row["run_id"].startswith(AIRFLOW_RUNS) and row["table_name"] is None
-    return TaskLink(_name(row), row["run_id"], task) if task and by_airflow else _name(row)
+    }.get(row.event_type)
+    by_airflow = row.run_id.startswith(AIRFLOW_RUNS) and row.table_name is None
+    return TaskLink(_name(row), row.run_id, task) if task and by_airflow else _name(row)
 
 
-def _name(row: Row) -> str:
-    return f"{row['event_type']} {row['table_name'] or row['layer'] or ''}".strip()
+def _name(row: EventRow) -> str:
+    return f"{row.event_type} {row.table_name or row.layer or ''}".strip()
 
 
-def methods_of(rows: Sequence[Row]) -> dict[str, str]:
+def methods_of(rows: Sequence[EventRow]) -> dict[str, str]:
     """By run, what happened: ``set-up``, or ``incremental`` where any table was refreshed so, else ``full``."""
     methods: dict[str, str] = {}
     for row in rows:
-        if row["table_name"] and row["event_type"] == "refresh" and row["status"] != "skipped":
-            method = SET_UP if row["details"].get("set_up") else row["strategy"]
-            former = methods.get(row["run_id"], method)
-            methods[row["run_id"]] = max(former, method, key=list(COLOURS).index)
+        if row.table_name and row.event_type == "refresh" and row.status != "skipped":
+            method = SET_UP if row.details.get("set_up") else row.strategy
+            former = methods.get(row.run_id, method)
+            methods[row.run_id] = max(former, method, key=list(COLOURS).index)
     return methods
 
 
-def _by_hour(rows: Sequence[Row], methods: Mapping[str, str]) -> Plot:
-    published = {row["hour"]: row["run_id"] for row in rows if row["event_type"] == "publish"}  # the last run of each
+def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
+    published = {row.hour: row.run_id for row in rows if row.event_type == "publish"}  # the last run of each
     hours: dict[str, dict[str, float]] = {}
     for row in rows:
         step = event_log.phase_of(row)
-        if row["table_name"] is None and published.get(row["hour"]) == row["run_id"] and step in RUN_PHASES:
-            taken = hours.setdefault(row["hour"], {})
-            taken[step] = taken.get(step, 0.0) + row["seconds"]
+        if row.hour and row.table_name is None and published.get(row.hour) == row.run_id and step in RUN_PHASES:
+            taken = hours.setdefault(row.hour, {})
+            taken[step] = taken.get(step, 0.0) + row.seconds
     names = sorted(hours)[-SHOWN:]
     figure, axes = make_figure(3.4, above=0.4, below=0.75)
     floor = [0.0] * len(names)
@@ -190,12 +188,12 @@ def _by_hour(rows: Sequence[Row], methods: Mapping[str, str]) -> Plot:
     return Plot(to_svg(figure, alt), alt, grid)
 
 
-def _by_table(rows: Sequence[Row]) -> Plot:
+def _by_table(rows: Sequence[EventRow]) -> Plot:
     taken: dict[str, dict[str, list[float]]] = {}
     for row in rows:
-        is_refresh = row["table_name"] and row["event_type"] == "refresh" and row["status"] != "skipped"
-        if is_refresh and not row["details"].get("set_up"):
-            taken.setdefault(row["table_name"], {}).setdefault(row["strategy"], []).append(row["seconds"])
+        is_refresh = row.event_type == "refresh" and row.status != "skipped"
+        if row.table_name and is_refresh and not row.details.get("set_up"):
+            taken.setdefault(row.table_name, {}).setdefault(row.strategy, []).append(row.seconds)
     names = sorted(taken, key=lambda name: -max(median(s) for s in taken[name].values()))
     used = [name for name in COLOURS if any(name in by for by in taken.values())]
     figure, axes = make_figure(0.9 + 0.2 * len(names) * max(1, len(used)), names)
@@ -213,14 +211,14 @@ def _by_table(rows: Sequence[Row]) -> Plot:
     return Plot(to_svg(figure, alt), alt, grid)
 
 
-def _by_change(rows: Sequence[Row], methods: Mapping[str, str]) -> Plot:
+def _by_change(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
     changed: dict[str, int] = {}
     seconds: dict[str, float] = {}
     for row in rows:
-        if row["table_name"] is None and row["event_type"] == "apply":
-            changed[row["run_id"]] = changed.get(row["run_id"], 0) + (row["rows_out"] or 0)
-        if row["table_name"] is None and row["event_type"] == "refresh":
-            seconds[row["run_id"]] = seconds.get(row["run_id"], 0.0) + row["seconds"]
+        if row.table_name is None and row.event_type == "apply":
+            changed[row.run_id] = changed.get(row.run_id, 0) + (row.rows_out or 0)
+        if row.table_name is None and row.event_type == "refresh":
+            seconds[row.run_id] = seconds.get(row.run_id, 0.0) + row.seconds
     figure, axes = make_figure(3.4, above=0.4)
     for method, colour in COLOURS.items():
         runs = [run for run in seconds if methods.get(run) == method and run in changed]

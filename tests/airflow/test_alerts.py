@@ -86,7 +86,7 @@ def test_refused_request_sends_no_alert_and_counts_as_no_failed_run(received: Re
         record_failure(context, step="land", layer="bronze")
     Webhook(run=True).notify(CONTEXT)
     assert received == []
-    assert {row["status"] for row in event_log.read(lake)} == {"skipped"}
+    assert {row.status for row in event_log.read(lake)} == {"skipped"}
     assert failed_in_a_row() == 0
     Webhook(step="land", layer="bronze").notify({**CONTEXT, "exception": ValueError("the source cannot be reached")})
     assert [told["kind"] for told in received] == ["failed task"]

@@ -115,7 +115,7 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
     for words in (f"{H0}, full: ", "rows of Bronze changed", "tables written", f"release {release.release_id}"):
         assert words in said
 
-    steps = [(e["event_type"], e["layer"]) for e in event_log.read(lake, run_id="first") if e["table_name"] is None]
+    steps = [(e.event_type, e.layer) for e in event_log.read(lake, run_id="first") if e.table_name is None]
     assert sorted(steps, key=str) == sorted(
         [
             ("land", "bronze"),
@@ -131,8 +131,8 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
         ],
         key=str,
     )
-    assert {e["hour"] for e in event_log.read(lake, run_id="first")} == {H0}
-    refreshed = {e["table_name"] for e in event_log.read(lake, run_id="first", event_type="refresh")} - {None}
+    assert {e.hour for e in event_log.read(lake, run_id="first")} == {H0}
+    refreshed = {e.table_name for e in event_log.read(lake, run_id="first", event_type="refresh")} - {None}
     assert refreshed == {t.name for t in registry() if t.layer != "bronze"}
 
 
@@ -181,7 +181,7 @@ def test_wrong_requests_end_at_once_with_the_reason_as_note_and_hold_up_nobody(
     assert time.monotonic() - began < 240, "a failed request was tried again, or waited for"
     assert releases.latest(lake) == before
     (row,) = event_log.read(lake, run_id="absent")
-    assert (row["event_type"], row["status"], row["hour"]) == ("land", "skipped", "2025-12-31T00")
+    assert (row.event_type, row.status, row.hour) == ("land", "skipped", "2025-12-31T00")
 
 
 def test_a_killed_driver_is_in_the_event_log_and_its_task_is_tried_again(airflow: LocalAirflow, lake: Lake) -> None:
@@ -192,11 +192,11 @@ def test_a_killed_driver_is_in_the_event_log_and_its_task_is_tried_again(airflow
 
     def closed() -> list[dict[str, Any]]:  # by a callback, which runs after the task has changed its state
         rows = event_log.read(lake, run_id="killed", event_type="refresh", layer="silver")
-        return [row for row in rows if row["table_name"] is None]
+        return [row for row in rows if row.table_name is None]
 
     (row,) = eventually(closed, seconds=120)
-    assert (row["status"], row["hour"], row["attempt"]) == ("failed", H1, 1)
-    assert row["details"]["error"]
+    assert (row.status, row.hour, row.attempt) == ("failed", H1, 1)
+    assert row.details["error"]
 
 
 def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: LocalAirflow, lake: Lake) -> None:
@@ -254,8 +254,8 @@ def test_a_backfill_from_the_dialog_takes_its_hours_in_order_and_passes_over_tho
         (H3, "success", {"success"}),
     ]
     assert [release.hour for release in releases.read_all(lake)] == [None, H0, H1, H2, H3], "in order"
-    refreshed = [row for row in event_log.read(lake, event_type="refresh", hour=H3) if row["table_name"] is None]
-    assert {row["strategy"] for row in refreshed} == {"incremental"}
+    refreshed = [row for row in event_log.read(lake, event_type="refresh", hour=H3) if row.table_name is None]
+    assert {row.strategy for row in refreshed} == {"incremental"}
 
 
 def reach(airflow: LocalAirflow, lake: Lake, hour: str) -> None:
@@ -344,8 +344,8 @@ def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) ->
     airflow.api.call("POST", "dags/daily_maintenance/dagRuns", body)
     assert outcome(airflow, "dags/daily_maintenance/dagRuns/upkeep") == ("success", {"maintain": "success"})
     assert [release.hour for release in releases.read_all(lake)] == published[-2:], "the newest two are kept"
-    (row,) = [row for row in event_log.read(lake, run_id="upkeep", event_type="maintain") if row["table_name"] is None]
-    assert row["status"] == "succeeded"
+    (row,) = [row for row in event_log.read(lake, run_id="upkeep", event_type="maintain") if row.table_name is None]
+    assert row.status == "succeeded"
 
 
 def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airflow: LocalAirflow, lake: Lake) -> None:

@@ -72,14 +72,14 @@ def _event_log(world: World, fault: Fault) -> list[str]:
     rows = [
         row
         for row in event_log.read(world.lake, hour=fault.until)
-        if row["status"] in {"succeeded", "warned"} or row["details"].get("how") == "unchanged"
+        if row.status in {"succeeded", "warned"} or row.details.get("how") == "unchanged"
     ]
     for table in world.tables:
         step = "apply" if table.layer == "bronze" else "refresh"
-        mine = [row for row in rows if (row["event_type"], row["table_name"]) == (step, table.name)]
+        mine = [row for row in rows if (row.event_type, row.table_name) == (step, table.name)]
         if not mine:
             wrong.append(f"no event of {table.name} in {fault.until}")
-    if not any(row["event_type"] == "publish" for row in rows):
+    if not any(row.event_type == "publish" for row in rows):
         wrong.append(f"no event of the release of {fault.until}")
     return wrong
 

@@ -44,7 +44,7 @@ def test_two_hours_on_a_cluster_with_a_worker_killed_in_the_second_have_the_same
     assert process.returncode == 0, output
     assert differing(world, H1) == []
     (row,) = event_log.read(world.lake, event_type="session", hour=H0)
-    assert (row["details"]["master"], row["details"]["cores"]) == (cluster.master, 2)
+    assert (row.details["master"], row.details["cores"]) == (cluster.master, 2)
 
 
 def silver_of(world: World, hour: str) -> bool:

@@ -48,7 +48,7 @@ def test_follow_reports_and_records_the_latency_of_each_hop(world: World) -> Non
     assert list(done.latency) == [hop for hop in HOPS.values() if hop != "platinum"], "this lake has no such tables"
     assert list(done.latency.values()) == sorted(done.latency.values())
     (row,) = event_log.read(world.lake, hour=H0, event_type="follow")
-    assert row["seconds"] == done.latency["published"] > 0
+    assert row.seconds == done.latency["published"] > 0
 
 
 def test_follow_finishes_an_interrupted_hour_first(world: World) -> None:

@@ -239,8 +239,8 @@ def test_table_is_rebuilt_and_the_old_one_set_aside_when_its_log_is_damaged(at: 
     spoil(newest_commit(world, table))
     world.refresh(H2)
     assert differing(world, H2) == []
-    (row,) = [row for row in event_log.read(world.lake, hour=H2, event_type="refresh") if row["table_name"] == table]
-    assert (row["status"], row["details"]["note"][:7]) == ("warned", "rebuilt")
+    (row,) = [row for row in event_log.read(world.lake, hour=H2, event_type="refresh") if row.table_name == table]
+    assert (row.status, row.details["note"][:7]) == ("warned", "rebuilt")
     assert len(list(Path(world.lake.ops("damaged")).glob(f"{table}-*"))) == 1
 
 

@@ -76,9 +76,9 @@ def test_an_hour_on_a_warm_spark_has_the_same_rows(world: World, warm: Warm) -> 
     refresh(world, H0, warm)
     assert differing(world, H0) == []
     (row,) = event_log.read(world.lake, hour=H0, event_type="session")
-    assert row["details"]["attached_to"] == warm.attached["MEDALLION_SPARK_CONNECT"]
-    steps = [row for row in event_log.read(world.lake, hour=H0, event_type="refresh") if row["table_name"] is None]
-    assert all(0 < row["cpu_seconds"] < 600 for row in steps), "the seconds of these steps, not of the server's life"
+    assert row.details["attached_to"] == warm.attached["MEDALLION_SPARK_CONNECT"]
+    steps = [row for row in event_log.read(world.lake, hour=H0, event_type="refresh") if row.table_name is None]
+    assert all(0 < row.cpu_seconds < 600 for row in steps), "the seconds of these steps, not of the server's life"
 
 
 COPY_OF_AN_EMPTY_TABLE = """

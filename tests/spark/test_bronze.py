@@ -130,7 +130,7 @@ def test_small_tables_are_brought_up_to_date_without_a_jvm(shop: Shop, monkeypat
     shop.change(H0, insert(supplier(1, 9)), insert(supplier(4)), delete(supplier(2)))
     shop.apply()
     assert shop.lead_times() == {1: 9, 3: 7, 4: 7}
-    assert {row["event_type"] for row in event_log.read(shop.lake)} == {"land", "apply"}
+    assert {row.event_type for row in event_log.read(shop.lake)} == {"land", "apply"}
 
 
 def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Shop, spark: Any) -> None:
@@ -152,9 +152,9 @@ def test_keys_that_the_table_does_not_have_are_appended_without_a_merge(shop: Sh
     path, version = shop.lake.path(SUPPLIERS), commit["version"]
     (change,) = read_changes(spark, path, shop.lake.opened(path), changes(Path(path), version - 1, version)).collect()
     assert (change["_side"], change["supplier_id"], change["lead_time_days"]) == (1, 4, 9)
-    (row,) = [r for r in event_log.read(shop.lake, event_type="apply") if r["table_name"] == SUPPLIERS]
-    assert (row["rows_in"], row["rows_out"], row["details"]["inserted"]) == (6, 1, 1)
-    assert row["bytes_out"] > 0
+    (row,) = [r for r in event_log.read(shop.lake, event_type="apply") if r.table_name == SUPPLIERS]
+    assert (row.rows_in, row.rows_out, row.details["inserted"]) == (6, 1, 1)
+    assert row.bytes_out > 0
 
 
 @pytest.mark.usefixtures("either_way")
@@ -241,7 +241,7 @@ def test_an_hour_that_the_source_does_not_have_is_a_skipped_event(shop: Shop) ->
     with pytest.raises(HourNotAvailable):
         shop.apply("2025-12-24T00")
     (row,) = event_log.read(shop.lake, event_type="land")
-    assert (row["status"], row["hour"]) == ("skipped", "2025-12-24T00")
+    assert (row.status, row.hour) == ("skipped", "2025-12-24T00")
 
 
 def test_bad_lines_are_kept_aside_and_the_rest_is_applied(shop: Shop) -> None:
@@ -257,7 +257,7 @@ def test_bad_lines_are_kept_aside_and_the_rest_is_applied(shop: Shop) -> None:
         assert "supplier_id" in row["reason"]
     assert len(shop.lead_times()) == 203
     (event,) = event_log.read(shop.lake, event_type="apply", table_name=SUPPLIERS, status="warned")
-    assert event["details"]["rejected"] == 1
+    assert event.details["rejected"] == 1
 
 
 def test_too_many_bad_lines_refuse_the_hour_before_anything_is_written(shop: Shop) -> None:
@@ -271,7 +271,7 @@ def test_too_many_bad_lines_refuse_the_hour_before_anything_is_written(shop: Sho
     assert [shop.lake.applied_hour(name) for name in (SUPPLIERS, "bronze_orders")] == [None, None]
     assert shop.lake.open(shop.lake.quarantine("suppliers")) is None
     (event,) = event_log.read(shop.lake, event_type="apply", status="failed")
-    assert "line 2: not JSON" in event["details"]["error"]
+    assert "line 2: not JSON" in event.details["error"]
 
 
 def test_corrected_file_is_applied_by_the_next_try(shop: Shop) -> None:

@@ -192,7 +192,7 @@ def test_every_table_has_the_rows_that_it_has_on_a_disk(lake: Lake, on_disk: Lak
     for feed in registry().feeds:
         one, other = (at.state(feed.name) for at in (on_disk, lake))
         assert one is not None and other is not None and one.rows == other.rows
-    assert {row["strategy"] for row in event_log.read(lake, hour=H1, event_type="refresh", status="succeeded")} == {
+    assert {row.strategy for row in event_log.read(lake, hour=H1, event_type="refresh", status="succeeded")} == {
         "full",
         "incremental",
     }

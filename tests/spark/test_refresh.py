@@ -73,7 +73,7 @@ def test_every_table_is_released_with_the_hour(driver: Driver) -> None:
 
 def test_every_step_and_table_is_one_row_of_the_event_log(driver: Driver) -> None:
     log = event_log.read(driver.lake, run_id="first")
-    found = {(row["event_type"], row["layer"], row["table_name"]) for row in log}
+    found = {(row.event_type, row.layer, row.table_name) for row in log}
     wanted: set[tuple[str, str | None, str | None]] = {
         ("land", "bronze", None),
         ("publish", None, None),
@@ -84,20 +84,20 @@ def test_every_step_and_table_is_one_row_of_the_event_log(driver: Driver) -> Non
         wanted |= {(kind, table.layer, name) for kind in (work, "check") for name in (table.name, None)}
     assert found == wanted
     assert len(log) == len(wanted), "one row each"
-    assert {row["hour"] for row in log} == {H0}
-    assert {row["strategy"] for row in log} == {"full"}
+    assert {row.hour for row in log} == {H0}
+    assert {row.strategy for row in log} == {"full"}
 
 
 def test_the_layers_seconds_explain_the_whole(driver: Driver) -> None:
-    log = [row for row in event_log.read(driver.lake, run_id="first") if row["table_name"] is None]
-    whole = (max(row["event_timestamp"] for row in log) - min(row["started_at"] for row in log)).total_seconds()
-    assert 0.9 * whole <= sum(row["seconds"] for row in log) <= whole * 1.01
+    log = [row for row in event_log.read(driver.lake, run_id="first") if row.table_name is None]
+    whole = (max(row.event_timestamp for row in log) - min(row.started_at for row in log)).total_seconds()
+    assert 0.9 * whole <= sum(row.seconds for row in log) <= whole * 1.01
 
 
 def test_rows_in_the_event_log_are_the_rows_in_the_table(driver: Driver) -> None:
     for row in event_log.read(driver.lake, run_id="first", event_type="refresh"):
-        if row["table_name"]:
-            assert row["rows_out"] == len(rows(driver.lake, row["table_name"], row["details"]["version"]))
+        if row.table_name:
+            assert row.rows_out == len(rows(driver.lake, row.table_name, row.details["version"]))
 
 
 def test_an_hour_that_is_published_is_skipped(driver: Driver) -> None:
@@ -135,8 +135,8 @@ def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
     assert releases.latest(driver.lake) == before
     assert driver.lake.version("gold_inventory_risk") == gold
     failed = event_log.read(driver.lake, run_id="red", status="failed")
-    assert {(row["event_type"], row["layer"]) for row in failed} == {("check", "silver")}
-    report = Path(next(row["details"]["report"] for row in failed if row["details"].get("report")))
+    assert {(row.event_type, row.layer) for row in failed} == {("check", "silver")}
+    report = Path(next(row.details["report"] for row in failed if row.details.get("report")))
     assert "customer_id is at least 1000000000000" in report.read_text()
     assert json.loads(report.with_suffix(".json").read_text())["status"] == "failed"
 
@@ -157,8 +157,8 @@ def test_an_incremental_hour_gives_the_rows_of_a_full_one_and_says_how(
     assert differing(other.lake, driver.lake, registry()) == []
     release = releases.latest(driver.lake)
     assert release is not None and (release.hour, release.strategy) == (H2, "incremental")
-    done = {row["table_name"]: row for row in event_log.read(driver.lake, run_id="in part", event_type="refresh")}
+    done = {row.table_name: row for row in event_log.read(driver.lake, run_id="in part", event_type="refresh")}
     for table in registry():
         if isinstance(table, Table):
             row = done[table.name]
-            assert row["strategy"] == ("full" if table.incremental is None else "incremental"), row["details"]
+            assert row.strategy == ("full" if table.incremental is None else "incremental"), row.details

@@ -25,6 +25,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import registry
 from medallion.model.table import Table
 from medallion.ops import releases
+from medallion.ops.event_schema import EventRow
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -78,7 +79,7 @@ def test_decimals_of_another_precision_are_compared_by_value(tmp_path: Path, num
 def test_views_of_another_engine_are_apart_from_its_total() -> None:
     at = datetime(2025, 11, 30, tzinfo=UTC)
     steps = {
-        phase: [{"started_at": at, "seconds": seconds, "cpu_seconds": None, "rows_out": None}]
+        phase: [EventRow.of({"started_at": at, "seconds": seconds, "cpu_seconds": None, "rows_out": None})]
         for phase, seconds in (("push", 1.0), ("compute", 2.0))
     }
     where = (30, 1.0, 1, "feldera", FIRST_HOUR, 1, True)
@@ -213,7 +214,7 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_rounds_it_lacks(
 
 def test_jobs_files_and_seconds_are_those_of_the_phase_in_which_they_were(tmp_path: Path) -> None:
     at = datetime(2025, 11, 30, tzinfo=UTC)
-    steps = {"silver": [{"started_at": at, "seconds": 2.0, "cpu_seconds": 3.0, "rows_out": 7}]}
+    steps = {"silver": [EventRow.of({"started_at": at, "seconds": 2.0, "cpu_seconds": 3.0, "rows_out": 7})]}
     for file in ("silver/t/a.parquet", "silver/t/_delta_log/0.json", "silver/t/_delta_log/0.checkpoint.parquet"):
         Path(tmp_path, file).parent.mkdir(parents=True, exist_ok=True)
         Path(tmp_path, file).write_bytes(b"four")

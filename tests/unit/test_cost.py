@@ -1,16 +1,15 @@
 """When recomputing a table is cheaper than touching what changed, going by the event log."""
 
-from typing import Any
-
+from medallion.ops.event_schema import EventRow
 from medallion.refresh.cost import MAX_FULL_BEFORE_RETRY, Costs, costs_of
 
 
-def row(strategy: str, seconds: float, changed: int | None = None, table: str | None = "gold_x") -> dict[str, Any]:
+def row(strategy: str, seconds: float, changed: int | None = None, table: str | None = "gold_x") -> EventRow:
     details = {} if changed is None else {"changed": changed}
-    return {"table_name": table, "strategy": strategy, "seconds": seconds, "details": details}
+    return EventRow.of({"table_name": table, "strategy": strategy, "seconds": seconds, "details": details})
 
 
-def known(*rows: dict[str, Any]) -> Costs:
+def known(*rows: EventRow) -> Costs:
     return costs_of(rows)["gold_x"]
 
 

@@ -33,17 +33,17 @@ def test_a_step_is_one_row_with_its_seconds_and_metrics(lake: Lake) -> None:
         event.details["version"] = 4
     one.flush()
     (row,) = event_log.read(lake)
-    assert list(row) == list(event_schema.COLUMNS)
-    assert (row["event_type"], row["layer"], row["table_name"]) == ("refresh", "silver", "silver_customers")
-    assert (row["run_id"], row["hour"], row["strategy"], row["status"]) == (
+    assert list(vars(row)) == list(event_schema.COLUMNS)
+    assert (row.event_type, row.layer, row.table_name) == ("refresh", "silver", "silver_customers")
+    assert (row.run_id, row.hour, row.strategy, row.status) == (
         "run",
         "2025-11-30T00",
         "full",
         "succeeded",
     )
-    assert (row["rows_in"], row["rows_out"], row["bytes_out"], row["cpu_seconds"]) == (10, 9, 800, 2.5)
-    assert row["seconds"] > 0 and row["started_at"] <= row["event_timestamp"]
-    assert row["details"] == {"version": 4}
+    assert (row.rows_in, row.rows_out, row.bytes_out, row.cpu_seconds) == (10, 9, 800, 2.5)
+    assert row.seconds > 0 and row.started_at <= row.event_timestamp
+    assert row.details == {"version": 4}
 
 
 def test_a_failed_step_is_a_row_too_and_still_fails(lake: Lake) -> None:
@@ -52,7 +52,7 @@ def test_a_failed_step_is_a_row_too_and_still_fails(lake: Lake) -> None:
         raise ValueError("no such\n  table")
     one.flush()
     (row,) = event_log.read(lake)
-    assert (row["status"], row["details"]["error"]) == ("failed", "no such table")
+    assert (row.status, row.details["error"]) == ("failed", "no such table")
 
 
 def test_a_flush_is_one_commit_and_an_empty_one_none(lake: Lake) -> None:
@@ -73,12 +73,16 @@ def test_kept_rows_can_be_read_at_once_and_are_one_commit_of_the_next_flush(lake
             event.details["version"] = 4
         one.write_waiting()
     before = event_log.read(lake)
-    assert [row["event_type"] for row in before] == ["land", "apply", "refresh"]
+    assert [row.event_type for row in before] == ["land", "apply", "refresh"]
     assert lake.open(lake.event_log) is None
-    assert [row["event_type"] for row in event_log.read(lake, before[1]["event_timestamp"])] == ["apply", "refresh"]
-    assert event_log.read(lake, columns=("seconds",), event_type="land") == [
-        {name: before[0][name] for name in ("event_id", "event_timestamp", "seconds")}
-    ]
+    assert [row.event_type for row in event_log.read(lake, before[1].event_timestamp)] == ["apply", "refresh"]
+    (land,) = event_log.read(lake, columns=("seconds",), event_type="land")
+    assert (land.event_id, land.event_timestamp, land.seconds) == (
+        *(before[0].event_id, before[0].event_timestamp),
+        before[0].seconds,
+    )
+    with pytest.raises(AttributeError, match="status"):  # not an empty value: a page would show it
+        _ = land.status
     log(lake, "another").flush()
     assert (lake.version("ops_event_log"), event_log.read(lake)) == (0, before)
     assert not list(Path(lake.root, "ops").glob("*.waiting"))
@@ -94,9 +98,9 @@ def test_rows_that_cannot_be_written_wait_for_the_next_flush(lake: Lake) -> None
             pass
         one.flush()
     damaged.unlink()
-    assert [row["run_id"] for row in event_log.read(lake)] == ["0", "1"]
+    assert [row.run_id for row in event_log.read(lake)] == ["0", "1"]
     log(lake).flush()
-    assert [row["run_id"] for row in event_log.read(lake)] == ["0", "1"]
+    assert [row.run_id for row in event_log.read(lake)] == ["0", "1"]
     assert not list(damaged.parent.glob("*.waiting"))
 
 
@@ -106,7 +110,7 @@ def test_rows_are_filtered_by_what_is_asked_for(lake: Lake) -> None:
         with one.timed("land"):
             pass
         one.flush()
-    assert [row["run_id"] for row in event_log.read(lake, hour="2025-11-30T01", run_id=None)] == ["b"]
+    assert [row.run_id for row in event_log.read(lake, hour="2025-11-30T01", run_id=None)] == ["b"]
 
 
 def test_only_files_that_may_have_the_wanted_rows_are_opened(lake: Lake) -> None:
@@ -117,17 +121,17 @@ def test_only_files_that_may_have_the_wanted_rows_are_opened(lake: Lake) -> None
             pass
         one.flush()
     delta = lake.opened(lake.event_log)
-    since = event_log.read(lake)[2]["event_timestamp"]
+    since = event_log.read(lake)[2].event_timestamp
     held = pa.table(delta.get_add_actions(flatten=True))
     assert len(event_log.files_holding(held, {}, {})) == 4
     assert len(event_log.files_holding(held, {"hour": hours[1]}, {"hour": hours[1]})) == 1
     assert 2 <= len(event_log.files_holding(held, {"event_timestamp": since - timedelta(milliseconds=1)}, {})) <= 3
-    assert [row["hour"] for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
-    assert [row["hour"] for row in event_log.read(lake, since)] == hours[2:]
+    assert [row.hour for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
+    assert [row.hour for row in event_log.read(lake, since)] == hours[2:]
     assert event_log.read(lake, hour="2026-01-01T00") == []
     for name in event_log.files_holding(held, {"hour": hours[3]}, {}):
         Path(lake.event_log, name).unlink()
-    assert [row["hour"] for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
+    assert [row.hour for row in event_log.read(lake, hour=hours[1])] == [hours[1]]
 
 
 def test_before_anything_ran_there_are_no_rows(lake: Lake) -> None:
@@ -142,7 +146,7 @@ def test_a_step_that_was_killed_is_closed_once_as_failed(lake: Lake) -> None:
     assert close(1)
     assert not close(1), "a failure that is known is not reported twice"
     assert close(2), "the next attempt's failure is another one"
-    assert [row["attempt"] for row in event_log.read(lake, status="failed")] == [1, 2]
+    assert [row.attempt for row in event_log.read(lake, status="failed")] == [1, 2]
 
 
 def wait(lake: Lake, text: str) -> Path:
@@ -158,9 +162,9 @@ def test_waiting_events_of_another_version_are_read_with_what_they_say(lake: Lak
         lake, '{"run_id": "r", "event_type": "land", "colour": "red"}\n{"hour": "2025-11-30T00", "details": "a text"}\n'
     )
     for _ in range(2):
-        rows = {row["run_id"]: row for row in event_log.read(lake)}
-        assert rows["r"]["details"] == {"other_fields": {"colour": "red"}}
-        assert (rows["unknown"]["hour"], rows["unknown"]["details"]) == ("2025-11-30T00", {"details": "a text"})
+        rows = {row.run_id: row for row in event_log.read(lake)}
+        assert rows["r"].details == {"other_fields": {"colour": "red"}}
+        assert (rows["unknown"].hour, rows["unknown"].details) == ("2025-11-30T00", {"details": "a text"})
         log(lake).flush()
     assert not list(Path(lake.root, "ops").glob("*.waiting"))
 
@@ -181,14 +185,14 @@ def test_a_waiting_line_that_is_no_event_stops_nothing_and_is_set_aside(
     lake: Lake, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = wait(lake, f'{line}\n{{"run_id": "good"}}\n')
-    assert [row["run_id"] for row in event_log.read(lake)] == ["good"], "as medallion status reads it"
+    assert [row.run_id for row in event_log.read(lake)] == ["good"], "as medallion status reads it"
     assert not caplog.messages, "who reads says nothing: a page would say it each time"
     one = log(lake)
     one.add("land", "bronze", None)
     one.flush()
     (warning,) = caplog.messages
     assert f"1 line of {file} left out: no event that this version can read; stored in " in warning
-    assert {row["run_id"] for row in event_log.read(lake)} == {"good", "run"}
+    assert {row.run_id for row in event_log.read(lake)} == {"good", "run"}
     assert not file.exists()
     kept = file.with_suffix(".unreadable").read_text()
     assert kept.strip() == line or json.loads(kept)["run_id"] == "r", "nothing is lost"
@@ -256,7 +260,7 @@ def test_what_reads_the_newest_events_needs_the_same_memory_however_long_the_log
 def test_a_span_is_counted_back_from_the_newest_event(lakes: tuple[Lake, Lake]) -> None:
     rows = event_log.read(lakes[1], timedelta(days=1), event_type="publish")
     newest = DAY_ZERO + timedelta(days=31, hours=23)
-    assert (len(rows), rows[-1]["event_timestamp"]) == (25, newest), "both ends of a day"
+    assert (len(rows), rows[-1].event_timestamp) == (25, newest), "both ends of a day"
 
 
 def test_no_more_rows_are_read_than_the_newest_files_with_the_most_allowed(

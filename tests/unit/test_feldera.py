@@ -288,15 +288,15 @@ def test_an_hour_is_pushed_computed_and_its_views_are_a_release(
     release = releases.require_release(lake, None)
     assert (release.hour, release.strategy) == (HOUR, "feldera")
     assert set(release.versions) == {table.name for table in registry() if not isinstance(table, Feed)}
-    rows = {row["event_type"]: row for row in event_log.read(lake, hour=HOUR)}
+    rows = {row.event_type: row for row in event_log.read(lake, hour=HOUR)}
     assert list(rows) == ["land", "apply", "push", "refresh"]
     lines = sum(len(file.read_bytes().splitlines()) for file in source.glob(f"cdc/*/{HOUR}.json"))
-    assert (rows["push"]["engine"], rows["push"]["rows_in"], rows["push"]["status"]) == ("feldera", lines, "succeeded")
-    assert 0 < sum(row["seconds"] for row in rows.values()) <= took.seconds
+    assert (rows["push"].engine, rows["push"].rows_in, rows["push"].status) == ("feldera", lines, "succeeded")
+    assert 0 < sum(row.seconds for row in rows.values()) <= took.seconds
     assert took.views_seconds is not None and took.views_seconds > 0, "apart"
     assert took.cpu_seconds is not None and took.cpu_seconds > 0, "as the service reports them"
     assert set(event_log.steps_by_phase(lake, f"bench-{HOUR}")) == {"land", "apply", "push", "compute"}
-    told = rows["refresh"]["details"]
+    told = rows["refresh"].details
     assert (told["workers"], told["memory_bytes"], told["storage_bytes"]) == (3, 300 << 20, 40 << 20)
     cold = [told[f"{what}_seconds"] for what in ("compile", "deploy", "snapshot")]
     assert sum(cold) == pytest.approx(driver.session_seconds, abs=0.01)
@@ -322,7 +322,7 @@ def test_what_is_pushed_is_what_bronze_accepts(fake: FakeFeldera, source: Path, 
     few, many = (with_bad_lines(source, tmp_path / f"{share}", share) for share in (0.0, 0.05))
     driver, _ = drive(fake, few, tmp_path / "few", HOUR)
     (row,) = event_log.read(Lake(driver.lake), hour=HOUR, event_type="apply")
-    assert row["details"]["rejected"] == 1
+    assert row.details["rejected"] == 1
     with pytest.raises(MedallionError, match=r"lines are bad, more than the 1.0% of MEDALLION_MAX_BAD_LINES"):
         drive(fake, many, tmp_path / "many", HOUR)
 

@@ -4,7 +4,6 @@ import json
 import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,13 +17,14 @@ from medallion.ingest.source import Landed, Listing
 from medallion.inspect.status import lake_status
 from medallion.model.registry import registry
 from medallion.ops import event_log
+from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
 from medallion.ui.standing import Standing
 from medallion.ui.status import status_page
 from tests.unit.small_lake import H0, H1, H2, H3, Shop
 
 
-def last_land(shop: Shop) -> dict[str, Any]:
+def last_land(shop: Shop) -> EventRow:
     """The newest event of the step land."""
     return event_log.read(shop.lake, event_type="land")[-1]
 
@@ -39,8 +39,8 @@ def test_a_late_file_of_an_applied_hour_is_a_warning_with_the_command(shop: Shop
     shop.refresh(H2, said)
     warning = f"items/{H0}.json arrived after its hour had been applied: run medallion refresh --restate {H0}"
     assert warning in said
-    assert last_land(shop)["status"] == "warned"
-    assert warning in last_land(shop)["details"]["note"]
+    assert last_land(shop).status == "warned"
+    assert warning in last_land(shop).details["note"]
     shop.restate(H0)
     assert shop.rows("bronze_items") == {7: "item"}
     assert read_late(shop.lake) == ()

@@ -200,8 +200,8 @@ def test_a_roll_back_is_no_run_of_its_hour(shop: Shop) -> None:
     shop.put(H1, {2: "b"})
     shop.step("land", H1)
     rows = event_log.read(shop.lake)
-    assert [row["run_id"] for row in rows if row["event_type"] == "publish"] == ["load", "refresh"]
-    assert [row["run_id"] for row in rows if row["event_type"] == "rollback"] == ["back"]
+    assert [row.run_id for row in rows if row.event_type == "publish"] == ["load", "refresh"]
+    assert [row.run_id for row in rows if row.event_type == "rollback"] == ["back"]
 
 
 def test_after_a_roll_back_the_same_hour_is_published_again(shop: Shop) -> None:

@@ -113,8 +113,8 @@ def test_a_table_that_fails_does_not_stop_the_upkeep_of_the_others(shop: Shop) -
     newest.write_text("{broken")
     with pytest.raises(MedallionError, match=r"upkeep of bronze_items failed, of everything else it is done; .*bronze"):
         upkeep(shop)
-    rows = [row for row in event_log.read(shop.lake, run_id="upkeep", event_type="maintain") if row["table_name"]]
-    statuses = {row["table_name"]: row["status"] for row in rows}
+    rows = [row for row in event_log.read(shop.lake, run_id="upkeep", event_type="maintain") if row.table_name]
+    statuses = {row.table_name: row.status for row in rows}
     assert statuses.pop("bronze_items") == "failed"
     assert statuses.keys() >= TABLES.tables.keys() - {"bronze_items"} and set(statuses.values()) == {"succeeded"}
     assert DeltaTable(shop.lake.path("gold_orders")).version() >= 0

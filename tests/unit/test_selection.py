@@ -60,7 +60,7 @@ def test_layers_below_those_left_behind_are_checked_and_others_wait(shop: Shop) 
     shop.put(H0, {1: "a"})
     refresh(shop, "silver_orders")
     checks = event_log.read(shop.lake, run_id="selected", event_type="check")
-    assert {row["layer"]: row["status"] for row in checks if row["table_name"] is None} == {
+    assert {row.layer: row.status for row in checks if row.table_name is None} == {
         "bronze": "succeeded",
         "silver": "succeeded",
         "gold": "skipped",

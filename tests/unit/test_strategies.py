@@ -43,5 +43,5 @@ def test_driver_refreshes_by_the_strategy_that_it_was_given(shop: Shop) -> None:
     driver.tables = shop.tables
     operations.refresh_hour(Run(shop.settings, H0, "run", strategy="marked"), driver)
     rows = event_log.read(shop.lake, run_id="run", event_type="refresh")
-    assert {row["table_name"] for row in rows if row["strategy"] == "marked" and row["table_name"]} == set(refreshed)
+    assert {row.table_name for row in rows if row.strategy == "marked" and row.table_name} == set(refreshed)
     assert set(refreshed) == {"silver_orders", "gold_orders"}
