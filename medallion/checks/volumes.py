@@ -53,7 +53,7 @@ class RowCountRule:
             moderate = change <= max(MIN_CHANGED_ROWS, self.max_change * self.before)
             results.append(
                 ExpectationResult(
-                    meaning=f"{ROW_COUNT_BOUND}{self.max_change:.0%} of the last release",
+                    meaning=f"{ROW_COUNT_BOUND}{self.max_change:.0%} or {MIN_CHANGED_ROWS} rows of the last release",
                     kind="RowCountAgainstLastRelease",
                     severity="warning",
                     success=moderate,

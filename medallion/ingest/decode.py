@@ -27,7 +27,7 @@ _REJECTED_LINE_BYTES = 512
 _MAX_UNKNOWN_COLUMNS = 1_000  # so many names are told apart
 _MAX_USUAL = 100
 _MAX_NAME = 80  # characters of a name that is shown
-_TELLING = 100  # of so many lines, one at least should have each column
+_MIN_INSERTS = 100  # of so many inserts, one at least should have each column; a delete may hold its key alone
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Decoded:
 
     rejected: (line number, reason, the line as it came). unknown: columns that are not declared, which are left out,
     with the number of lines that have them; names are escaped and cut to 80 characters. more_unknown: whether there
-    are still more of them. absent: declared columns that no line has. bytes: of all changes in memory.
+    are still more of them. absent: declared columns that none of many inserts has. bytes: of all changes in memory.
     """
 
     lines: int = 0
@@ -78,17 +78,18 @@ def decode_file(path: Place, feed: Feed, target: Place, corrected: Mapping[int, 
     corrected: line number -> the line that is read in its place. Raises MedallionError when the file was cut off in the
     middle of a line: nothing of it can be trusted then.
     """
-    result, schema, columns = Decoded(), change_schema(feed), _ColumnCounts(feed)
+    result, schema, columns, inserts = Decoded(), change_schema(feed), _ColumnCounts(feed), 0
     target.parent.mkdir(parents=True, exist_ok=True)
     name, at = in_arrow(target)
     with pq.ParquetWriter(name, schema, filesystem=at) as writer:
         for rows in _batches(path, _line_decoder(feed, columns), corrected or {}, result):
             batch = _record_batch(rows, schema)
             result.changes += len(batch)
+            inserts += sum(not deleted for _, deleted, *_ in rows)
             result.bytes += batch.nbytes
             writer.write_batch(batch)
     result.unknown, result.more_unknown = columns.unknown, columns.more_unknown
-    result.absent = sorted(columns.known - columns.seen) if result.changes >= _TELLING else []
+    result.absent = sorted(columns.known - columns.seen) if inserts >= _MIN_INSERTS else []
     return result
 
 

@@ -106,7 +106,8 @@ def draw_checks(trend: Trend) -> Bars:
 
 def _bar(check: Judged) -> tuple[float, str, str]:
     whole = (check.passed or 0) + (check.failed or 0)
-    share = 1.0 if check.failed is None else check.failed / whole if whole else 0.0
+    # Of a table as a whole no single record fails.
+    share = (check.failed or 0) / whole if check.failed and whole else float(check.status != "succeeded")
     height = 2 if not share else max(5, round(TALL * share**0.3))
     verdict = "no verdict" if check.failed is None else f"{check.failed:,} of {whole:,} rows"
     return height, check.status, f"{check.hour}: {verdict}"

@@ -57,8 +57,9 @@ def plot_over_hours(what: str, hours: Sequence[str], values: Sequence[float | No
     figure, axes = make_figure(2.0, below=0.6)
     axes.plot(range(len(known)), [value for _, value in known], ".-", color=SERIES_COLOURS[0])
     every = max(1, len(known) // 8)
-    axes.set_xticks(range(0, len(known), every), [hour.removeprefix("20") for hour, _ in known[::every]])
+    axes.set_xticks(range(0, len(known), every), [hour[5:] for hour, _ in known[::every]])
     axes.tick_params(labelsize="small")
+    axes.locator_params(axis="y", nbins=4, integer=all(isinstance(value, int) for _, value in known))
     axes.yaxis.set_major_formatter("{x:,.4g}" if max((v for _, v in known), default=0) < 100 else "{x:,.0f}")
     axes.margins(y=0.2)
     alt = f"{what} by hour, {len(known)} hours"

@@ -6,6 +6,7 @@ from urllib.parse import quote
 from medallion.ingest.quarantine import feed_of, read_rejected
 from medallion.inspect.quarantined import count_dropped_rows, count_rejected_lines
 from medallion.model.registry import Registry
+from medallion.model.table import QUARANTINE
 from medallion.storage.lake import Lake
 from medallion.templating import Grid, Link, Long, render
 
@@ -21,7 +22,7 @@ def quarantine_page(lake: Lake, tables: Registry, feed: str = "", hour: str = ""
         (
             Link(row.name, f"quarantine?feed={quote(row.name)}&hour={row.hour}#lines")
             if row.kind == "rejected lines"
-            else Link(row.name, f"table?name={quote(row.name)}"),
+            else Link(row.name, f"table?name={QUARANTINE}{quote(row.name)}"),
             *(row.kind, row.hour, Long(row.reason), row.count),
         )
         for row in counts

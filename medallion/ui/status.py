@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
+from urllib.parse import quote
 
 from medallion.hours import hour_or_snapshot
 from medallion.inspect.hour_history import HourMark
@@ -28,6 +29,14 @@ class Day:
     marks: Sequence[HourMark | None]
 
 
+@dataclass(frozen=True)
+class Blocked:
+    """Why later hours wait. report: the address of the check that failed, None where it was no check."""
+
+    reason: str
+    report: str | None
+
+
 def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
     """The page of a lake beside its source; chosen: the table whose neighbours are lit in the lineage."""
     title, status = "Lakehouse", standing.status
@@ -50,11 +59,19 @@ def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
         page="status",
         lead=lead,
         standing=standing,
+        blocked=_blocked(standing),
         problems=[*problems[:SHOWN], *more],
         days=_days(standing.hours),
         tables=Grid("Tables of the lake", COLUMNS, rows, {1, 2, 3, 5, 7, 9, 10}, None, True),
         graph=lineage_graph(tables, classes, chosen if chosen in tables.tables else None),
     )
+
+
+def _blocked(standing: Standing) -> Blocked | None:
+    if standing.blocked is None or standing.blocked.red is None:
+        return None
+    reason, _, report = standing.blocked.red.partition("; see ")
+    return Blocked(reason, f"reports/file/{quote('/'.join(report.split('/')[-2:]))}" if report else None)
 
 
 def _days(hours: Sequence[HourMark]) -> list[Day]:

@@ -1,5 +1,6 @@
 """Where the seconds went, from the event log: by hour and step, by table, by what happened, and one run in detail."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median
@@ -28,7 +29,7 @@ COLUMNS = (
 )
 SET_UP = "set-up"  # a run that built incremental state, once: what it took says nothing of the runs after it
 COLOURS = {**STRATEGY_COLOURS, SET_UP: "#9aa4b2"}
-AIRFLOW_RUNS = ("scheduled__", "manual__", "backfill__", "arrival__", "catch_up__")  # how its runs are called
+COMMAND_RUN = re.compile(r"[a-z]+__\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d_[0-9a-f]{6}")  # all others are of Airflow
 
 
 def timings_page(lake: Lake, since: str = "", until: str = "", strategy: str = "") -> str:
@@ -80,7 +81,7 @@ def run_page(lake: Lake, run_id: str) -> str:
         title=title,
         page="",
         run_id=run_id,
-        by_airflow=run_id.startswith(AIRFLOW_RUNS),
+        by_airflow=COMMAND_RUN.fullmatch(run_id) is None,
         lead=lead,
         timeline=_timeline(rows),
         steps=_steps(rows),
@@ -115,7 +116,7 @@ def _steps(rows: Sequence[EventRow]) -> Grid:
             Status(row.status),
             f"{row.seconds:.2f}",
             row.rows_out,
-            Long(str(row.details.get("error") or row.details.get("note") or "")[:200]),
+            Long(str(row.details.get("error") or row.details.get("note") or "")),
         )
         for row in rows
     ]
@@ -132,7 +133,7 @@ def _task_link(row: EventRow) -> TaskLink | str:
         "publish": "publish",
         "validate": "validate",
     }.get(row.event_type)
-    by_airflow = row.run_id.startswith(AIRFLOW_RUNS) and row.table_name is None
+    by_airflow = COMMAND_RUN.fullmatch(row.run_id) is None and row.table_name is None
     return TaskLink(_name(row), row.run_id, task) if task and by_airflow else _name(row)
 
 
@@ -202,9 +203,9 @@ def _by_table(rows: Sequence[EventRow]) -> Plot:
         widths = [median(taken[name].get(strategy, [0.0])) for name in names]
         axes.barh(places, widths, height=0.8 / len(used), align="edge", color=COLOURS[strategy], label=strategy)
     axes.set_yticks([place + 0.4 for place in range(len(names))], names, fontsize="small")
-    axes.invert_yaxis()
+    axes.set_ylim(len(names), -0.2)
     axes.set_xlabel("seconds")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="lower right")
     alt = f"Median seconds of each of {len(names)} tables, by how it was refreshed"
     data = [(name, *(f"{median(taken[name].get(s, [0.0])):.2f}" for s in used)) for name in names]
     grid = Grid("Median seconds by table", ("table", *used), data, range(1, 1 + len(used)))
@@ -225,6 +226,7 @@ def _by_change(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
         if runs:
             axes.scatter([changed[run] for run in runs], [seconds[run] for run in runs], color=colour, label=method)
     axes.set_xlabel("rows changed")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylabel("seconds")
     axes.set_xlim(0, 1.08 * max([1, *changed.values()]))
     axes.set_ylim(0, 1.08 * max([1.0, *seconds.values()]))

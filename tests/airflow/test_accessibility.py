@@ -20,7 +20,18 @@ from scripts.screenshots import CHROMIUM, QUIET
 pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}: apt-get install chromium")
 STATUS = "gold_order_status_summary"
 PAGES = [
-    *("results", "status", "runs", "reports", "expectations", "timings", "benchmark", "nowhere"),
+    *(
+        "results",
+        "status",
+        "runs",
+        "reports",
+        "expectations",
+        "timings",
+        "benchmark",
+        "quarantine",
+        "releases",
+        "nowhere",
+    ),
     *("run?run_id=scheduled__1", f"table?name={STATUS}&column=total_revenue", f"status?table={STATUS}"),
 ]
 

@@ -157,6 +157,7 @@ def test_a_column_that_no_line_has_is_named_once_there_are_lines_enough_to_tell(
     assert decode(line * 99)[0].absent == []
     assert decode(line * 100)[0].absent == ["name"]
     assert decode(line * 99 + insert(name=None))[0].absent == []
+    assert decode('{"delete": {"id": 1}}\n' * 200)[0].absent == [], "a delete may hold its key alone"
 
 
 def test_corrected_line_is_read_at_the_place_of_the_rejected_one(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from medallion.checks.volumes import ROW_COUNT_IN_HISTORY
 from medallion.inspect.check_history import trends
 from medallion.ops.event_log import EventLog
 from medallion.storage.lake import Lake
-from medallion.ui.expectations import expectations_page
+from medallion.ui.expectations import TALL, expectations_page
 
 
 def checked(lake: Lake, hour: str, **failed: int | None) -> None:
@@ -50,11 +50,19 @@ def test_the_page_has_a_bar_for_each_check(tmp_path: Path) -> None:
     assert "1 expectations, 1 not met" in shown
 
 
+def test_expectation_on_a_whole_table_has_a_full_bar_when_it_failed(tmp_path: Path) -> None:
+    log = EventLog(Lake(str(tmp_path)), run_id="run", hour="2025-11-30T00", strategy="full", attempt=1)
+    verdict = {"status": "failed", "severity": "critical", "passed": 0, "failed": 0}
+    log.add("check", "gold", "gold_a", status="failed", details={"expectations": {"the table is not empty": verdict}})
+    log.flush()
+    assert f'class="failed" x="0" y="0" width="5" height="{TALL}"' in expectations_page(Lake(str(tmp_path)))
+
+
 def counted(lake: Lake, observed: str, status: str = "succeeded") -> None:
     """A check of a table and of those rows that it drops."""
     log = EventLog(lake, run_id="run", hour="2025-11-30T08", strategy="full", attempt=1)
     grows: dict[str, Any] = {"status": "succeeded", "severity": "warning", "passed": 1800, "failed": 0}
-    bound = {"row count within 50% of the last release": grows}
+    bound = {"row count within 50% or 500 rows of the last release": grows}
     grown = {ROW_COUNT_IN_HISTORY: grows | {"observed": "1,800 rows"}}
     log.add("check", "silver", "silver_a", rows_in=1800, details={"expectations": grown | bound})
     drop = {"status": status, "severity": "warning", "passed": 1800, "failed": 180, "observed": observed}
@@ -75,7 +83,9 @@ def test_rows_dropped_by_design_are_shown_as_their_check_judged_them(tmp_path: P
 
 def test_the_declared_bound_of_a_row_count_is_shown_beside_it(tmp_path: Path) -> None:
     counted(Lake(str(tmp_path)), "ok, 180 dropped (9.1 % of silver_a)")
-    assert "1,800 rows; declared: row count within 50% of the last release" in expectations_page(Lake(str(tmp_path)))
+    assert "1,800 rows; declared: row count within 50% or 500 rows of the last release" in expectations_page(
+        Lake(str(tmp_path))
+    )
 
 
 def test_groups_can_be_narrowed_by_status_table_and_layer(tmp_path: Path) -> None:

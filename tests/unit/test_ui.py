@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from medallion.cli.common import new_run_id
 from medallion.inspect.hour_history import goes_with_clock, hour_history
 from medallion.inspect.status import LakeStatus, TableStatus
 from medallion.model.registry import registry
@@ -171,11 +172,12 @@ def test_a_run_shows_each_step_and_table_with_what_went_wrong(lake: Lake) -> Non
 
 
 def test_the_steps_of_a_run_of_airflow_lead_to_their_tasks(lake: Lake) -> None:
-    log(lake, *whole_run("manual__x-1"), *whole_run("refresh__x-2"))
-    page = run_page(lake, "manual__x-1")
-    assert 'href="../dags/hourly_refresh/runs/manual__x-1/tasks/silver.check"' in page
-    assert 'href="../dags/hourly_refresh/runs/manual__x-1"' in page
-    assert "runs/refresh__x-2" not in run_page(lake, "refresh__x-2")
+    command = new_run_id("refresh")
+    log(lake, *whole_run("mine-1"), Event(command, "2025-11-30T02", "publish", "full", 1))
+    page = run_page(lake, "mine-1")  # by the API a run may have any name
+    assert 'href="../dags/hourly_refresh/runs/mine-1/tasks/silver.check"' in page
+    assert 'href="../dags/hourly_refresh/runs/mine-1"' in page
+    assert "This run in Airflow" not in run_page(lake, command)
 
 
 def test_a_long_history_draws_no_more_than_fits_on_a_page(lake: Lake) -> None:
@@ -216,7 +218,16 @@ def test_the_run_that_blocks_later_hours_is_named_with_the_way_out() -> None:
     assert "hourly_refresh is blocked by run manual__1" in text(page)
     assert "clear the failed task of that run" in page
     assert 'href="../dags/hourly_refresh/runs/manual__1"' in page
+    assert "its validation report" not in page
     assert "Nothing is red." not in page
+
+
+def test_the_check_that_blocks_later_hours_leads_to_its_report() -> None:
+    red = "gold check failed: 2 of 5; see /lake/reports/validation/2025-11-30T00/gold-manual__1-1.html"
+    blocked = UnpublishedHour("2025-11-30T00", "manual__1", red)
+    page = status_page(Standing(found(), "2025-11-30T00", blocked=blocked), registry())
+    assert 'href="reports/file/2025-11-30T00/gold-manual__1-1.html"' in page
+    assert "/lake/reports" not in page
 
 
 def test_each_hour_is_published_restated_red_skipped_pending_or_missing(lake: Lake) -> None:

@@ -83,7 +83,14 @@
     } catch { /* the frame is kept apart: an ordinary link */ }
   });
 
+  const markMore = (box) => {  /* a shadow at the edge where the rest can be scrolled to */
+    const mark = () => box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+    box.addEventListener("scroll", mark, { passive: true });
+    new ResizeObserver(mark).observe(box);
+  };
+
   addEventListener("DOMContentLoaded", () => {
+    document.querySelectorAll(".wide").forEach(markMore);
     document.querySelectorAll("table.sortable").forEach(makeSortable);
     document.querySelectorAll("input[data-rows]").forEach(makeSearchable);
     document.querySelectorAll("svg.lineage").forEach(highlight);
