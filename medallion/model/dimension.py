@@ -55,16 +55,16 @@ def _states(log: str, key: str, sequence_by: str, columns: tuple[str, ...]) -> s
     return f"""
         WITH lines AS (
             SELECT
-                {key}, {column_list}, _deleted, _hour, _line,
+                {key}, {column_list}, _deleted, _hour, _source_file, _line,
                 CASE WHEN _deleted THEN _hour + INTERVAL '1' HOUR ELSE {sequence_by} END AS moment,
-                LEAD(_line) OVER (PARTITION BY {key}, _hour ORDER BY _line) AS next_line
+                LEAD(_line) OVER (PARTITION BY {key}, _hour ORDER BY _source_file, _line) AS next_line
             FROM {{{log}}}
         ),
         changes AS (
             SELECT
                 {key}, {column_list}, _deleted, moment,
                 ROW_NUMBER() OVER (
-                    PARTITION BY {key}, moment ORDER BY _hour DESC NULLS LAST, _line DESC
+                    PARTITION BY {key}, moment ORDER BY _hour DESC NULLS LAST, _source_file DESC, _line DESC
                     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
                 ) AS newest
             FROM lines
@@ -128,7 +128,7 @@ def _as_always(key: str, columns: tuple[str, ...], track: tuple[str, ...]) -> st
         ),
         versions AS (
             SELECT
-                {key}, {column_list}, _deleted,
+                {key}, {column_list}, _deleted, version,
                 MIN(moment) OVER {_whole(f"{key}, version")} AS started_at,
                 {_ranked(f"{key}, version", "moment DESC")} AS place
             FROM numbered
@@ -136,7 +136,7 @@ def _as_always(key: str, columns: tuple[str, ...], track: tuple[str, ...]) -> st
         spans AS (
             SELECT
                 {key}, {column_list}, _deleted, started_at,
-                LEAD(started_at) OVER (PARTITION BY {key} ORDER BY started_at) AS ended_at
+                LEAD(started_at) OVER (PARTITION BY {key} ORDER BY version) AS ended_at
             FROM versions
             WHERE place = 1
         )

@@ -1,4 +1,4 @@
-"""A table's query as a tree, and what can be known of it without an engine: columns, types, what is not deterministic.
+"""A table's query as a tree, and what can be known of it without an engine: columns, types, groups, windows.
 
 Reads SQL with sqlglot, whose import costs more than the whole registry: only who refreshes or proves a table does so.
 """
@@ -23,27 +23,13 @@ _INTEGER_TYPES = {getattr(exp.DataType.Type, name) for name in ("TINYINT", "SMAL
 _FLOATING_FUNCTIONS = (exp.Sqrt, exp.Cbrt, exp.Exp, exp.Ln, exp.Log, exp.Pow, exp.Stddev, exp.Variance)
 _OF_ARGUMENTS = (exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif, exp.Abs, exp.Neg, exp.Paren, exp.Filter, exp.Sum)
 
-# What gives another answer another time.
-_UNSTABLE = (
-    *(exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime),
-    *(exp.Localtimestamp, exp.CurrentUser, exp.SessionUser),
-)
-# What depends on the order in which rows happen to be read; over a window they have an order of their own.
-_ORDER_DEPENDENT = (
-    *(exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue, exp.ArrayAgg, exp.ArrayUniqueAgg),
-    *(exp.GroupConcat, exp.Mode),
-)
-_UNSTABLE_NAMES = {
-    *("monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start"),
-    *("input_file_block_length", "now", "user", "current_timezone", "randstr", "uniform", "current_database"),
-}
-
-
-_MOVING_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
-
 
 class Unprovable(Exception):
     """Why a refresh method cannot be right for a query."""
+
+
+class Nondeterministic(Unprovable):
+    """Why a query need not give the same rows twice, however it is refreshed."""
 
 
 @cache
@@ -74,30 +60,6 @@ def sources_of(scope: Scope) -> dict[str, tuple[exp.Selectable, exp.Table | Scop
     return {name: (node, scope.sources[name]) for name, node in scope.references if name in scope.sources}
 
 
-def unstable(tree: exp.Expr) -> str | None:
-    """The first function that need not give the same answer twice, in SQL; None if there is none."""
-    if sample := tree.find(exp.TableSample):
-        return str(sample.sql("spark"))
-    for text in tree.find_all(exp.Literal):  # read as a moment where one is wanted, without a function
-        if text.is_string and text.this.split()[:1] and text.this.split()[0].lower() in _MOVING_MOMENTS:
-            return str(text.sql("spark"))
-    for node in tree.find_all(exp.Func):
-        is_by_name = isinstance(node, exp.Anonymous) and node.name.lower() in _UNSTABLE_NAMES
-        if (
-            is_by_name
-            or isinstance(node, _UNSTABLE)
-            or (isinstance(node, _ORDER_DEPENDENT) and not _is_window_function(node))
-        ):
-            return str(node.sql("spark"))
-    return None
-
-
-def unknown_function(tree: exp.Expr) -> str | None:
-    """The first function that is not known here, which might be anything."""
-    function = tree.find(exp.Anonymous, exp.AnonymousAggFunc)
-    return None if function is None else str(function.sql("spark"))
-
-
 def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
     """What must all be true, for ``condition`` to be."""
     if isinstance(condition, exp.And):
@@ -111,14 +73,48 @@ def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
 
 def aggregates(tree: exp.Expr) -> list[exp.AggFunc]:
     """The aggregate functions in ``tree``, but for those over a window."""
-    return [node for node in tree.find_all(exp.AggFunc) if not _is_window_function(node)]
+    return [node for node in tree.find_all(exp.AggFunc) if not is_window_function(node)]
 
 
-def _is_window_function(node: exp.Expr) -> bool:
+def is_window_function(node: exp.Expr) -> bool:
+    """Whether ``node`` is a function over a window."""
     parent = node.parent
     while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         parent = parent.parent
     return isinstance(parent, exp.Window)
+
+
+def window_function(window: exp.Window) -> exp.Expr:
+    """The function over ``window``, without FILTER and IGNORE NULLS."""
+    function: exp.Expr = window.this
+    while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        function = function.this
+    return function
+
+
+@dataclass(frozen=True)
+class WindowParts:
+    """What a window is partitioned by and ordered by, and its frame."""
+
+    partition: tuple[exp.Expr, ...]
+    order: tuple[exp.Expr, ...]
+    frame: exp.Expr | None
+
+
+def window_parts(window: exp.Expr, select: exp.Expr) -> WindowParts:
+    """The parts of ``window`` in ``select``, also of one that is named and declared at the end."""
+    order = window.args.get("order")
+    parts = WindowParts(
+        tuple(window.args.get("partition_by") or ()),
+        tuple(item.this for item in order.expressions) if order else (),
+        window.args.get("spec"),
+    )
+    name = window.args.get("alias")
+    declared = {w.this.name.lower(): w for w in select.args.get("windows") or ()}
+    if name is None or name.name.lower() not in declared:
+        return parts
+    whole = window_parts(declared[name.name.lower()], select)
+    return WindowParts(parts.partition + whole.partition, parts.order + whole.order, parts.frame or whole.frame)
 
 
 def group_expressions(select: exp.Select) -> list[exp.Expr]:

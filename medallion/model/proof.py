@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping
 from sqlglot import exp
 
 from medallion.errors import MedallionError
-from medallion.model.parsed_query import Schemas, Unprovable, parse, unknown_function, unstable
+from medallion.model.determinism import unknown_function, unstable
+from medallion.model.parsed_query import Nondeterministic, Schemas, Unprovable, parse
 from medallion.model.proof_additive import prove_additive
 from medallion.model.proof_by_key import prove_by_key
+from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
 from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table
 
@@ -26,7 +28,8 @@ def prove(tables: Iterable[Table], nodes: Mapping[str, Feed | Log | Table]) -> N
         try:
             _prove(table, schemas)
         except Unprovable as reason:
-            instead = "" if table.incremental is None else "; change the query, or leave `incremental` out"
+            is_final = table.incremental is None or isinstance(reason, Nondeterministic)
+            instead = "" if is_final else "; change the query, or leave `incremental` out"
             raise MedallionError(f"{table.name} cannot be refreshed by {table.mode}: {reason}{instead}") from None
         except MedallionError as error:
             raise MedallionError(f"{table.name}: {error}") from None
@@ -35,7 +38,7 @@ def prove(tables: Iterable[Table], nodes: Mapping[str, Feed | Log | Table]) -> N
 def _prove(table: Table, schemas: Schemas) -> None:
     tree = parse(table.query, table.inputs)
     if function := unstable(tree):
-        raise Unprovable(f"{function} is not deterministic")
+        raise Nondeterministic(function)
     if table.incremental is not None and (function := unknown_function(tree)):
         raise Unprovable(f"{function} is not known to be deterministic")
     if table.incremental is not None:
@@ -47,6 +50,7 @@ def _prove(table: Table, schemas: Schemas) -> None:
             prove_additive(table, method, schemas)
         case Recent() as method:
             prove_recent(table, method)
+    prove_order(tree, schemas)
 
 
 def _require_distinct_names(tree: exp.Query, table: Table) -> None:

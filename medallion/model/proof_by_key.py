@@ -19,6 +19,7 @@ from medallion.model.parsed_query import (
     parse,
     root_scope,
     sources_of,
+    window_parts,
 )
 from medallion.model.proof_joins import At, Joins, Relation
 from medallion.model.table import ByKey, Table
@@ -157,7 +158,9 @@ class _Proof:
         if distinct and not (starred or self._has_key([s.unalias() for s in select.selects], scope, keys)):
             raise Unprovable(f"it has DISTINCT without {column}")
         for window in select.find_all(exp.Window):
-            if not window.arg_key == "windows" and not self._has_key(_partition(window, select), scope, keys):
+            if not window.arg_key == "windows" and not self._has_key(
+                list(window_parts(window, select).partition), scope, keys
+            ):
                 raise Unprovable(f"it has a window that is not partitioned by {column}: {window.sql('spark')[:60]}")
 
     def _has_key(self, expressions: list[exp.Expr], scope: Scope, keys: frozenset[At]) -> bool:
@@ -195,16 +198,6 @@ class _Proof:
             {name: origins.get(place, frozenset()) for name, place in given.items()},
             pending,
         )
-
-
-def _partition(window: exp.Window, select: exp.Select) -> list[exp.Expr]:
-    """What a window is partitioned by, also one that is named and declared at the end."""
-    expressions = list(window.args.get("partition_by") or ())
-    name = window.args.get("alias")
-    declared = {w.this.name.lower(): w for w in select.args.get("windows") or ()}
-    if name is not None and name.name.lower() in declared:
-        return expressions + _partition(declared[name.name.lower()], select)
-    return expressions
 
 
 def _limited(tree: exp.Expr) -> bool:

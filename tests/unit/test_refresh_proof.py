@@ -477,3 +477,114 @@ def test_the_graph_is_read_without_parsing_any_query() -> None:
     code = "import sys; from medallion.model.registry import registry; registry(); print('sqlglot' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False", "the DAG is parsed every half minute"
+
+
+ORDERED = [
+    ("ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY sold_at)", "end its ORDER BY in item_id"),
+    ("ROW_NUMBER() OVER (PARTITION BY order_id)", "end its ORDER BY in item_id"),
+    ("FIRST_VALUE(n) OVER (PARTITION BY order_id ORDER BY sold_at)", "end its ORDER BY in item_id"),
+    ("LAST_VALUE(n) IGNORE NULLS OVER (PARTITION BY order_id ORDER BY sold_at)", "end its ORDER BY in item_id"),
+    ("NTH_VALUE(n, 2) OVER (PARTITION BY order_id ORDER BY sold_at)", "end its ORDER BY in item_id"),
+    ("LAG(n) OVER (PARTITION BY order_id ORDER BY sold_at)", "end its ORDER BY in item_id"),
+    ("NTILE(4) OVER (PARTITION BY order_id ORDER BY sold_at)", "end its ORDER BY in item_id"),
+    ("COLLECT_LIST(n) OVER (PARTITION BY order_id)", "end its ORDER BY in item_id"),
+    ("ANY_VALUE(n) OVER (PARTITION BY order_id)", "end its ORDER BY in item_id"),
+    (
+        "SUM(n) OVER (PARTITION BY order_id ORDER BY sold_at ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
+        "end its ORDER BY in item_id",
+    ),
+    ("MAX_BY(n, sold_at) OVER (PARTITION BY order_id)", "write MAX_BY(n, STRUCT(sold_at, item_id))"),
+    ("PERCENTILE_APPROX(n, 0.5) OVER (PARTITION BY order_id)", "write PERCENTILE(n, 0.5)"),
+]
+
+
+@pytest.mark.parametrize("method", [None, ByKey("order_id")])
+@pytest.mark.parametrize(("window", "remedy"), ORDERED)
+def test_a_window_is_refused_whatever_the_method_where_rows_tie_in_its_order(
+    window: str, remedy: str, method: ByKey | None
+) -> None:
+    refused = refusal(f"SELECT order_id, {window} AS r FROM {{bronze_items}}", method)
+    assert "is not deterministic" in refused and refused.endswith(remedy), refused
+
+
+@pytest.mark.parametrize("method", [None, ByKey("order_id")])
+@pytest.mark.parametrize(
+    ("aggregate", "remedy"),
+    [
+        ("MAX_BY(n, sold_at)", "where rows tie: write MAX_BY(n, STRUCT(sold_at, item_id))"),
+        ("MIN_BY(n, sold_at) FILTER (WHERE n > 1)", "where rows tie: write MIN_BY(n, STRUCT(sold_at, item_id))"),
+        ("MAX_BY(n, STRUCT(sold_at, product_id))", "write MAX_BY(n, STRUCT(sold_at, product_id, item_id))"),
+        ("COLLECT_LIST(n)", "write SORT_ARRAY(COLLECT_LIST(n))"),
+        ("COLLECT_SET(n)", "write SORT_ARRAY(COLLECT_SET(n))"),
+        ("ANY_VALUE(n)", "write MAX(n), or MAX_BY(n, STRUCT(...)) with the key columns in it"),
+        ("FIRST(n)", "write MAX(n), or MAX_BY(n, STRUCT(...)) with the key columns in it"),
+        ("LISTAGG(n, ',')", "add WITHIN GROUP (ORDER BY n)"),
+        ("APPROX_PERCENTILE(n, 0.5)", "write PERCENTILE(n, 0.5)"),
+        ("HISTOGRAM_NUMERIC(n, 5)", ""),
+    ],
+)
+def test_an_aggregate_is_refused_whatever_the_method_where_it_goes_by_the_order_of_reading(
+    aggregate: str, remedy: str, method: ByKey | None
+) -> None:
+    refused = refusal(f"SELECT order_id, {aggregate} AS r FROM {{bronze_items}} GROUP BY order_id", method)
+    assert "is not deterministic" in refused and refused.endswith(remedy), refused
+
+
+@pytest.mark.parametrize(
+    ("query", "remedy"),
+    [
+        ("SELECT item_id FROM {bronze_items} LIMIT 5", "LIMIT 5 is not deterministic where rows tie"),
+        ("SELECT item_id FROM {bronze_items} ORDER BY n LIMIT 5", "end its ORDER BY in item_id"),
+        ("SELECT item_id FROM {bronze_items} ORDER BY n OFFSET 5", "end its ORDER BY in item_id"),
+        ("SELECT product_id, SUM(n) AS n FROM {bronze_items} GROUP BY 1 ORDER BY n LIMIT 5", "in product_id"),
+        (
+            "SELECT i.item_id, o.status FROM {bronze_items} AS i JOIN {bronze_orders} AS o ON o.user_id = i.n"
+            " ORDER BY i.item_id LIMIT 5",
+            "end its ORDER BY in order_id",
+        ),
+        ("SELECT n FROM {bronze_items} UNION ALL SELECT 1 ORDER BY 1 + n LIMIT 5", "end its ORDER BY in n"),
+        ("WITH a AS (SELECT item_id, n FROM {bronze_items} ORDER BY n LIMIT 5) SELECT * FROM a", "in item_id"),
+        ("SELECT user_id FROM {bronze_users} WHERE user_id = (SELECT n FROM {bronze_items} LIMIT 1)", "in item_id"),
+        ("(SELECT item_id FROM {bronze_items}) LIMIT 5", "in item_id"),
+        ("SELECT * FROM ((SELECT item_id FROM {bronze_items}) LIMIT 5) AS x", "write LIMIT inside"),
+        ("SELECT item_id, EXPLODE(SEQUENCE(1, n)) AS x FROM {bronze_items} ORDER BY item_id LIMIT 5", "identify a row"),
+    ],
+)
+def test_a_limit_is_refused_where_rows_tie_in_the_order(query: str, remedy: str) -> None:
+    assert remedy in refusal(query, None)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT item_id FROM {bronze_items} ORDER BY n DESC, item_id LIMIT 5",
+        "SELECT item_id AS i FROM {bronze_items} ORDER BY n DESC, i LIMIT 5",
+        "SELECT n FROM {bronze_items} ORDER BY n LIMIT 5",  # those that tie are alike
+        "SELECT product_id, SUM(n) AS n FROM {bronze_items} GROUP BY product_id ORDER BY n DESC, product_id LIMIT 5",
+        "SELECT product_id, SUM(n) AS n FROM {bronze_items} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5",
+        "SELECT i.n, o.status FROM {bronze_items} AS i JOIN {bronze_orders} AS o ON o.order_id = i.order_id"
+        " ORDER BY i.item_id LIMIT 5",
+        "SELECT i.n, o.status FROM {bronze_items} AS i LEFT JOIN {bronze_orders} AS o USING (order_id)"
+        " ORDER BY i.item_id LIMIT 5",
+        "SELECT n FROM {bronze_items} UNION ALL SELECT 1 ORDER BY n LIMIT 5",
+        "SELECT DISTINCT product_id, n FROM {bronze_items} ORDER BY product_id, n LIMIT 5",
+        "SELECT MAX(n) AS n FROM {bronze_items} LIMIT 1",
+        "SELECT order_id, LAG(n) OVER (PARTITION BY order_id ORDER BY item_id) AS r FROM {bronze_items}",
+        "SELECT order_id, FIRST_VALUE(n) OVER w AS r FROM {bronze_items} WINDOW w AS (ORDER BY sold_at, item_id)",
+        "SELECT order_id, RANK() OVER (PARTITION BY order_id ORDER BY n) AS r FROM {bronze_items}",
+        "SELECT order_id, SUM(n) OVER (PARTITION BY order_id ORDER BY sold_at) AS r FROM {bronze_items}",
+        "SELECT order_id, MAX_BY(n, STRUCT(sold_at, item_id)) AS r FROM {bronze_items} GROUP BY order_id",
+        "SELECT order_id, MAX_BY(n, item_id) AS r FROM {bronze_items} GROUP BY order_id",
+        "SELECT order_id, SORT_ARRAY(COLLECT_LIST(n)) AS r FROM {bronze_items} GROUP BY order_id",
+        "SELECT order_id, LISTAGG(n, ',') WITHIN GROUP (ORDER BY n) AS r FROM {bronze_items} GROUP BY order_id",
+        "SELECT order_id, PERCENTILE(n, 0.5) AS r FROM {bronze_items} GROUP BY order_id",
+        # the newest line of an order and product, of which then each is known by the two
+        "WITH newest AS (SELECT order_id, product_id, n, ROW_NUMBER() OVER (PARTITION BY order_id, product_id"
+        " ORDER BY sold_at DESC, item_id) AS r FROM {bronze_items}) SELECT order_id, LAG(n) OVER"
+        " (PARTITION BY order_id ORDER BY product_id) AS before FROM newest WHERE r = 1",
+        "WITH days AS (SELECT CAST(sold_at AS DATE) AS day, SUM(n) AS n FROM {bronze_items} GROUP BY CAST(sold_at AS"
+        " DATE)) SELECT day, LAG(n) OVER (ORDER BY day) AS before FROM days",
+    ],
+)
+def test_a_query_that_picks_by_an_order_without_ties_is_accepted(query: str) -> None:
+    assert refusal(query, None) == ""
