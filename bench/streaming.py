@@ -136,7 +136,7 @@ def differing(spark: "SparkSession", hours: list[Path], silver: Path) -> int:
     newest: dict[Any, dict[str, Any]] = {}
     for hour in hours:
         decoded = silver.with_name("decoded.parquet")
-        decode_file(hour, feed, decoded)
+        decode_file(hour, feed, hour.stem, decoded)
         newest |= {line[key]: line for line in pq.read_table(decoded).to_pylist()}
     schema = pq.read_schema(silver.with_name("decoded.parquet"))
     decoded_rows = pa.Table.from_pylist([row for row in newest.values() if not row[DELETED]], schema)

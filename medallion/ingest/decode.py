@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from medallion.errors import MedallionError
+from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest.value_decoders import precision_of, value_decoder
-from medallion.model.table import Column, Feed
+from medallion.model.table import EARLIEST, Column, Feed
 from medallion.storage.files import Place, in_arrow
 
 LINE, DELETED = "_line", "_deleted"  # beside a change's own columns: its line in the file, and whether it deletes
@@ -72,8 +73,10 @@ def change_schema(feed: Feed) -> pa.Schema:
     return pa.schema([pa.field(LINE, pa.int64(), False), pa.field(DELETED, pa.bool_(), False), *own])
 
 
-def decode_file(path: Place, feed: Feed, target: Place, corrected: Mapping[int, str] | None = None) -> Decoded:
-    """Decode the NDJSON file at ``path`` into typed changes in the Parquet file ``target``, in the order of lines.
+def decode_file(
+    path: Place, feed: Feed, hour: str, target: Place, corrected: Mapping[int, str] | None = None
+) -> Decoded:
+    """Decode the NDJSON file of ``hour`` at ``path`` into typed changes in the Parquet file ``target``, in order.
 
     corrected: line number -> the line that is read in its place. Raises MedallionError when the file was cut off in the
     middle of a line: nothing of it can be trusted then.
@@ -82,7 +85,7 @@ def decode_file(path: Place, feed: Feed, target: Place, corrected: Mapping[int, 
     target.parent.mkdir(parents=True, exist_ok=True)
     name, at = in_arrow(target)
     with pq.ParquetWriter(name, schema, filesystem=at) as writer:
-        for rows in _batches(path, _line_decoder(feed, columns), corrected or {}, result):
+        for rows in _batches(path, _line_decoder(feed, hour, columns), corrected or {}, result):
             batch = _record_batch(rows, schema)
             result.changes += len(batch)
             inserts += sum(not deleted for _, deleted, *_ in rows)
@@ -158,10 +161,10 @@ def shown_name(name: str) -> str:
     return repr(name[:_MAX_NAME])[1:-1][:_MAX_NAME]
 
 
-def why_unfit(feed: Feed, raw: str) -> str | None:
-    """Return the reason why a line is rejected; None when it fits."""
+def why_unfit(feed: Feed, hour: str, raw: str) -> str | None:
+    """Return the reason why a line of ``hour`` is rejected; None when it fits."""
     try:
-        _line_decoder(feed, _ColumnCounts(feed))(raw.encode("utf-8", "surrogatepass"))
+        _line_decoder(feed, hour, _ColumnCounts(feed))(raw.encode("utf-8", "surrogatepass"))
     except _Unfit as unfit:
         return str(unfit)
     return None
@@ -190,8 +193,9 @@ def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _line_decoder(feed: Feed, counts: _ColumnCounts) -> Callable[[bytes], tuple[Any, ...]]:
+def _line_decoder(feed: Feed, hour: str, counts: _ColumnCounts) -> Callable[[bytes], tuple[Any, ...]]:
     """Build the function that turns a line into a change; ``counts`` records the columns of each."""
+    require_happened = _event_time_check(feed, hour)
     columns = [(c, value_decoder(c), c.name in feed.keys) for c in feed.columns]
 
     def decode(raw: bytes) -> tuple[Any, ...]:
@@ -209,9 +213,31 @@ def _line_decoder(feed: Feed, counts: _ColumnCounts) -> Callable[[bytes], tuple[
                 values.append(convert(value))
             except (ValueError, TypeError, ArithmeticError):
                 raise _Unfit(f"{column.name}: {_shown_value(value)} is not a {column.type}") from None
+        if not deleted:  # what is there goes, whatever it holds
+            require_happened(values)
         return (deleted, *values)
 
     return decode
+
+
+def _event_time_check(feed: Feed, hour: str) -> Callable[[list[Any]], None]:
+    """Build the function that rejects the values of a row that cannot have happened by the end of ``hour``."""
+    names = [column.name for column in feed.columns]
+    places = [(name, names.index(name)) for name in feed.event_time]
+    latest = parse_hour(hour) + ONE_HOUR + feed.max_skew
+
+    def require_happened(values: list[Any]) -> None:
+        for name, place in places:
+            moment = values[place]
+            if moment is None or EARLIEST <= moment <= latest:
+                continue
+            if moment < EARLIEST:
+                raise _Unfit(f"{name}: {moment.isoformat()} is before {EARLIEST.year}")
+            raise _Unfit(
+                f"{name}: {moment.isoformat()} is later than the end of hour {hour} by more than {feed.max_skew}"
+            )
+
+    return require_happened
 
 
 def _shown_value(value: Any) -> str:

@@ -89,7 +89,7 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
         path = landed_file(lake, feed.topic, hour)
         require_as_landed(lake, feed.topic, hour, manifest.files[feed.topic])
         lines = quarantine.read_corrections(lake, feed, hour, manifest.files[feed.topic].sha256)
-        result = decode_file(path, feed, decoded_file(lake, feed, hour), lines)
+        result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines)
         if len(result.rejected) > max_bad_lines * result.lines:
             line, reason, _ = result.rejected[0]
             raise MedallionError(

@@ -132,10 +132,10 @@ def require_fitting_lines(lake: Lake, feed: Feed, hour: str) -> int:
     Raises UsageError when quarantine has no line of the hour, or none fits.
     """
     rows = _require_rejected(lake, feed, hour)
-    fitting = sum(why_unfit(feed, row.raw) is None for row in rows.values())
+    fitting = sum(why_unfit(feed, hour, row.raw) is None for row in rows.values())
     if not fitting:
         row = next(iter(rows.values()))
-        raise UsageError(f"none of {len(rows)} lines fits: line {row.line_number}: {why_unfit(feed, row.raw)}")
+        raise UsageError(f"none of {len(rows)} lines fits: line {row.line_number}: {why_unfit(feed, hour, row.raw)}")
     return fitting
 
 
@@ -155,7 +155,7 @@ def record_corrections(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, st
     if unknown := sorted(set(lines) - set(rows)):
         raise UsageError(f"line {unknown[0]} of {feed.topic}/{hour}.json is not in quarantine")
     for number, raw in lines.items():
-        if reason := why_unfit(feed, raw):
+        if reason := why_unfit(feed, hour, raw):
             raise UsageError(f"line {number} of {feed.topic}/{hour}.json still does not fit: {reason}")
     landed = known_manifest(lake, hour).files[feed.topic].sha256
     every = {**read_corrections(lake, feed, hour, landed), **lines}

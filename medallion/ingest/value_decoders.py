@@ -10,8 +10,8 @@ from medallion.model.table import Column
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _EXACT = Context(prec=80)  # more digits than any DECIMAL has: what is rounded here is no such number
-_TIMESTAMP = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})?"
+_TIMESTAMP = re.compile(  # in microseconds, as Delta has them: a finer digit would be lost
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}0{0,3})?(Z|[+-][0-9]{2}:[0-9]{2})?"
 )
 Decoder = Callable[[Any], Any]
 

@@ -80,6 +80,7 @@ def build(tables: Iterable[Node]) -> Registry:
         if isinstance(table, Feed) and (bad := [k for k in table.keys if k not in {c.name for c in table.columns}]):
             raise MedallionError(f"{where} declares no column for its key {', '.join(bad)}")
         _require_keys(where, table)
+        _require_event_time(where, table)
         _require_chart(where, table)
         for name in table.inputs:
             if name not in by_name:
@@ -103,6 +104,14 @@ def _require_keys(where: str, table: Node) -> None:
             f"{where} is refreshed by {by.column!r}, but a refresh by key follows one column: name the one of its keys"
             " with the most values; the rows with that value are computed again together"
         )
+
+
+def _require_event_time(where: str, table: Node) -> None:
+    """Refuse an event time that is no column with a moment."""
+    types = {column.name: column.type for column in table.columns} if isinstance(table, Feed) else {}
+    for name in table.event_time if isinstance(table, Feed) else ():
+        if types.get(name) != "TIMESTAMP":
+            raise MedallionError(f"{where} declares the event time {name}, which is no TIMESTAMP column of its schema")
 
 
 def _require_chart(where: str, table: Node) -> None:

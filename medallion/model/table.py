@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
 from math import inf
@@ -20,6 +20,7 @@ LAYERS: tuple[Layer, ...] = get_args(Layer)  # one folder each; one without tabl
 STRATEGIES = ("full", "incremental")
 QUARANTINE = "quarantine_"  # begins the name of the table of rows that another table drops
 BROKEN = "_broken"  # its column that says which expectations a row fails
+EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)  # of event times; the first versions of dimensions begin then
 MAX_ROW_CHANGE = 0.5  # the share of its rows by which a table may grow or shrink from one release to the next
 
 _COLUMN = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)\s+(?P<type>[A-Z]+(?:\(\d+,\s*\d+\))?)(?P<required>\s+NOT NULL)?")
@@ -187,11 +188,15 @@ class Feed:
     """A Bronze table: the rows of a source system, kept current by its change feed.
 
     keys: what identifies a row; the last change of a key wins, in the order of the lines. schema: the
-    declared columns as SQL, ``NOT NULL`` where a row without a value is rejected. The rest as for Table.
+    declared columns as SQL, ``NOT NULL`` where a row without a value is rejected. event_time: columns that say when
+    something happened: a row of an hour's file is rejected where one is before EARLIEST, or after the end of the hour
+    by more than max_skew. The rest as for Table.
     """
 
     keys: tuple[str, ...]
     schema: str
+    event_time: tuple[str, ...] = ()
+    max_skew: timedelta = timedelta(days=1)
     expect: tuple[Expectation, ...] = ()
     pruned_by: tuple[str, ...] = ()
     extra: bool = False

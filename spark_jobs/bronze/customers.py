@@ -14,5 +14,6 @@ TABLE = Feed(
         geo_region STRING,
         updated_at TIMESTAMP NOT NULL
     """,
+    event_time=("updated_at",),
     expect=(not_empty(),),
 )

@@ -14,5 +14,6 @@ TABLE = Feed(
         event_timestamp TIMESTAMP NOT NULL,
         ingested_at TIMESTAMP NOT NULL
     """,
+    event_time=("event_timestamp",),
     expect=(not_empty(),),
 )

@@ -18,5 +18,6 @@ TABLE = Feed(
         updated_at TIMESTAMP NOT NULL,
         ingested_at TIMESTAMP NOT NULL
     """,
+    event_time=("created_at", "updated_at"),
     expect=(not_empty(),),
 )

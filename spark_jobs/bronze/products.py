@@ -17,5 +17,6 @@ TABLE = Feed(
         is_active BOOLEAN,
         updated_at TIMESTAMP NOT NULL
     """,
+    event_time=("updated_at",),
     expect=(not_empty(),),
 )

@@ -12,5 +12,6 @@ TABLE = Feed(
         lead_time_days INT,
         updated_at TIMESTAMP NOT NULL
     """,
+    event_time=("updated_at",),
     expect=(not_empty(),),
 )

@@ -25,7 +25,7 @@ def with_hour(world: World, before: Model, hour: str, scratch: Path) -> Model:
     for feed in world.tables.feeds:
         file = world.change_file(feed.topic, hour)
         if file.exists():
-            decode_file(file, feed, scratch)
+            decode_file(file, feed, hour, scratch)
             for change in pq.read_table(scratch).to_pylist():
                 del change["_line"]
                 rows, key = after[feed.name], change[feed.keys[0]]

@@ -53,7 +53,7 @@ def test_bronze_is_the_snapshot_with_the_hours_lines_applied_in_order(driver: Dr
         model = {row[key]: row for row in rows(driver.lake, feed.name, version=1)}
         landed = Path(driver.settings.source, "cdc", feed.topic, f"{H0}.json")
         if landed.exists():
-            decode_file(landed, feed, tmp_path / feed.name)
+            decode_file(landed, feed, H0, tmp_path / feed.name)
             for change in pq.read_table(tmp_path / feed.name).to_pylist():
                 del change["_line"]
                 if change.pop("_deleted"):

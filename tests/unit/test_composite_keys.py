@@ -116,7 +116,7 @@ def landed_types(feed: Feed, rows: list[dict[str, Any]], folder: Path) -> list[s
 
     path = folder / "model.json"
     path.write_text("".join(json.dumps({"insert": row}) + "\n" for row in rows))
-    decode_file(path, feed, folder / "model.parquet")
+    decode_file(path, feed, "2025-11-30T00", folder / "model.parquet")
     return sorted(map(str, pq.read_table(folder / "model.parquet").drop_columns(["_line", "_deleted"]).to_pylist()))
 
 

@@ -1,6 +1,7 @@
 """Change files: every line becomes a typed change or a rejected line with its number and reason."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from medallion.errors import MedallionError
-from medallion.ingest.decode import Decoded, decode_file
+from medallion.ingest.decode import Decoded, decode_file, why_unfit
 from medallion.model.table import Feed
 
+HOUR = "2025-11-30T00"
 FEED = Feed(
     name="bronze_things",
     keys=("id",),
@@ -28,7 +30,7 @@ def decode(tmp_path: Path) -> Any:
     def run(content: str | bytes) -> tuple[Decoded, list[dict[str, Any]]]:
         path = tmp_path / "2025-11-30T00.json"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        result = decode_file(path, FEED, tmp_path / "decoded.parquet")
+        result = decode_file(path, FEED, HOUR, tmp_path / "decoded.parquet")
         return result, pq.read_table(tmp_path / "decoded.parquet").to_pylist()
 
     return run
@@ -65,7 +67,7 @@ def test_a_decimal_is_a_number_or_a_string(decode: Any, price: Any) -> None:
     [
         ("2025-11-30T01:02:03", datetime(2025, 11, 30, 1, 2, 3, tzinfo=UTC)),
         ("2025-11-30 01:02:03Z", datetime(2025, 11, 30, 1, 2, 3, tzinfo=UTC)),
-        ("2025-11-30T01:02:03.123456789Z", datetime(2025, 11, 30, 1, 2, 3, 123456, tzinfo=UTC)),
+        ("2025-11-30T01:02:03.123456000Z", datetime(2025, 11, 30, 1, 2, 3, 123456, tzinfo=UTC)),
         ("2025-11-30T01:02:03.5", datetime(2025, 11, 30, 1, 2, 3, 500000, tzinfo=UTC)),
         ("2025-11-30T01:02:03+02:00", datetime(2025, 11, 29, 23, 2, 3, tzinfo=UTC)),
     ],
@@ -75,8 +77,33 @@ def test_a_timestamp_is_utc_unless_it_says_otherwise(decode: Any, text: str, mom
 
 
 @pytest.mark.parametrize(
+    ("seen_at", "reason"),
+    [
+        ("2025-12-01T01:00:00Z", None),  # as late as the skew allows
+        ("2025-12-01T01:00:00.000001Z", "later than the end of hour 2025-11-30T00 by more than 1 day, 0:00:00"),
+        ("2025-12-01T03:00:00+02:00", None),
+        ("9999-12-31T23:59:59Z", "seen_at: 9999-12-31T23:59:59+00:00 is later than the end of hour 2025-11-30T00"),
+        ("1900-01-01T00:00:00Z", None),
+        ("0001-01-01T00:00:00Z", "seen_at: 0001-01-01T00:00:00+00:00 is before 1900"),
+        (None, None),
+    ],
+)
+def test_a_row_is_rejected_when_it_cannot_have_happened_by_the_end_of_its_hour(
+    tmp_path: Path, seen_at: str | None, reason: str | None
+) -> None:
+    path, feed = tmp_path / f"{HOUR}.json", replace(FEED, event_time=("seen_at",))
+    path.write_text(insert(seen_at=seen_at) + json.dumps({"delete": {"id": 1, "seen_at": seen_at}}))
+    result = decode_file(path, feed, HOUR, tmp_path / "decoded.parquet")
+    assert [line for line, _, _ in result.rejected] == [1] * (reason is not None)
+    assert reason is None or reason in result.rejected[0][1]
+    assert why_unfit(feed, HOUR, insert(seen_at=seen_at)) == (result.rejected[0][1] if reason else None)
+    assert not decode_file(path, FEED, HOUR, tmp_path / "decoded.parquet").rejected, "other columns may lie ahead"
+
+
+@pytest.mark.parametrize(
     ("line", "reason"),
     [
+        (insert(seen_at="2025-11-30T01:02:03.1234567Z"), "seen_at: '2025-11-30T01:02:03.1234567Z' is not a TIMESTAMP"),
         ("nonsense\n", "not JSON"),
         ('{"insert": {"id": 1, "price": NaN, "quantity": 1}}\n', "NaN is not a JSON number"),
         ('{"insert": {"id": 1, "id": 2, "quantity": 1}}\n', "a column appears twice"),
@@ -163,7 +190,7 @@ def test_a_column_that_no_line_has_is_named_once_there_are_lines_enough_to_tell(
 def test_corrected_line_is_read_at_the_place_of_the_rejected_one(tmp_path: Path) -> None:
     path = tmp_path / "changes.json"
     path.write_text(insert(id=1) + "not json\n" + insert(id=3))
-    result = decode_file(path, FEED, tmp_path / "changes.parquet", {2: insert(id=2).rstrip()})
+    result = decode_file(path, FEED, HOUR, tmp_path / "changes.parquet", {2: insert(id=2).rstrip()})
     assert (result.rejected, result.changes) == ([], 3)
     assert pq.read_table(tmp_path / "changes.parquet")["id"].to_pylist() == [1, 2, 3]
 

@@ -202,7 +202,7 @@ def test_busy_feeds_have_a_file_for_every_hour_and_dimensions_for_some(weeks: So
 
 def test_every_line_is_one_that_the_lake_accepts(weeks: Source, tmp_path: Path) -> None:
     for topic, feed in FEEDS.items():
-        results = [decode_file(file, feed, tmp_path / "decoded.parquet") for file in weeks.files(topic)]
+        results = [decode_file(file, feed, file.stem, tmp_path / "decoded.parquet") for file in weeks.files(topic)]
         assert not [rejected for result in results for rejected in result.rejected]
         assert sum(result.changes for result in results) == weeks.summary.lines[topic] > 0
 

@@ -115,7 +115,7 @@ def test_an_odd_line_is_applied_or_rejected_with_a_reason_and_its_neighbours_are
     chance, path = random.Random(seed), tmp_path / f"{HOUR}.json"
     lines = [valid_line(n) if n % 2 else odd_line(chance, n) for n in range(3_000)]
     path.write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
-    result = decode_file(path, FEED, tmp_path / "decoded.parquet")
+    result = decode_file(path, FEED, HOUR, tmp_path / "decoded.parquet")
     applied = {row["_line"]: row for row in pq.read_table(tmp_path / "decoded.parquet").to_pylist()}
     rejected = {number: reason for number, reason, _ in result.rejected}
     assert result.lines == len(lines)
@@ -136,7 +136,7 @@ def test_a_value_is_taken_as_it_is_or_not_at_all(tmp_path: Path, place: int) -> 
     path = tmp_path / f"{HOUR}.json"
     lines = [f'{{"insert": {{"id": {number}, "c{place}": {value}}}}}\n' for number, value in enumerate(VALUES)]
     path.write_bytes("".join(lines).encode("utf-8", "surrogatepass"))
-    result = decode_file(path, FEED, tmp_path / "decoded.parquet")
+    result = decode_file(path, FEED, HOUR, tmp_path / "decoded.parquet")
     taken = {row["id"]: row[f"c{place}"] for row in pq.read_table(tmp_path / "decoded.parquet").to_pylist()}
     assert len(taken) + len(result.rejected) == len(VALUES)
     assert VALUES.index("null") in taken
@@ -176,7 +176,7 @@ def test_odd_columns_are_named_escaped_short_and_twenty_at_most(tmp_path: Path) 
     names = [*ODD_NAMES, *(f"column_{n}" for n in range(5_000))]
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps({"insert": {"id": n, name: 1}}) + "\n" for n, name in enumerate(names))
-    result = decode_file(path, FEED, tmp_path / "decoded.parquet")
+    result = decode_file(path, FEED, HOUR, tmp_path / "decoded.parquet")
     assert result.changes == len(names)
     notes = [note for note in landing.drift((FEED,), {FEED.name: result}) if "has a column" in note]
     assert len(notes) <= 20

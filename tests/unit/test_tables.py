@@ -207,6 +207,10 @@ def gold(*inputs: str, name: str = "gold_a", doc: str = "One row per id.") -> Ta
             r"spark_jobs/bronze/b\.py declares no column for its key key",
         ),
         (
+            [Feed(("id",), "id BIGINT NOT NULL, at DATE", event_time=("at",), name="bronze_b", doc="One row per id.")],
+            r"spark_jobs/bronze/b\.py declares the event time at, which is no TIMESTAMP column of its schema",
+        ),
+        (
             [Feed(keys=("id",), schema="id bigint", name="bronze_b", doc="One row per id.")],
             r"column 'id bigint' cannot be read: write name TYPE, or name TYPE NOT NULL",
         ),
