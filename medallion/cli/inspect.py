@@ -110,10 +110,16 @@ def tables(root: str | None, add: str | None, drop: str | None, form: str) -> No
 @click.option("--hour", type=HOUR, help="Only this hour.")
 @click.option("--run", "run_id", help="Only this run.")
 @click.option("--strategy", help="Only this strategy.")
-@click.option("--last", default=0, help="Only the newest N rows.")
-@click.option("--days", default=7, show_default=True, help="Days before the newest event; 0 for all that is kept.")
+@click.option("--last", type=click.IntRange(1), help="Only the newest N rows.")
+@click.option(
+    "--days",
+    default=7,
+    show_default=True,
+    type=click.IntRange(0, 36_500),
+    help="Days before the newest event; 0 for all that is kept.",
+)
 @AS_ROWS
-def events(hour: str | None, run_id: str | None, strategy: str | None, last: int, days: int, form: str) -> None:
+def events(hour: str | None, run_id: str | None, strategy: str | None, last: int | None, days: int, form: str) -> None:
     """Show where the seconds went: one row per step and table, oldest first.
 
     \b
@@ -127,7 +133,7 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
     from medallion.ops.event_schema import COLUMNS
 
     since = timedelta(days=days) if days and not (hour or run_id) else None
-    rows = log.read(current_lake(), since, hour=hour, run_id=run_id, strategy=strategy)[-last:]
+    rows = log.read(current_lake(), since, hour=hour, run_id=run_id, strategy=strategy)[-(last or 0) :]
     if form == "json":
         print_json([*map(asdict, rows)])
     elif form == "csv":

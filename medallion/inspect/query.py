@@ -71,8 +71,12 @@ def _one_select(connection: "DuckDBPyConnection", sql: str) -> str:
         raise UsageError(
             "a release can only be read: give one SELECT, or EXPLAIN or EXPLAIN ANALYZE of one, and no other statement"
         )
-    if other := sorted(set(_table_functions(parsed)) - _TABLE_FUNCTIONS):
+    if other := sorted(set(_names(parsed, "TABLE_FUNCTION", "function_name")) - _TABLE_FUNCTIONS):
         raise UsageError(f"a query reads the tables of its release alone, so {other[0]}() cannot be used in it")
+    if other := sorted(set(_names(parsed, "FUNCTION", "function_name")) & _MACHINE_FUNCTIONS):
+        raise UsageError(f"a query reads the tables of its release alone, so {other[0]}() cannot be used in it")
+    if other := sorted(set(_names(parsed, "BASE_TABLE", "table_name")) & _MACHINE_VIEWS):
+        raise UsageError(f"a query reads the tables of its release alone, so {other[0]} cannot be read in it")
     analyze = "ANALYZE " if explain and explain["analyze"] else ""
     return f"EXPLAIN {analyze}{inner}" if explain else inner
 
@@ -88,17 +92,20 @@ _TABLE_FUNCTIONS = frozenset(
         *("repeat_row", "summary", "unnest"),
     }
 )
+# These tell the settings and folders of the machine, or do something else than compute a value.
+_MACHINE_FUNCTIONS = frozenset({"current_setting", "getvariable", "pg_sleep", "sleep_ms", "write_log"})
+_MACHINE_VIEWS = frozenset({"duckdb_databases", "duckdb_logs", "pg_settings", "pragma_database_list"})
 
 
-def _table_functions(parsed: Any) -> Iterator[str]:
-    """The table functions that a parsed query calls, wherever in it."""
+def _names(parsed: Any, kind: str, field: str) -> Iterator[str]:
+    """The names in ``field`` of what is of a ``kind`` in a parsed query, wherever in it, in lower case."""
     if isinstance(parsed, dict):
-        if parsed.get("type") == "TABLE_FUNCTION":
-            yield str(parsed["function"]["function_name"]).lower()
+        if kind in (parsed.get("type"), parsed.get("class")):
+            yield str((parsed["function"] if kind == "TABLE_FUNCTION" else parsed)[field]).lower()
         parsed = [*parsed.values()]
     if isinstance(parsed, list):
         for part in parsed:
-            yield from _table_functions(part)
+            yield from _names(part, kind, field)
 
 
 def digest(connection: "DuckDBPyConnection", relation: str, types: Mapping[str, str] | None = None) -> tuple[int, Any]:

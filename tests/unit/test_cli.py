@@ -195,3 +195,9 @@ def test_command_keeps_its_exit_code_when_it_is_stopped(status: int | None, code
 
 def test_steps_on_the_command_line_are_those_that_run() -> None:
     assert tuple(STEPS) == STEP_NAMES
+
+
+@pytest.mark.parametrize("option", ["--last=-3", "--last=0", "--days=-1", "--days=99999999999"])
+def test_a_number_of_events_that_cannot_be_is_refused_as_wrong_use(option: str) -> None:
+    result = CliRunner().invoke(cli, ["events", option])
+    assert result.exit_code == 2 and "is not in the range" in result.output

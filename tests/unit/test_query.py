@@ -84,6 +84,23 @@ OUTSIDE = (
     "SELECT * FROM json_execute_serialized_sql('{{}}')",
     "SELECT * FROM arrow_scan(0, 0, 0)",
 )
+MACHINE = (
+    "SELECT current_setting('secret_directory')",
+    "SELECT system.main.current_setting('home_directory') FROM gold_x",
+    "SELECT list_transform(['temp_directory'], lambda name: \"Current_Setting\"(name))",
+    "SELECT x FROM gold_x ORDER BY current_setting('temp_directory')",
+    "SELECT getvariable('a')",
+    "SELECT sleep_ms(1)",
+    "SELECT * FROM pg_sleep(1)",
+    "SELECT * FROM pg_catalog.pg_settings",
+    "SELECT * FROM duckdb_settings()",
+    "SELECT * FROM duckdb_databases",
+    "SELECT * FROM duckdb_databases()",
+    "SELECT * FROM duckdb_secrets()",
+    "WITH a AS (SELECT * FROM pragma_database_list) SELECT * FROM a",
+    "PRAGMA database_list",
+    "SHOW DATABASES",
+)
 
 
 @pytest.fixture(params=["disk", "bucket"])
@@ -157,6 +174,12 @@ def test_nothing_but_the_data_of_the_release_can_be_read(lake: Lake, connection:
             with pytest.raises(UsageError, match="the query fails|a query reads the tables of its release alone"):
                 select(connection, query)
     assert content(lake) == before
+
+
+def test_nothing_is_told_of_the_machine(connection: Any) -> None:
+    for sql in MACHINE:
+        with pytest.raises(UsageError, match="a query reads the tables of its release alone|a release can only be"):
+            select(connection, sql)
 
 
 def test_every_kind_of_statement_is_tried() -> None:
