@@ -32,6 +32,7 @@ def main() -> None:
     airflow = LocalAirflow.of_this_project()
     settings = Settings.from_environment(airflow.environment)
     lake = Lake.of(settings)
+    airflow.require_ports()
     if "://" not in settings.source and not Path(settings.source).exists():
         say(f"making the demo shop in {settings.source}")
         medallion(airflow, "source", "generate", settings.source, "--days", "7", "--hours", "24")

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from medallion.airflow.local_defaults import default_variables
-from medallion.airflow.ports import free_port, is_free, require_free_port
+from medallion.airflow.ports import free_port, require_free_port
 from medallion.airflow.processes import Process, Recorded
 from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError, UsageError
@@ -38,7 +38,6 @@ COMPONENTS = {
     "triggerer": ("triggerer", "--skip-serve-logs"),
 }
 WARM = "MEDALLION_SPARK_CONNECT"  # where a warm Spark is to listen; none is started where it is empty
-WARM_ADDRESS = "sc://localhost:15002"  # unless it is set otherwise
 START_SECONDS = 180
 STOP_SECONDS = 20
 Report = Callable[[str], None]
@@ -67,8 +66,9 @@ class LocalAirflow:
         chosen = cls(PROJECT / ".airflow", int(text))
         recorded = chosen._read_recorded()
         if not recorded.running:
-            return replace(chosen, overrides={WARM: os.environ.get(WARM, _free_spark_address())})
-        spark = os.environ.get(WARM, recorded.spark or WARM_ADDRESS)
+            # A port that nobody has: of two clones that start at once, each would find a fixed one free.
+            return replace(chosen, overrides={WARM: os.environ.get(WARM, f"sc://localhost:{free_port()}")})
+        spark = os.environ.get(WARM, recorded.spark)
         return replace(chosen, port=recorded.port, overrides={WARM: spark})
 
     @property
@@ -120,9 +120,7 @@ class LocalAirflow:
         """
         if not self._read_recorded().has_all(self._components):
             self.down()
-            require_free_port(self.port, "MEDALLION_AIRFLOW_PORT")
-            if spark := self.environment.get(WARM):
-                require_free_port(urlsplit(spark).port or 0, WARM)
+            self.require_ports()
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._migrate(report)
             report("starting Airflow")
@@ -130,6 +128,13 @@ class LocalAirflow:
         self._wait_until_ready()
         with suppress(Refused):  # when it is there, with as many slots as somebody chose
             self.api.call("POST", "pools", {"name": "lake_writer", "slots": 1, "description": "writes to the lake"})
+
+    def require_ports(self) -> None:
+        """Raise MedallionError when something else listens where Airflow is to; nothing to do when it runs."""
+        if not self._read_recorded().running:
+            require_free_port(self.port, "MEDALLION_AIRFLOW_PORT")
+            if spark := self.environment.get(WARM):
+                require_free_port(urlsplit(spark).port or 0, WARM)
 
     @contextmanager
     def running(self) -> "Iterator[LocalAirflow]":
@@ -274,13 +279,6 @@ def main() -> None:
             print("Airflow is down" if airflow.down() else "Airflow was not running")
     except MedallionError as error:
         sys.exit(f"airflow: {error}")
-
-
-def _free_spark_address() -> str:
-    """Return WARM_ADDRESS, or one with another port where the warm Spark of another clone listens there."""
-    address = urlsplit(WARM_ADDRESS)
-    port = address.port if is_free(address.port or 0) else free_port()
-    return f"{address.scheme}://{address.hostname}:{port}"
 
 
 def where(airflow: LocalAirflow) -> str:

@@ -26,4 +26,8 @@ def is_free(port: int) -> bool:
 def require_free_port(port: int, variable: str) -> None:
     """Raise MedallionError, naming the ``variable`` that chooses another, when something listens on a port."""
     if not is_free(port):
-        raise MedallionError(f"port {port} is taken: stop what listens there, or choose another with {variable}")
+        following = next((other for other in range(port + 1, 65536) if is_free(other)), 0)
+        raise MedallionError(
+            f"port {port} is taken, perhaps by another clone: stop what listens there (make down), or choose another"
+            f" with {variable}; port {following} is free"
+        )

@@ -199,18 +199,26 @@ def test_a_run_that_asks_for_it_is_submitted_though_there_is_a_warm_spark(monkey
     assert task.env_vars == {"MEDALLION_SPARK_CONNECT": ""}
 
 
-def test_second_clone_puts_its_warm_spark_on_another_port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_clones_that_start_at_once_have_warm_sparks_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("MEDALLION_SPARK_CONNECT", raising=False)
+    monkeypatch.setattr(local, "PROJECT", tmp_path)  # neither has started its Spark yet
+    one, other = (LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"] for _ in range(2))
+    assert one != other
+
+
+def test_taken_port_is_refused_with_one_that_is_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(local, "PROJECT", tmp_path)
-    port = local.free_port()
-    monkeypatch.setattr(local, "WARM_ADDRESS", f"sc://localhost:{port}")
-    assert LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"] == f"sc://localhost:{port}"
-    with socket.create_server(("127.0.0.1", port)):
-        other = LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"]
-        assert other.startswith("sc://localhost:") and other != f"sc://localhost:{port}"
-        monkeypatch.setenv("MEDALLION_SPARK_CONNECT", f"sc://localhost:{port}")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        monkeypatch.setenv("MEDALLION_AIRFLOW_PORT", str(port))
+        refused = rf"port {port} is taken, .* with MEDALLION_AIRFLOW_PORT; port \d+ is free"
+        with pytest.raises(MedallionError, match=refused):
+            LocalAirflow.of_this_project().require_ports()
         monkeypatch.setenv("MEDALLION_AIRFLOW_PORT", str(local.free_port()))
-        with pytest.raises(MedallionError, match=f"port {port} is taken: .* choose another with MEDALLION_SPARK_CONN"):
+        monkeypatch.setenv("MEDALLION_SPARK_CONNECT", f"sc://localhost:{port}")
+        with pytest.raises(MedallionError, match=f"port {port} is taken, .* with MEDALLION_SPARK_CONNECT"):
             LocalAirflow.of_this_project().up()
 
 
