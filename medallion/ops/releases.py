@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
-from medallion.storage import fence
+from medallion.storage import fence, files
+from medallion.storage.change_feed import data_file
 from medallion.storage.lake import Lake, state_of, table_id
 from medallion.storage.named_versions import NamedVersion, open_current
 
@@ -24,6 +25,7 @@ class Release:
     versions: of each table. table_ids: which Delta table that is. row_counts: how many rows that version has, as its
     check counted them. Both are empty for a release from before they were recorded.
     fence: the fencing number of the writer lease it was published under; None for one of before there were any.
+    newest_hour: the newest hour that this release or one before it made visible: after a roll back, later than hour.
     """
 
     release_id: int
@@ -35,6 +37,7 @@ class Release:
     fence: int | None = None
     table_ids: Mapping[str, str] = field(default_factory=dict)
     row_counts: Mapping[str, int] = field(default_factory=dict)
+    newest_hour: str | None = None
 
     def version_of(self, table: str) -> NamedVersion | None:
         """The version of ``table`` that is published; None where the release does not have the table."""
@@ -60,26 +63,34 @@ class Contents:
 
 def read_all(lake: Lake) -> list[Release]:
     """Every release that is kept, oldest first."""
-    return read_releases(lake)[1]
+    delta = lake.open(lake.releases)
+    return [] if delta is None else _read(lake, state_of(delta).actions["path"])
 
 
 def latest(lake: Lake) -> Release | None:
     """The newest release; None when nothing has been published."""
-    retained = read_all(lake)
-    return retained[-1] if retained else None
+    return read_newest(lake)[1]
+
+
+def was_published(lake: Lake, hour: str) -> bool:
+    """Whether readers have had ``hour``, also where its release was rolled back and is not kept any more."""
+    newest = latest(lake)
+    if newest is None or newest.newest_hour is None:
+        return newest is not None and any(release.hour == hour for release in read_all(lake))
+    return hour <= newest.newest_hour
 
 
 def require_release(lake: Lake, release_id: int | None) -> Release:
     """The release of that number, the newest for None. Raises UsageError, naming those that are, when there is none."""
-    retained = read_all(lake)
-    if not retained:
+    delta, newest = read_newest(lake)
+    if delta is None or newest is None:
         raise UsageError(f"lake {lake.root} has no release yet: run medallion load")
-    if release_id is None:
-        return retained[-1]
-    for release in retained:
+    if release_id is None or release_id == newest.release_id:
+        return newest
+    for release in _read(lake, _files_with(delta, release_id)):
         if release.release_id == release_id:
             return release
-    raise UsageError(f"there is no release {release_id}: choose {retained[0].release_id} to {retained[-1].release_id}")
+    raise UsageError(f"there is no release {release_id}: choose {read_all(lake)[0].release_id} to {newest.release_id}")
 
 
 def row_counts_of(lake: Lake, release: Release, tables: Iterable[str]) -> dict[str, int]:
@@ -114,8 +125,7 @@ def publish(
     """
     from deltalake.exceptions import DeltaError
 
-    delta, retained = read_releases(lake)
-    newest = retained[-1] if retained else None
+    delta, newest = read_newest(lake)
     table_ids = current_ids(lake, contents.versions) if contents.table_ids is None else contents.table_ids
     release = Release(
         1 if newest is None else newest.release_id + 1,
@@ -127,21 +137,33 @@ def publish(
         _confirmed_fence(newest, run_id),
         dict(sorted(table_ids.items())),
         dict(sorted(contents.row_counts.items())),
+        max(filter(None, (hour, _newest_hour(lake, newest))), default=None),
     )
     overtaken = MedallionError(
         f"another run published while {hour_or_snapshot(hour)} was on its way: nothing of run {run_id} is"
         " published; run medallion status to see what is"
     )
-    if (newest.release_id if newest else None) != (after.release_id if after else None):
+    if _number(newest) != _number(after):
         raise overtaken
     try:
         _append(lake, delta, release)
     except DeltaError as error:
-        if len(read_all(lake)) > len(retained):
+        if _number(latest(lake)) != _number(newest):
             raise overtaken from None
         path = lake.releases
         raise MedallionError(f"release {release.release_id} could not be written to {path}: {error}") from error
     return release
+
+
+def _number(release: Release | None) -> int | None:
+    return release.release_id if release else None
+
+
+def _newest_hour(lake: Lake, newest: Release | None) -> str | None:
+    """The newest hour that was ever published; from those that are kept, where the newest release does not say."""
+    if newest is None or newest.newest_hour is not None:
+        return newest.newest_hour if newest else None
+    return max((release.hour for release in read_all(lake) if release.hour), default=None)
 
 
 def _confirmed_fence(newest: Release | None, run_id: str) -> int | None:
@@ -173,12 +195,36 @@ def current_ids(lake: Lake, tables: Iterable[str]) -> dict[str, str]:
     return {table: table_id(delta) for table, delta in opened if delta is not None}
 
 
-def read_releases(lake: Lake) -> "tuple[DeltaTable | None, list[Release]]":
+def read_newest(lake: Lake) -> "tuple[DeltaTable | None, Release | None]":
+    """The table of releases, and the newest one: of however many there are, one file is read."""
     delta = lake.open(lake.releases)
-    if delta is None:
-        return None, []
-    rows: list[dict[str, Any]] = delta.to_pyarrow_table().sort_by("release_id").to_pylist()
-    return delta, [Release(**(row | {name: dict(row.get(name) or ()) for name in _MAPS})) for row in rows]
+    retained = [] if delta is None else _read(lake, _files_with(delta, None))
+    return delta, retained[-1] if retained else None
+
+
+def _files_with(delta: "DeltaTable", release_id: int | None) -> list[str]:
+    """The data files that may have the release of that number, the newest for None, by the statistics in the log."""
+    actions = state_of(delta).actions
+    paths: list[str] = actions["path"]
+    smallest, largest = (actions.get(f"{end}.release_id") or [None] * len(paths) for end in ("min", "max"))
+    if None in smallest or None in largest:
+        return paths
+    wanted = max(largest, default=0) if release_id is None else release_id
+    ranges = zip(paths, smallest, largest, strict=True)
+    return [path for path, first, last in ranges if first <= wanted <= last]
+
+
+def _read(lake: Lake, paths: Iterable[str]) -> list[Release]:
+    """The releases in these data files, oldest first."""
+    import pyarrow.dataset as ds
+
+    places = [files.in_arrow(data_file(lake.at(lake.releases), path)) for path in paths]
+    if not places:
+        return []
+    schema = releases_as_arrow([]).schema  # a column that a file does not have yet is null
+    table = ds.dataset([str(name) for name, _ in places], schema, filesystem=places[0][1]).to_table()
+    rows: list[dict[str, Any]] = table.sort_by("release_id").to_pylist()
+    return [Release(**(row | {name: dict(row[name] or ()) for name in _MAPS})) for row in rows]
 
 
 _MAPS = ("versions", "table_ids", "row_counts")
@@ -198,6 +244,7 @@ def releases_as_arrow(rows: list[dict[str, Any]]) -> "pa.Table":
             ("fence", pa.int64()),
             ("table_ids", pa.map_(pa.string(), pa.string())),
             ("row_counts", pa.map_(pa.string(), pa.int64())),
+            ("newest_hour", pa.string()),
         ]
     )
     return pa.Table.from_pylist(rows, schema=schema)

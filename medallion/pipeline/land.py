@@ -114,8 +114,7 @@ def unpublished_hour(lake: Lake, applied: str | None, restated: Restatement | No
         return None
     if restated is not None:
         return None if restated.remaining(applied) else applied
-    published = releases.read_all(lake)
-    return applied if published and all(release.hour != applied for release in published) else None
+    return applied if releases.latest(lake) is not None and not releases.was_published(lake, applied) else None
 
 
 def _applied_already(lake: Lake, log: EventLog, arrival: Arrival) -> Outcome:

@@ -227,8 +227,7 @@ def read_unpublished_hour(lake: Lake, applied: str | None) -> UnpublishedHour | 
     judged = [row for row in steps if row.event_type in ("check", "validate")]
     red = judged[-1] if judged and judged[-1].status == "failed" else None
     # Not the newest release alone: after a roll back, hours that readers had before are not refreshed unasked.
-    published = any(release.hour == applied for release in releases.read_all(lake))
-    if published and (red is None or red.event_type != "validate"):
+    if releases.was_published(lake, applied) and (red is None or red.event_type != "validate"):
         return None
     run_id = str(red.run_id) if red else next((str(row.run_id) for row in reversed(steps)), "")
     return UnpublishedHour(applied, run_id, str(red.details.get("error") or "see its log") if red else None)

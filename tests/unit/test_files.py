@@ -98,10 +98,10 @@ def test_a_release_in_a_bucket_is_not_written_over_another(monkeypatch: pytest.M
     lake = Lake("s3a://lakes/shop", S3Access.of(Settings.from_environment()))
     hour = {"hour": "2025-11-30T00", "strategy": "full", "contents": releases.Contents({"gold_x": 1})}
     first = releases.publish(lake, after=None, run_id="a", **hour)  # type: ignore[arg-type]
-    seen = releases.read_releases(lake)
+    seen = releases.read_newest(lake)
     releases.publish(lake, after=first, run_id="b", **hour)  # type: ignore[arg-type]
     with monkeypatch.context() as slow:
-        slow.setattr(releases, "read_releases", lambda _: seen)  # what it looked at, before it wrote
+        slow.setattr(releases, "read_newest", lambda _: seen)  # what it looked at, before it wrote
         with pytest.raises(MedallionError, match="release 2 could not be written"):
             releases.publish(lake, after=first, run_id="c", **hour)  # type: ignore[arg-type]
     assert [release.run_id for release in releases.read_all(lake)] == ["a", "b"]

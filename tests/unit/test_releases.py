@@ -1,6 +1,8 @@
 """Releases: one row each, in order, and none over the head of another."""
 
+from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -51,7 +53,7 @@ def test_a_writer_that_is_overtaken_between_its_last_look_and_its_commit_cannot_
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = publish(lake, None)
-    real, quick = releases.read_releases, []
+    real, quick = releases.read_newest, []
 
     def read_and_be_slow(lake: Lake) -> object:
         found = real(lake)
@@ -60,7 +62,35 @@ def test_a_writer_that_is_overtaken_between_its_last_look_and_its_commit_cannot_
             quick.append(publish(lake, first, "2025-11-30T01"))
         return found
 
-    monkeypatch.setattr(releases, "read_releases", read_and_be_slow)
+    monkeypatch.setattr(releases, "read_newest", read_and_be_slow)
     with pytest.raises(MedallionError, match="another run published"):
         publish(lake, first, "2025-11-30T00")
     assert [r.hour for r in releases.read_all(lake)] == [None, "2025-11-30T01"]
+
+
+def test_the_newest_release_is_read_from_one_file_however_many_there_are(lake: Lake) -> None:
+    release, versions = None, {f"silver_table_{number}": number for number in range(30)}
+    for number in range(60):
+        release = publish(lake, release, f"2025-11-{1 + number // 24:02}T{number % 24:02}", **versions)
+
+    def seconds(read: Callable[[Lake], object]) -> float:
+        """The processor time of the quickest of a few."""
+        times = []
+        for _ in range(5):
+            began = process_time()
+            read(lake)
+            times.append(process_time() - began)
+        return min(times)
+
+    assert releases.latest(lake) == release == releases.read_all(lake)[-1]
+    assert releases.require_release(lake, 7).hour == "2025-11-01T06"
+    assert seconds(releases.latest) < seconds(releases.read_all) / 2
+
+
+def test_an_hour_stays_published_when_its_release_is_gone(lake: Lake) -> None:
+    release = None
+    for hour in ("2025-11-30T00", "2025-11-30T02", "2025-11-30T01"):  # the last as after a roll back
+        release = publish(lake, release, hour)
+    lake.opened(lake.releases).delete("release_id < 3")
+    assert releases.was_published(lake, "2025-11-30T02") and not releases.was_published(lake, "2025-11-30T03")
+    assert publish(lake, release, "2025-11-30T00").newest_hour == "2025-11-30T02"

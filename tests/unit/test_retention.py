@@ -14,8 +14,10 @@ from medallion.errors import MedallionError
 from medallion.inspect.query import open_release
 from medallion.ops import event_log, releases
 from medallion.pipeline import maintain as maintain_module
+from medallion.pipeline.land import unpublished_hour
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
+from medallion.pipeline.turns import read_unpublished_hour
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.fence import LeaseLost
 from medallion.storage.lake import Lake
@@ -158,3 +160,18 @@ def test_a_property_set_by_upkeep_is_no_change_of_rows(shop: Shop) -> None:
     assert DeltaTable(shop.lake.path("bronze_orders")).metadata().configuration[LOG_CLEANUP] == "false"
     upkeep(shop)
     assert shop.lake.version("bronze_orders") == newest
+
+
+def test_an_hour_rolled_back_twice_stays_published_after_upkeep(shop: Shop) -> None:
+    refresh(shop, H0, H1)
+    shop.roll_back(2)
+    shop.roll_back(1)
+    upkeep(shop)
+    assert [release.hour for release in releases.read_all(shop.lake)] == [H0, None]
+    assert (shop.applied, unpublished_hour(shop.lake, H1, None), read_unpublished_hour(shop.lake, H1)) == (
+        H1,
+        None,
+        None,
+    )
+    refresh(shop, H2)
+    assert shop.published() == {0: H0, 1: H1, 2: H2}

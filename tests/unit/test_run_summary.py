@@ -1,6 +1,5 @@
 """A run in a line, and the hour that it left unpublished, from the event log alone."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from medallion.inspect.run_summary import run_summary
 from medallion.ops import releases
 from medallion.ops.event_log import EventLog
-from medallion.ops.releases import Release
 from medallion.pipeline import turns
 from medallion.pipeline.turns import UnpublishedHour
 from medallion.storage.lake import Lake
@@ -49,22 +47,20 @@ def test_a_step_that_was_tried_again_counts_as_it_ended(lake: Lake) -> None:
     assert run_summary(lake, "a_run") == "2 rows of Bronze changed by 2 lines; no warnings"
 
 
-def published(monkeypatch: pytest.MonkeyPatch, *hours: str | None) -> None:
-    kept = [Release(n, hour, "r", "full", datetime.now(UTC), {}) for n, hour in enumerate(hours)]
-    monkeypatch.setattr(releases, "read_all", lambda _: kept)
+def publish(lake: Lake, *hours: str | None) -> None:
+    release = None
+    for hour in hours:
+        contents = releases.Contents({})
+        release = releases.publish(lake, after=release, hour=hour, run_id="r", strategy="full", contents=contents)
 
 
-def test_an_hour_that_some_release_has_is_settled_also_after_a_roll_back(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    published(monkeypatch, None, HOUR, None)
+def test_an_hour_that_some_release_has_is_settled_also_after_a_roll_back(lake: Lake) -> None:
+    publish(lake, None, HOUR, None)
     assert turns.read_unpublished_hour(lake, HOUR) is None
 
 
-def test_an_hour_whose_last_check_failed_is_red_until_a_check_of_it_passed(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    published(monkeypatch, None)
+def test_an_hour_whose_last_check_failed_is_red_until_a_check_of_it_passed(lake: Lake) -> None:
+    publish(lake, None)
     events = log(lake)
     events.add("check", "bronze", None, status="failed", details={"error": "1 of 12 failed; see a.html"})
     events.flush()
@@ -76,17 +72,15 @@ def test_an_hour_whose_last_check_failed_is_red_until_a_check_of_it_passed(
 
 
 def test_published_hour_is_red_when_its_validation_failed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    published(monkeypatch, None, HOUR)
+    publish(lake, None, HOUR)
     events = log(lake)
     events.add("validate", None, None, status="failed", details={"error": "gold_inventory_risk is empty"})
     events.flush()
     assert turns.read_unpublished_hour(lake, HOUR) == UnpublishedHour(HOUR, "a_run", "gold_inventory_risk is empty")
 
 
-def test_an_hour_belongs_to_the_run_that_works_on_it_not_to_one_that_looked_at_it(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    published(monkeypatch, None)
+def test_an_hour_belongs_to_the_run_that_works_on_it_not_to_one_that_looked_at_it(lake: Lake) -> None:
+    publish(lake, None)
     events = log(lake)
     events.add("apply", "bronze", None)
     events.flush()
