@@ -31,4 +31,4 @@ def refresh_naive(spark: "SparkSession", lake: Lake, table: Table, *, hour: str 
         rows.write.format("delta").mode("overwrite").option("userMetadata", commit).save(lake.path(table.name))
         state = lake.state(table.name)
         assert state is not None, f"{table.name} was just written"
-    return Written.whole(state, inputs, strategy="naive", how="from views")
+    return Written.whole(state, inputs, strategy="naive")

@@ -90,7 +90,7 @@ def tables_page() -> str:
 def _table(table: Feed | Log | Table, known: dict[str, dict[str, str]]) -> str:
     facts = [f"keys `{', '.join(table.keys)}`"] if not isinstance(table, Log) else []
     if isinstance(table, Table):
-        facts += [table.mode, "reads " + ", ".join(f"[{name}](#{name})" for name in table.inputs)]
+        facts += [table.refresh_method, "reads " + ", ".join(f"[{name}](#{name})" for name in table.inputs)]
         rows = list(_columns(table, known))
     else:
         known[table.name] = {column.name: column.type for column in table.columns}

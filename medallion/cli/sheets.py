@@ -127,7 +127,8 @@ def events_sheet(rows: Sequence[EventRow]) -> Sheet:
 def lineage_tree(tables: Registry, root: str) -> dict[str, Any]:
     """What a table is computed from, down to Bronze: its name, its refresh method, and its inputs likewise."""
     table = tables[root]
-    return {"table": table.name, "mode": table.mode, "inputs": [lineage_tree(tables, name) for name in table.inputs]}
+    inputs = [lineage_tree(tables, name) for name in table.inputs]
+    return {"table": table.name, "mode": table.refresh_method, "inputs": inputs}
 
 
 def draw_tree(lineage: Mapping[str, Any]) -> "Tree":

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from medallion.model.refresh_method import read_method
 from medallion.ops import event_log
 from medallion.storage.lake import Lake
 
@@ -9,13 +10,6 @@ COLUMNS = (
     *("run_id", "hour", "event_type", "table_name", "strategy", "status", "seconds"),
     *("rows_in", "rows_out", "bytes_out", "details"),
 )
-METHODS = {  # how a refresh went, as the event log records it, in the words of the documentation
-    "recomputed": "full recompute",
-    "by key": "upsert of changed keys",
-    "additive": "incremental aggregate",
-    "recent rows": "latest rows",
-    "unchanged": "nothing to do",
-}
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,6 @@ def table_history(lake: Lake, table: str) -> list[TableRefresh]:
         if row.event_type not in ("apply", "refresh"):
             continue
         details = row.details
-        how = str(details.get("how") or ("merged" if row.event_type == "apply" else ""))
         history.append(
             TableRefresh(
                 row.hour or "snapshot",
@@ -57,7 +50,7 @@ def table_history(lake: Lake, table: str) -> list[TableRefresh]:
                 counted.get((row.run_id, row.hour)),
                 row.rows_out,
                 row.bytes_out,
-                METHODS.get(how, how),
+                read_method(str(details.get("how") or ("merged" if row.event_type == "apply" else ""))),
                 str(details.get("error") or details.get("note") or ""),
             )
         )

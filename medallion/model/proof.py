@@ -30,7 +30,8 @@ def prove(tables: Iterable[Table], nodes: Mapping[str, Feed | Log | Table]) -> N
         except Unprovable as reason:
             is_final = table.incremental is None or isinstance(reason, Nondeterministic)
             instead = "" if is_final else "; change the query, or leave `incremental` out"
-            raise MedallionError(f"{table.name} cannot be refreshed by {table.mode}: {reason}{instead}") from None
+            refused = f"{table.name} cannot be refreshed by {table.refresh_method}"
+            raise MedallionError(f"{refused}: {reason}{instead}") from None
         except MedallionError as error:
             raise MedallionError(f"{table.name}: {error}") from None
 

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from expectations.vocabulary import Expectation, not_null, spark_text, unique
 from medallion.errors import MedallionError
 from medallion.model.chart import Chart
+from medallion.model.refresh_method import RefreshMethod
 
 Layer = Literal["bronze", "silver", "gold", "platinum"]
 LAYERS: tuple[Layer, ...] = get_args(Layer)  # one folder each; one without tables is no step
@@ -136,16 +137,16 @@ class Table:
         return sha256(dedent(self.query).strip().encode()).hexdigest()[:16]
 
     @property
-    def mode(self) -> str:
-        """Its refresh method, in words."""
+    def refresh_method(self) -> str:
+        """Its refresh method, in words, and what that goes by."""
         match self.incremental:
             case ByKey(column):
-                return f"upsert on {column}"
+                return f"{RefreshMethod.UPSERT} on {column}"
             case Additive(parts):
-                return f"incremental aggregate of {', '.join(parts)}"
+                return f"{RefreshMethod.INCREMENTAL_AGGREGATE} of {', '.join(parts)}"
             case Recent(column=column):
-                return f"latest rows by {column}"
-        return "full recompute"
+                return f"{RefreshMethod.LATEST_ROWS} by {column}"
+        return RefreshMethod.FULL_RECOMPUTE
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
@@ -213,8 +214,8 @@ class Feed:
         return tuple(_column(part.strip()) for part in re.split(r",(?![^(]*\))", self.schema))
 
     @property
-    def mode(self) -> str:
-        """How it is kept, in words."""
+    def refresh_method(self) -> str:
+        """How changes get into it, in words."""
         return f"merged by {', '.join(self.keys)}"
 
     @property
@@ -268,8 +269,8 @@ class Log:
         return (*(replace(c, required=c.name in feed.keys) for c in feed.columns), *ORIGIN)
 
     @property
-    def mode(self) -> str:
-        """How it is kept, in words."""
+    def refresh_method(self) -> str:
+        """How changes get into it, in words."""
         return "appended"
 
     @property

@@ -3,6 +3,7 @@
 from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.selection import select_tables
 from medallion.model.table import Layer, Table
 from medallion.ops.event_log import EventLog
@@ -37,20 +38,20 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
                     written.bytes_out,
                 )
                 step.strategy = written.strategy
-                step.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.how}
+                step.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.method}
                 if written.changed is not None:
                     step.details["changed"] = written.changed
                 if written.built_state:
                     step.details["set_up"] = True
                 if written.note:
                     step.details["note"] = written.note
-                if written.how == "unchanged":
+                if written.method is RefreshMethod.UNCHANGED:
                     step.status = "skipped"
                 if written.warning:
                     step.status, step.details["note"] = "warned", written.warning
                     driver.report(f"{table.name}: {written.warning}")
             results.append(written)
-            how = f"{written.how}, building incremental state: once" if written.built_state else written.how
+            how = f"{written.method}, building incremental state: once" if written.built_state else written.method
             driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {how}")
 
         try:

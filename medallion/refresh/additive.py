@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
+from medallion.model.refresh_method import RefreshMethod
 from medallion.refresh.additive_split import split_of
 from medallion.refresh.aggregate_state import AggregateState, Source
 from medallion.refresh.commits import SMALL_ROWS, Written
@@ -31,7 +32,7 @@ def refresh_additive(refresh: Refresh) -> Written:
 
     rows = rows_from_parts(refresh, add_changes)
     note = f"building incremental state: once; {'; '.join(notes)}" if notes else None
-    return replace(refresh.overwrite(rows, "additive", note), built_state=bool(notes))
+    return replace(refresh.overwrite(rows, RefreshMethod.INCREMENTAL_AGGREGATE, note), built_state=bool(notes))
 
 
 def rows_from_parts(target: Target, update: Callable[[AggregateState], TableState]) -> "DataFrame":

@@ -103,7 +103,7 @@ class AggregateState:
         sums = spark.sql(part.query, **frames)
         if inexact := [c for c in part.sums if sums.schema[c].dataType.typeName() in {"float", "double"}]:
             raise MedallionError(
-                f"{table.name} cannot be refreshed by {table.mode}: `{self.name}` does not add up,"
+                f"{table.name} cannot be refreshed by {table.refresh_method}: `{self.name}` does not add up,"
                 f" {inexact[0]} is a sum of floating-point numbers, which would drift: use DECIMAL"
             )
         filled = sums.select(

@@ -3,6 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import ByKey
 from medallion.refresh.commits import Written, files_by_key, versions_of
 from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, require_small
@@ -55,7 +56,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
         version=version,
         inputs=versions_of(refresh.inputs),
         strategy="incremental",
-        how="by key",
+        method=RefreshMethod.UPSERT,
         note=note,
         changed=len(values),
         built_state=built_state,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import ByKey, Table
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import read_table
@@ -26,7 +27,7 @@ SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark co
 class Written:
     """One table as written: rows and bytes of the commit, and the version it made.
 
-    strategy: what was really done, ``full`` or ``incremental``; how: in which way. note: why so, where that is not
+    strategy: what was really done, ``full`` or ``incremental``; method: how. note: why so, where that is not
     plain. warning: what a person should know of it; none as a rule. changed: the size of what changed, where it was
     refreshed by that: values of its key, or bytes. built_state: whether it built incremental state, which later
     refreshes find.
@@ -38,7 +39,7 @@ class Written:
     version: int
     inputs: Mapping[str, int]
     strategy: str = "full"
-    how: str = "recomputed"
+    method: RefreshMethod = RefreshMethod.FULL_RECOMPUTE
     note: str | None = None
     warning: str | None = None
     changed: int | None = None
@@ -66,7 +67,7 @@ class Written:
             version=version,
             inputs=versions_of(inputs),
             strategy="incremental",
-            how="unchanged",
+            method=RefreshMethod.UNCHANGED,
             note=note,
         )
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Additive, ByKey, Recent, Table
 from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_additive
 from medallion.refresh.by_key import refresh_by_key
@@ -79,7 +80,7 @@ def _recompute_small(refresh: Refresh, note: str) -> Written:
     """Compute the table from all rows of its inputs, in the session for small jobs."""
     refresh = replace(refresh, run=replace(refresh.run, strategy="full"))
     rows = refresh.spark.sql(refresh.table.query, **read_inputs(refresh.spark, refresh.lake, refresh.inputs))
-    return replace(refresh.overwrite(rows, "recomputed", note), strategy="full")
+    return replace(refresh.overwrite(rows, RefreshMethod.FULL_RECOMPUTE, note), strategy="full")
 
 
 def _costs(lake: Lake, run_id: str) -> Mapping[str, Costs]:

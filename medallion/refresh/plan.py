@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.commits import RefreshRun, Written, commit_metadata, ids_of, overwrite
 from medallion.refresh.cost import Costs
@@ -93,10 +94,10 @@ class Refresh(Target):
         if reason := self.costs.reason_to_recompute(size, change):
             raise TooLarge(reason)
 
-    def overwrite(self, rows: "DataFrame", how: str, note: str | None = None) -> Written:
-        """Put ``rows`` in the place of all that the table had; how: the method, in words."""
+    def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:
+        """Put ``rows`` in the place of all that the table had."""
         state = overwrite(self.lake, self.table, rows, self.former, self.commit_metadata())
-        return Written.whole(state, self.inputs, strategy="incremental", how=how, note=note)
+        return Written.whole(state, self.inputs, strategy="incremental", method=method, note=note)
 
 
 def former_state(

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Recent
 from medallion.refresh.commits import Written, read_inputs
 from medallion.refresh.plan import Refresh
@@ -16,7 +17,7 @@ def refresh_recent(refresh: Refresh, recent: Recent) -> Written:
     """Compute the table from the newest files of its input, and overwrite it."""
     frames = read_inputs(refresh.spark, refresh.lake, refresh.inputs)
     frames[recent.input] = _newest_files(refresh, recent)
-    return refresh.overwrite(refresh.spark.sql(refresh.table.query, **frames), "recent rows")
+    return refresh.overwrite(refresh.spark.sql(refresh.table.query, **frames), RefreshMethod.LATEST_ROWS)
 
 
 def _newest_files(refresh: Refresh, recent: Recent) -> "DataFrame":

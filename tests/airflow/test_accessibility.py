@@ -47,7 +47,14 @@ def hour_of(number: int, status: str) -> Iterator[Event]:
         "total_revenue: at least 0": {"status": status, "severity": "warning", "passed": 5, "failed": 1},
     }
     yield step("apply", "bronze", rows_in=20, rows_out=12, seconds=1.0)
-    yield step("refresh", "gold", STATUS, seconds=2.0, bytes_out=9_000, details={"how": "additive", "note": "12 rows"})
+    yield step(
+        "refresh",
+        "gold",
+        STATUS,
+        seconds=2.0,
+        bytes_out=9_000,
+        details={"how": "incremental aggregate", "note": "12 rows"},
+    )
     yield step("refresh", "gold", seconds=2.5, cpu_seconds=3.0)
     yield step("check", "gold", STATUS, status=status, rows_in=6, details={"expectations": verdicts})
     yield step("check", "gold", status=status, details={"report": f"x/2025-11-30T{number:02}/gold.html"})

@@ -17,6 +17,7 @@ from unittest.mock import patch
 import psutil
 
 from medallion.errors import MedallionError
+from medallion.model.refresh_method import RefreshMethod
 from medallion.ops import event_log, lease, releases
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
@@ -72,7 +73,7 @@ def _event_log(world: World, fault: Fault) -> list[str]:
     rows = [
         row
         for row in event_log.read(world.lake, hour=fault.until)
-        if row.status in {"succeeded", "warned"} or row.details.get("how") == "unchanged"
+        if row.status in {"succeeded", "warned"} or row.details.get("how") == RefreshMethod.UNCHANGED
     ]
     for table in world.tables:
         step = "apply" if table.layer == "bronze" else "refresh"

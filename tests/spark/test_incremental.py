@@ -21,6 +21,7 @@ from bench.declarative import run_pipeline
 from medallion.declarative.specification import differing_views
 from medallion.ingest import apply, change_log
 from medallion.ingest.decode import DELETED, LINE, arrow_type, change_schema
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.registry import registry
 from medallion.model.table import Additive, ByKey, Feed, Log, Table
 from medallion.ops.lake_tables import TableRecord, write_record
@@ -244,7 +245,7 @@ def refresh(shop: Shop, hour: int, strategy: str = "incremental", *, extras: boo
 def way_of(written: Written) -> str:
     """How a table was refreshed; with the reason where that was from all its rows."""
     anew = written.strategy == "full" or "rebuilt" in (written.note or "")
-    return f"{written.how} {written.note}" if anew else written.how
+    return f"{written.method} {written.note}" if anew else written.method
 
 
 def some_orders(shop: Shop, status: str) -> None:
@@ -287,8 +288,14 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
             ways[name].add(way_of(written))
         assert differing(shop) == [], f"hour {hour}"
     for table in tables():
-        way = {ByKey: "by key", Additive: "additive", type(None): "recomputed it is small and always recomputed"}
-        assert way.get(type(table.incremental), "recent rows") in ways[table.name], "it was never refreshed that way"
+        way = {
+            ByKey: RefreshMethod.UPSERT,
+            Additive: RefreshMethod.INCREMENTAL_AGGREGATE,
+            type(None): "full recompute it is small and always recomputed",
+        }
+        assert way.get(type(table.incremental), RefreshMethod.LATEST_ROWS) in ways[table.name], (
+            "it was never refreshed that way"
+        )
 
 
 @pytest.mark.timeout(1800)
@@ -307,7 +314,7 @@ def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: py
         assert differing(shop, extras=True) == [], f"hour {hour}"
     for table in tables(extras=True):
         if isinstance(table.incremental, ByKey):
-            assert "by key" in ways[table.name], f"{table.name} was never refreshed that way"
+            assert RefreshMethod.UPSERT in ways[table.name], f"{table.name} was never refreshed that way"
 
 
 def test_a_declarative_pipeline_of_the_same_tables_gives_the_same_rows(shop: Shop, tmp_path: Path) -> None:
@@ -330,7 +337,7 @@ def test_a_declarative_pipeline_of_the_same_tables_gives_the_same_rows(shop: Sho
 def test_what_nothing_changed_in_is_not_written(shop: Shop) -> None:
     refresh(shop, 0)
     before = {t.name: shop.lake.version(t.name) for t in tables()}
-    assert {written.how for written in refresh(shop, 1).values()} == {"unchanged"}
+    assert {written.method for written in refresh(shop, 1).values()} == {RefreshMethod.UNCHANGED}
     assert {t.name: shop.lake.version(t.name) for t in tables()} == before
 
 
@@ -338,7 +345,7 @@ def test_upkeep_changes_nothing_of_what_is_known(shop: Shop) -> None:
     refresh(shop, 0)
     driver = Driver(Settings(lake=shop.lake.root), report=lambda _: None)
     maintain(Run(driver.settings, None, "tidy"), driver, Retention(hours=0))
-    assert {written.how for written in refresh(shop, 1).values()} == {"unchanged"}
+    assert {written.method for written in refresh(shop, 1).values()} == {RefreshMethod.UNCHANGED}
     shop.put("suppliers", 1)
     shop.write()
     refresh(shop, 2)
@@ -380,12 +387,12 @@ def test_table_stays_as_it_is_when_the_change_leads_to_none_of_its_keys(shop: Sh
     shop.put("customers", 900)  # who has no order
     shop.write()
     written = refresh(shop, 1)["silver_orders_enriched"]
-    assert (written.strategy, written.how, written.rows_out) == ("incremental", "unchanged", 0)
+    assert (written.strategy, written.method, written.rows_out) == ("incremental", RefreshMethod.UNCHANGED, 0)
     after = shop.lake.opened(shop.lake.path("silver_orders_enriched"))
     assert after.file_uris() == before.file_uris()
     shop.put("orders", 900, user_id=900, order_status="confirmed", order_total=Decimal("7.00"))
     shop.write()
-    assert refresh(shop, 2)["silver_orders_enriched"].how == "by key"
+    assert refresh(shop, 2)["silver_orders_enriched"].method == RefreshMethod.UPSERT
     assert differing(shop) == []
 
 
@@ -398,9 +405,9 @@ def test_aggregate_state_is_added_to_when_an_input_that_is_not_summed_is_rewritt
         shop.put("products", key)
     shop.write()
     written = refresh(shop, 1)
-    assert (written["silver_inventory_current"].strategy, written["silver_inventory_current"].how) == (
+    assert (written["silver_inventory_current"].strategy, written["silver_inventory_current"].method) == (
         "incremental",
-        "additive",
+        RefreshMethod.INCREMENTAL_AGGREGATE,
     )
     assert differing(shop) == []
 
@@ -422,7 +429,7 @@ def test_rows_of_few_keys_beyond_what_this_process_writes_are_written_by_spark(
     monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
     some_orders(shop, "shipped")
     written = refresh(shop, 1)["silver_orders_enriched"]
-    assert (written.strategy, written.how) == ("incremental", "by key")
+    assert (written.strategy, written.method) == ("incremental", RefreshMethod.UPSERT)
     assert None in collected, "no more than three rows were fetched"
     assert differing(shop) == []
 
@@ -442,7 +449,10 @@ def test_a_large_change_is_recomputed_and_the_next_small_one_clusters_once(
         assert differing(shop) == []
         return found["silver_orders_enriched"], found["gold_order_status_summary"]
 
-    assert [written.how for written in hour(1, large=False)] == ["by key", "additive"]
+    assert [written.method for written in hour(1, large=False)] == [
+        RefreshMethod.UPSERT,
+        RefreshMethod.INCREMENTAL_AGGREGATE,
+    ]
     for number in (2, 3):
         orders, sums = hour(number, large=True)
         assert orders.note == "full recompute: most of bronze_orders was rewritten since its last refresh"
@@ -451,7 +461,7 @@ def test_a_large_change_is_recomputed_and_the_next_small_one_clusters_once(
     assert state is not None
     assert state.files <= 2, "nothing is made ready for small changes while large ones come"
     orders, sums = hour(4, large=False)
-    assert (orders.how, sums.how) == ("by key", "additive")
+    assert (orders.method, sums.method) == (RefreshMethod.UPSERT, RefreshMethod.INCREMENTAL_AGGREGATE)
     assert "building incremental state: once, clustered by order_id" in (orders.note or "")
     orders, _ = hour(5, large=False)
     assert "building" not in (orders.note or "")
@@ -489,11 +499,11 @@ def test_a_table_whose_new_rows_are_its_old_ones_lets_nothing_follow(shop: Shop)
     before = shop.lake.version("silver_inventory_current") or 0
     found = refresh(shop, 2)
     newest = shop.lake.version("silver_inventory_current") or 0
-    assert found["silver_inventory_current"].how != "unchanged"
+    assert found["silver_inventory_current"].method != RefreshMethod.UNCHANGED
     path = Path(shop.lake.path("silver_inventory_current"))
     assert (newest, changes(path, before, newest).versions) == (before + 1, ())
-    assert found["silver_inventory_by_supplier"].how == "unchanged"
-    assert found["gold_realtime_inventory_alerts"].how == "unchanged"
+    assert found["silver_inventory_by_supplier"].method == RefreshMethod.UNCHANGED
+    assert found["gold_realtime_inventory_alerts"].method == RefreshMethod.UNCHANGED
 
 
 def test_an_incremental_hour_of_a_small_lake_writes_no_more_than_a_full_one(
@@ -537,7 +547,7 @@ def test_an_aggregate_of_small_inputs_is_recomputed_and_keeps_no_state(
     some_orders(shop, "returned")
     for strategy in ("incremental", "full"):
         written = refresh(shop, 1, strategy)["gold_order_status_summary"]
-        assert (written.strategy, written.how) == ("full", "recomputed")
+        assert (written.strategy, written.method) == ("full", RefreshMethod.FULL_RECOMPUTE)
         some_orders(shop, "cancelled")
     assert not kept.exists()
 
@@ -556,7 +566,7 @@ def test_a_first_write_makes_aggregate_state_and_full_hours_keep_small_state_ali
     some_orders(shop, "pending")
     monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
     written = refresh(shop, 3)["gold_order_status_summary"]
-    assert (written.how, written.note) == ("additive", None)
+    assert (written.method, written.note) == (RefreshMethod.INCREMENTAL_AGGREGATE, None)
     assert differing(shop) == []
 
 
@@ -621,7 +631,7 @@ def test_a_change_adds_to_sums_over_sums_and_only_to_the_groups_it_touches(shop:
         before = shop.lake.open(path)
         written = sell(shop, quantity)
     assert before is not None
-    assert (written.how, written.note) == ("additive", None)
+    assert (written.method, written.note) == (RefreshMethod.INCREMENTAL_AGGREGATE, None)
     assert differing(shop) == []
     added = changes(Path(path), before.version(), shop.lake.opened(path).version())
     rows = read_changes(shop.spark, path, before, added).collect()

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.pipeline import maintain
 from medallion.pipeline.maintain import Retention
@@ -65,7 +66,7 @@ def test_idle_hours_read_as_little_of_logs_after_200_commits_as_after_10(lake: L
     for number in range(1, 201):
         append_rows(delta, None, properties())  # as of an hour without a line, or of upkeep
         read.clear()
-        assert refresh(lake).how == "unchanged"
+        assert refresh(lake).method is RefreshMethod.UNCHANGED
         for until in most:
             most[until] = max(most[until], len(read)) if number <= until else most[until]
     assert most[10] == 11, "its own last commit, and the ten of the input"

@@ -9,6 +9,8 @@ from deltalake import write_deltalake
 
 from medallion.errors import UsageError
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
+from medallion.inspect.table_history import table_history
+from medallion.model.refresh_method import RefreshMethod, read_method
 from medallion.model.registry import registry
 from medallion.model.table import Log, Table
 from medallion.ops import releases
@@ -55,7 +57,7 @@ def lake(tmp_path: Path) -> Lake:
         lake, after=None, hour="2025-11-30T01", run_id="r", strategy="full", contents=releases.Contents({STATUS: 0})
     )
     events = []
-    for hour, how in (("2025-11-30T00", "recomputed"), ("2025-11-30T01", "additive")):
+    for hour, how in (("2025-11-29T23", "additive"), ("2025-11-30T00", "upsert"), ("2025-11-30T01", "recomputed")):
         told = {"how": how, "note": f"note of {hour}"}
         events += [
             Event("r", hour, "refresh", "full", 1, "gold", STATUS, seconds=1.5, bytes_out=2_000_000, details=told),
@@ -73,7 +75,7 @@ def test_the_page_says_what_a_table_is_and_how_it_was_refreshed(lake: Lake) -> N
     page = table_page(lake, registry(), STATUS)
     text = words(page)
     assert "Orders, revenue and customers by order status." in text
-    assert "2025-11-30T01: succeeded , incremental aggregate, note of 2025-11-30T01" in text
+    assert "2025-11-30T01: succeeded , full recompute, note of 2025-11-30T01" in text
     assert "FROM silver_orders_enriched" in text.replace("{", "").replace("}", "")
     assert 'href="table?name=silver_orders_enriched"' in page
     assert page.count("<figure>") == 3  # rows, bytes and seconds
@@ -85,6 +87,12 @@ def test_a_chosen_column_leads_to_what_it_is_made_from(lake: Lake) -> None:
     assert 'href="table?name=bronze_orders&amp;column=order_total#column"' in page
     with pytest.raises(UsageError, match="has no column 'nothing'"):
         table_page(lake, registry(), STATUS, "nothing")
+
+
+def test_refreshes_of_this_and_an_older_version_have_the_same_words(lake: Lake) -> None:
+    methods = [refresh.method for refresh in table_history(lake, STATUS)]
+    assert methods == ["incremental aggregate", "upsert", "full recompute"]
+    assert [read_method(method) for method in RefreshMethod] == [*RefreshMethod]
 
 
 def test_a_table_that_no_release_has_still_has_a_page(lake: Lake) -> None:

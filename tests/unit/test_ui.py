@@ -188,7 +188,7 @@ def test_a_long_history_draws_no_more_than_fits_on_a_page(lake: Lake) -> None:
 
 def found(problems: Sequence[str] = (), **changed: Any) -> LakeStatus:
     plain = TableStatus("x", rows=1, version=1, published=1, hour="2025-11-30T00", age_hours=1.0, check="succeeded")
-    plain = replace(plain, mode="recomputed", last_seconds=1.25, **changed)
+    plain = replace(plain, mode="full recompute", last_seconds=1.25, **changed)
     release = Release(7, "2025-11-30T00", "r", "full", BEGAN, {})
     tables = [replace(plain, table=table.name) for table in registry()]
     return LakeStatus("x", release=release, tables=tables, problems=problems)
