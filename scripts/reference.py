@@ -23,6 +23,7 @@ WIDTH = 100
 # Read by one part alone, where it begins.
 OTHER_VARIABLES = (
     ("MEDALLION_ALERT_URL", "", "Address to which alerts of the DAG are posted; without it none"),
+    ("MEDALLION_ALERT_FORMAT", "json", "`json`, or `text` for the incoming webhook of a chat such as Slack"),
     ("MEDALLION_AIRFLOW_PORT", "8080", "Port of the Airflow that `make up` starts"),
     ("SPARK_CONNECT_AUTHENTICATE_TOKEN", "", "Secret of a warm Spark; `make up` draws one"),
 )

@@ -1,6 +1,7 @@
-"""Alerts: what went wrong with a run, as JSON posted to an address of yours, MEDALLION_ALERT_URL. Without one: none.
+"""Alerts: what went wrong with a run, posted to an address of yours, MEDALLION_ALERT_URL. Without one: none.
 
-For another channel, give the DAG another notifier; ``alert`` builds the message.
+MEDALLION_ALERT_FORMAT is ``json``, each part of the alert a field, or ``text``, one sentence as the incoming webhooks
+of chats take it: Slack, Mattermost, Google Chat. For another channel, give the DAG another notifier.
 """
 
 import asyncio
@@ -83,14 +84,25 @@ def alert(kind: str, context: Mapping[str, Any], message: str, **more: Any) -> d
 def post(payload: Mapping[str, Any]) -> None:
     """Post one alert, if an address is set.
 
-    Raises httpx.HTTPError when nobody takes it, ValueError for a wrong address.
+    Raises httpx.HTTPError when nobody takes it, ValueError for a wrong address or format.
     """
     url = os.environ.get("MEDALLION_ALERT_URL")
     if not url:
         return
     if not url.startswith(("http://", "https://")):
         raise ValueError("MEDALLION_ALERT_URL is no http address")
-    httpx.post(url, json=payload, timeout=10, follow_redirects=True).raise_for_status()
+    form = os.environ.get("MEDALLION_ALERT_FORMAT") or "json"
+    if form not in ("json", "text"):
+        raise ValueError(f"MEDALLION_ALERT_FORMAT={form[:40]!r} is neither json nor text")
+    body = {"text": as_text(payload)} if form == "text" else payload
+    httpx.post(url, json=body, timeout=10, follow_redirects=True).raise_for_status()
+
+
+def as_text(payload: Mapping[str, Any]) -> str:
+    """Say an alert in a line for a chat, with the address of the log on the next one."""
+    place = ", ".join(str(payload[name]) for name in ("dag_id", "run_id", "task_id") if payload.get(name))
+    line = f"{payload['kind']}: {place}: {payload['message']}"
+    return "\n".join(filter(None, (line, payload.get("log"))))
 
 
 def failed_in_a_row() -> int:

@@ -67,6 +67,27 @@ def test_alert_names_run_task_and_reason_of_a_failed_check(received: Received) -
     }
 
 
+def test_chat_gets_the_alert_as_one_text(received: Received, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDALLION_ALERT_FORMAT", "text")
+    Webhook(step="check", layer="silver").notify(CONTEXT)
+    asyncio.run(late(context={"dag_run": {"dag_id": "hourly_refresh", "run_id": "r"}}))
+    assert received == [
+        {
+            "text": "red check: hourly_refresh, r, silver.check: 3 of 5 expectations are broken\nhttp://localhost:8080/log"
+        },
+        {"text": "late: hourly_refresh, r: the run has not ended 60 minutes after it was queued"},
+    ]
+
+
+def test_unknown_format_of_alerts_is_named_in_the_log(
+    received: Received, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MEDALLION_ALERT_FORMAT", "xml")
+    Webhook(step="check", layer="silver").notify(CONTEXT)
+    assert received == []
+    assert "MEDALLION_ALERT_FORMAT='xml' is neither json nor text" in caplog.text
+
+
 def test_alert_is_sent_for_any_failed_task(received: Received) -> None:
     Webhook(step="apply", layer="bronze").notify({**CONTEXT, "exception": None})
     assert [(told["kind"], told["message"]) for told in received] == [("failed task", "the process was killed")]
