@@ -33,12 +33,10 @@ from medallion.settings import STALE_HOURS
 @click.option("--check", is_flag=True, help="For a monitor: exit code 1 when something is stale or red.")
 @click.option(
     "--stale-hours",
-    default=STALE_HOURS,
-    show_default=True,
     type=NumberFrom(0),
-    help="Hours since a table's last hour ended.",
+    help=f"Hours since a table's last hour ended. Default: {STALE_HOURS:g}, and none for a history that is replayed.",
 )
-def status(form: str, check: bool, stale_hours: float) -> None:
+def status(form: str, check: bool, stale_hours: float | None) -> None:
     """Show each table's rows, version, last hour, freshness and last check, and the newest release.
 
     Checks and failures are those of the 7 days before the newest event.

@@ -1,6 +1,7 @@
 """The sheets of status, tables and events: what of the logs a person reads first, and what goes where it is narrow."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ def status_sheet(status: LakeStatus) -> Sheet:
         )
         for row in status.tables
     ]
-    return Sheet(STATUS_COLUMNS, rows, [*_headlines(status)])
+    return _with_age_by_clock(status, Sheet(STATUS_COLUMNS, rows, [*_headlines(status)]))
 
 
 def _headlines(status: LakeStatus) -> Iterator[str]:
@@ -100,7 +101,7 @@ def tables_sheet(status: LakeStatus) -> Sheet:
         )
         for row in status.tables
     ]
-    return Sheet(TABLES_COLUMNS, rows, [f"lake {status.lake}"])
+    return _with_age_by_clock(status, Sheet(TABLES_COLUMNS, rows, [f"lake {status.lake}"]))
 
 
 def events_sheet(rows: Sequence[EventRow]) -> Sheet:
@@ -148,6 +149,15 @@ def draw_tree(lineage: Mapping[str, Any]) -> "Tree":
     whole = Tree("", hide_root=True)
     grow(whole, lineage)
     return whole
+
+
+def _with_age_by_clock(status: LakeStatus, sheet: Sheet) -> Sheet:
+    """Leave the age out for a history that is replayed: it says when the history was recorded."""
+    if status.goes_with_clock:
+        return sheet
+    shown = [place for place, column in enumerate(sheet.columns) if column.name != "age"]
+    rows = [[row[place] for place in shown] for row in sheet.rows]
+    return replace(sheet, columns=[sheet.columns[place] for place in shown], rows=rows)
 
 
 def _age(hours: float | None) -> str | None:

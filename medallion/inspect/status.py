@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from statistics import mean
 
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest.late_files import late_warning, read_late
 from medallion.ingest.restatement import Restatement, read_restatement
+from medallion.inspect.hour_history import goes_with_clock
 from medallion.model.registry import Node
 from medallion.ops import event_log, releases
 from medallion.ops.event_schema import DID_WORK, EventRow
@@ -54,8 +56,9 @@ class LakeStatus:
     """Where the lake stands.
 
     release: the newest one, None before the first. writer, restatement: who writes, what is being restated right now.
-    late: which files came after their hour was applied, and the command. problems: a line for each thing that is late,
-    stale or red.
+    late: which files came after their hour was applied, and the command. goes_with_clock: whether hours are refreshed
+    as they end; in a history that is replayed nothing is stale unless a limit is given. problems: a line for each thing
+    that is late, stale or red.
     """
 
     lake: str
@@ -64,17 +67,21 @@ class LakeStatus:
     writer: str | None = None
     restatement: Restatement | None = None
     late: str | None = None
+    goes_with_clock: bool = True
     tables: Sequence[TableStatus] = ()
     problems: Sequence[str] = ()
 
 
-def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, max_failures: int = 0) -> LakeStatus:
+def lake_status(settings: Settings, stale_hours: float | None = None, max_failures: int = 0) -> LakeStatus:
     """Describe the lake.
 
-    stale_hours: a table is stale whose last hour ended longer ago. max_failures: more of a table are a problem.
+    stale_hours: a table is stale whose last hour ended longer ago; None for STALE_HOURS where the lake goes with the
+    clock, and for no limit elsewhere. max_failures: more of a table are a problem.
     """
     lake = Lake.of(settings)
-    release = releases.latest(lake)
+    kept = releases.read_all(lake)
+    release, with_clock = (kept[-1] if kept else None), goes_with_clock(kept)
+    limit = stale_hours if stale_hours is not None else STALE_HOURS if with_clock else inf
     rows = event_log.read(lake, event_log.RECENT, ("table_name", "event_type", "status", "seconds"))
     checks = {row.table_name: row for row in rows if row.event_type == "check" and row.table_name}
     failures, seconds = _failures(rows), _seconds(rows)
@@ -97,7 +104,7 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, max_failur
             published=release.versions.get(table.name) if release else None,
             hour=hour,
             age_hours=age,
-            stale=age is not None and age > stale_hours,
+            stale=age is not None and age > limit,
             check=check.status if check else "not checked",
             failures=failures.get(table.name, 0),
             mode=table.refresh_method,
@@ -117,8 +124,9 @@ def lake_status(settings: Settings, stale_hours: float = STALE_HOURS, max_failur
         writer=str(writer) if writer else None,
         restatement=restatement,
         late=late,
+        goes_with_clock=with_clock,
         tables=tables,
-        problems=[*filter(None, (late, cut_short)), *_problems(release, tables, stale_hours, max_failures)],
+        problems=[*filter(None, (late, cut_short)), *_problems(release, tables, limit, max_failures)],
     )
 
 

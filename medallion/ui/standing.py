@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, parse_hour
-from medallion.inspect.hour_history import HourMark, goes_with_clock, hour_history
+from medallion.inspect.hour_history import HourMark, hour_history
 from medallion.inspect.status import LakeStatus, lake_status
-from medallion.ops import releases
 from medallion.pipeline.turns import UnpublishedHour, read_line
-from medallion.settings import STALE_HOURS, Settings
+from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
 
@@ -49,8 +48,7 @@ class Standing:
 def read_standing(settings: Settings) -> Standing:
     """Read where the lake stands: logs and one listing of the source; a source that cannot be listed is no error."""
     lake = Lake.of(settings)
-    stale_hours = STALE_HOURS if goes_with_clock(releases.read_all(lake)) else float("inf")
-    status = lake_status(settings, stale_hours)
+    status = lake_status(settings)
     release = status.release
     if release is None:
         return Standing(status)

@@ -1,0 +1,49 @@
+"""What is stale: by the clock where hours are refreshed as they end, and not in a history that is replayed."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from medallion.cli.sheets import status_sheet, tables_sheet
+from medallion.hours import format_hour
+from medallion.inspect.status import lake_status
+from medallion.ops import releases
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
+from tests.unit.small_lake import H0, Shop
+
+
+def test_history_that_is_replayed_is_neither_stale_nor_old(shop: Shop) -> None:
+    shop.put(H0, {1: "a"})
+    shop.refresh(H0)
+    status = lake_status(shop.settings)
+    assert not status.goes_with_clock and not any(row.stale for row in status.tables)
+    assert not [problem for problem in status.problems if "stale" in problem]
+    for sheet in (status_sheet(status), tables_sheet(status)):
+        assert "age" not in [column.name for column in sheet.columns]
+        assert all(len(row) == len(sheet.columns) for row in sheet.rows)
+
+
+def test_limit_that_is_given_counts_for_any_lake(shop: Shop) -> None:
+    shop.put(H0, {1: "a"})
+    shop.refresh(H0)
+    assert any("stale" in problem for problem in lake_status(shop.settings, stale_hours=2).problems)
+
+
+@pytest.mark.parametrize(("hours_ago", "stale"), [(2, False), (12, True)])
+def test_table_is_stale_by_the_clock_where_hours_are_refreshed_as_they_end(
+    tmp_path: Path, shop: Shop, hours_ago: int, stale: bool
+) -> None:
+    hour = format_hour(datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours_ago))
+    shop.put(hour, {1: "a"})
+    shop.refresh(hour)
+    status = lake_status(shop.settings)
+    assert status.goes_with_clock
+    assert any(row.stale for row in status.tables) == stale
+    assert "age" in [column.name for column in status_sheet(status).columns]
+
+
+def test_lake_without_a_release_has_no_age(tmp_path: Path) -> None:
+    status = lake_status(Settings(lake=str(tmp_path / "lake"), source=str(tmp_path)))
+    assert releases.read_all(Lake(status.lake)) == [] and not status.exists
