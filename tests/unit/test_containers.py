@@ -1,7 +1,9 @@
 """The containers' secrets and ports; running them is for tests/e2e/compose.py."""
 
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,21 @@ def test_what_the_image_copies_is_let_in_and_there() -> None:
     for file in named:
         assert (ROOT / file).exists()
         assert any(path.match(pattern) for path in (file, *file.parents) for pattern in let_in), file
+
+
+def test_set_up_of_the_image_starts_with_what_is_copied_before_it(tmp_path: Path) -> None:
+    """Its layer has few files of the project, so that a change of others does not install everything again."""
+    before = (ROOT / "Dockerfile").read_text().partition("&& scripts/bootstrap")[0]
+    for names, target in re.findall(r"^COPY (.+) (\S+)$", before, re.MULTILINE):
+        (tmp_path / target).mkdir(parents=True, exist_ok=True)
+        for name in names.split():
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, tmp_path / target, dirs_exist_ok=True)
+            else:
+                shutil.copy(ROOT / name, tmp_path / target)
+    nothing_installed = [sys.executable, "-I", "-S", "scripts/bootstrap.py", "--help"]
+    ran = subprocess.run(nothing_installed, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize(
