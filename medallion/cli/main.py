@@ -18,7 +18,7 @@ from medallion.cli.quarantine import quarantine
 from medallion.cli.release import release
 from medallion.cli.source import source
 from medallion.cli.spark_server import spark_server
-from medallion.errors import NOT_ALLOWED, MedallionError
+from medallion.errors import NOT_ALLOWED, MedallionError, one_line
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 BENCHMARK = "bench.cli"  # imported when one of its commands is asked for: it is above the package, and heavy
@@ -107,14 +107,24 @@ def run(command: Callable[..., Any]) -> int:
         return _fail(str(error), error.exit_code)
     except BrokenPipeError:  # whoever reads the output has gone, as in `medallion query ... | head -1`
         return 1
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            return _fail(f"{error.filename or 'cannot write'}: {error.strerror}; free some, then run this again", 1)
-        if error.errno not in NOT_ALLOWED:
+    except Exception as error:
+        if (message := _disk_trouble(error)) is None:
             raise
-        advice = "run this as the account that the lake belongs to, or let this one read and write there"
-        return _fail(f"{error.filename}: {error.strerror}; {advice}", 1)
+        return _fail(message, 1)
     return 0
+
+
+def _disk_trouble(error: Exception) -> str | None:
+    """Say of an error that a disk is full, or not open to this account, and what to do; None for any other."""
+    number, place = (error.errno, error.filename) if isinstance(error, OSError) else (None, None)
+    if number == errno.ENOSPC and place:
+        return f"{place}: {os.strerror(errno.ENOSPC)}; free some, then run this again"
+    if os.strerror(errno.ENOSPC) in str(error):  # libraries have errors of their own for it
+        return f"cannot write: {one_line(error)}; free some space, then run this again"
+    if number is None or number not in NOT_ALLOWED:
+        return None
+    advice = "run this as the account that the lake belongs to, or let this one read and write there"
+    return f"{place}: {os.strerror(number)}; {advice}"
 
 
 def _flush(stream: TextIO) -> bool:

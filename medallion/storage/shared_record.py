@@ -5,6 +5,7 @@ the next number, made by a hard link: the file system refuses a link whose name 
 of a record is measured by the store's own clock, never by comparing clocks of two machines.
 """
 
+import errno
 import json
 import os
 import time
@@ -93,9 +94,8 @@ class DiskRecord:
                 draft.unlink(missing_ok=True)
             numbers = self._numbers()
         except OSError as error:
-            raise MedallionError(
-                f"{self._folder} cannot be written: {error.strerror}; a lake needs a disk with hard links"
-            ) from None
+            advice = "free some, then run this again" if error.errno == errno.ENOSPC else "a lake needs hard links"
+            raise MedallionError(f"{self._folder} cannot be written: {error.strerror}; {advice}") from None
         if numbers[-1] > number:  # the name was free because that state is long gone
             with suppress(FileNotFoundError):
                 self._file(number).unlink()
@@ -117,7 +117,11 @@ class DiskRecord:
     def _draft(self, text: str) -> Path:
         self._folder.mkdir(parents=True, exist_ok=True)
         draft = self._folder / f".{uuid4().hex}"
-        draft.write_text(text, encoding="utf-8")
+        try:
+            draft.write_text(text, encoding="utf-8")
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
         return draft
 
     def _now(self) -> float:

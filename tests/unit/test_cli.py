@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from deltalake.exceptions import DeltaError
 
 from medallion.cli.common import STEP_NAMES
 from medallion.cli.main import cli, run
@@ -201,3 +204,17 @@ def test_steps_on_the_command_line_are_those_that_run() -> None:
 def test_a_number_of_events_that_cannot_be_is_refused_as_wrong_use(option: str) -> None:
     result = CliRunner().invoke(cli, ["events", option])
     assert result.exit_code == 2 and "is not in the range" in result.output
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_one_line_with_advice_whichever_library_finds_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def write(**_: object) -> None:
+        pq.write_table(pa.table({"x": [1]}), "/dev/full")
+
+    def commit(**_: object) -> None:
+        raise DeltaError("Failed to parse parquet: Unable to copy data to file: No space left on device (os error 28)")
+
+    for command in (write, commit):
+        assert run(command) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "No space left on device" in line and line.endswith("then run this again")

@@ -1,6 +1,7 @@
 """Writers on several machines: the lease in the lake, its fencing number, the holder who comes back too late (F36)."""
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -410,3 +411,17 @@ def test_commit_carries_the_fencing_number(on_disk: Lake) -> None:
         write_deltalake(path, pa.table({"a": [1]}), commit_properties=properties('{"hour": null}'))
         write_deltalake(path, pa.table({"a": [2]}), mode="append", commit_properties=properties())
     assert [fence.number_in(commit) for commit in DeltaTable(path).history()] == [1, 1]
+
+
+def test_a_record_that_cannot_be_written_leaves_no_draft_behind(tmp_path: Path) -> None:
+    record = DiskRecord(tmp_path / "lease")
+    entry = record.swap(None, {"holder": "a"})
+    files = sorted((tmp_path / "lease").iterdir())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(MedallionError, match="lease cannot be written: File too large"):
+            record.swap(entry, {"holder": "b"})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert sorted((tmp_path / "lease").iterdir()) == files
