@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError
 from medallion.ingest.decode import arrow_type, shown_name
 from medallion.model.table import Column, Feed, Log
+from medallion.spark.session import new_session
 from medallion.storage import fence
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake
@@ -99,14 +100,20 @@ def evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log, d
     if evolution.new:
         fields = Schema.from_arrow(arrow_schema(evolution.new)).fields
         delta.alter.add_columns(fields, commit_properties=properties())
-    fence.require()
-    for name in evolution.nullable:
-        spark().sql(f"ALTER TABLE {identifier(path)} ALTER COLUMN {name} DROP NOT NULL")
+    if evolution.nullable:
+        _drop_not_null(spark(), path, evolution.nullable)
     if evolution.widened:
         _rewrite(spark(), path, table.columns)
     if evolution.nullable or evolution.widened:
         delta.update_incremental()
     return evolution
+
+
+def _drop_not_null(spark: "SparkSession", path: str, columns: Iterable[str]) -> None:
+    session = new_session(spark)  # what a commit of ALTER TABLE carries is a setting of its session
+    for name in columns:
+        session.conf.set("spark.databricks.delta.commitInfo.userMetadata", json.dumps(fence.stamp()))
+        session.sql(f"ALTER TABLE {identifier(path)} ALTER COLUMN {name} DROP NOT NULL")
 
 
 def identifier(path: str) -> str:

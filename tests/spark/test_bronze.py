@@ -19,7 +19,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
-from medallion.storage import delta_writes
+from medallion.storage import delta_writes, fence
 from medallion.storage.lake import Lake, state_of
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
@@ -429,6 +429,33 @@ def test_spark_merges_null_into_a_column_that_is_not_declared_any_more(
     assert [found[key]["country"] for key in (1, 4)] == [None, None]
     assert found[1]["lead_time_days"] == 77
     assert found[2]["country"] is not None
+
+
+class Held:
+    """A lease with the number 7."""
+
+    number = 7
+
+    def require(self) -> None:
+        pass
+
+    confirm = require
+
+
+def test_commits_of_spark_carry_the_fencing_number(shop: Shop, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medallion.storage.delta_writes.MAX_LOCAL_TABLE_BYTES", -1)
+    with fence.holding(Held()):
+        shop.load(spark)
+        shop.change(H0, insert(supplier(4)))
+        shop.apply()
+        declared(shop, NEW.format("BIGINT", "TIMESTAMP"))
+        shop.change(H1)
+        shop.apply()
+    commits = [*reversed(shop.lake.opened(shop.lake.path(SUPPLIERS)).history())]
+    numbers = [(commit["operation"], fence.number_in(commit)) for commit in commits]
+    assert None not in [number for _, number in numbers], numbers
+    assert numbers[:2] == [("CREATE TABLE", 7), ("WRITE", 7)], "the snapshot; each step has a lease of its own"
+    assert [operation for operation, _ in numbers[2:5]] == ["MERGE", "CHANGE COLUMN", "WRITE"]
 
 
 def test_nothing_is_applied_where_one_table_cannot_be_evolved(shop: Shop) -> None:

@@ -1,10 +1,11 @@
 """Types: money is exact in every table, only averages, ratios and rates are DOUBLE, sums of units are BIGINT."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from medallion.model.registry import registry
+from medallion.spark.collect import MAX_ROW_BYTES, collect
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Schema
@@ -75,3 +76,17 @@ def test_money_is_exact_and_only_ratios_are_double(schema: "Schema", name: str) 
         "date",
         "timestamp",
     }
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["'x'", "ARRAY('x')", "MAP('a', 'x')", "CAST(NAMED_STRUCT('a', 'x') AS STRUCT<a: STRING>)", "CAST('x' AS BINARY)"],
+)
+def test_rows_are_collected_unless_one_of_them_is_wide(spark: Any, value: str) -> None:
+    wide = value.replace("'x'", f"REPEAT('x', {MAX_ROW_BYTES + 1})")
+    narrow = spark.sql(f"SELECT {value} AS `a.b`, 1 AS n UNION ALL SELECT NULL, 2")
+    rows = collect(narrow, 10)
+    assert rows is not None and rows.column_names == ["a.b", "n"]
+    assert sorted(rows["n"].to_pylist()) == [1, 2] and rows["a.b"].null_count == 1
+    assert collect(narrow.unionByName(spark.sql(f"SELECT {wide} AS `a.b`, 3 AS n")), 10) is None
+    assert collect(narrow, 1) is None

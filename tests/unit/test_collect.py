@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql.types import LongType, StructField, StructType
 
 from medallion.model.table import Table
 from medallion.refresh import commits
@@ -21,6 +22,7 @@ class Frame:
 
     def __init__(self, count: int, path: str = "") -> None:
         self.count, self.path, self.fetched, self.written = count, path, 0, False
+        self.schema = StructType([StructField("k", LongType())])
 
     def limit(self, most: int) -> "Frame":
         part = Frame(min(most, self.count))
