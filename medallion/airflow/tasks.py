@@ -203,7 +203,8 @@ class RunOnSpark(SparkSubmitOperator):
                 master = spark_master(self._conn_id)
                 require_master(master)
                 tables = tables_of(Lake.of(settings), settings.extras).queries(self._layer)
-                self.conf = submit_conf(settings, master, compiler_options(settings, master, tables))
+                options = compiler_options(settings, master, tables, context["params"]["strategy"])
+                self.conf = submit_conf(settings, master, options)
                 if parent := lineage_parent(context["ti"]):
                     self.env_vars = {**(self.env_vars or {}), PARENT: parent}
             try:

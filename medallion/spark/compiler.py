@@ -12,10 +12,12 @@ QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 MAX_QUICK_BYTES = 64 << 20  # that the layer's tables read, each once
 
 
-def compiler_options(settings: Settings, master: str, tables: Iterable[Table]) -> str:
+def compiler_options(settings: Settings, master: str, tables: Iterable[Table], strategy: str) -> str:
     """Return the JVM options for a driver that refreshes ``tables`` and ends; empty where the default suits it."""
     if not is_local(master):  # it plans, and others do the work
         return ""
+    if strategy == "incremental":  # its work follows the change, whatever the tables hold
+        return QUICK_COMPILER
     lake = Lake.of(settings)
     try:
         states = [lake.state(name) for name in {name for table in tables for name in table.inputs}]

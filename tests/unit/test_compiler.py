@@ -27,18 +27,23 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def test_compiler_is_the_quick_one_when_little_is_read(settings: Settings) -> None:
-    assert compiler_options(settings, LOCAL, [ORDERS, JOINED]) == QUICK_COMPILER
+    assert compiler_options(settings, LOCAL, [ORDERS, JOINED], "full") == QUICK_COMPILER
 
 
 def test_compiler_is_the_default_when_much_is_read(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "MAX_QUICK_BYTES", 10)
-    assert compiler_options(settings, LOCAL, [ORDERS]) == ""
+    assert compiler_options(settings, LOCAL, [ORDERS], "full") == ""
+
+
+def test_compiler_is_the_quick_one_when_little_changes(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "MAX_QUICK_BYTES", 10)
+    assert compiler_options(settings, LOCAL, [ORDERS], "incremental") == QUICK_COMPILER
 
 
 def test_compiler_is_the_default_when_an_input_cannot_be_read(settings: Settings) -> None:
     Path(Lake.of(settings).path("bronze_orders"), "_delta_log", f"{0:020}.json").write_text("{")
-    assert compiler_options(settings, LOCAL, [ORDERS]) == ""
+    assert compiler_options(settings, LOCAL, [ORDERS], "full") == ""
 
 
 def test_compiler_is_the_default_when_others_do_the_work(settings: Settings) -> None:
-    assert compiler_options(settings, "spark://master:7077", [ORDERS]) == ""
+    assert compiler_options(settings, "spark://master:7077", [ORDERS], "incremental") == ""
