@@ -40,6 +40,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings=CONTEXT)
+@click.version_option(package_name="medallion", prog_name="medallion")
 def cli() -> None:
     """Refresh an e-commerce lakehouse hour by hour: Bronze, Silver and Gold on Spark and Delta Lake.
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -147,6 +148,10 @@ def test_group_prints_its_help_when_no_command_is_given(
     printed = capsys.readouterr()
     assert "Commands:\n" in printed.out
     assert printed.err == ""
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert CliRunner().invoke(cli, ["--version"]).output == f"medallion, version {version('medallion')}\n"
 
 
 def test_bench_has_its_five_commands() -> None:
