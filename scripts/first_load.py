@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
-"""The first load of the lake, from the source that is set; nothing to do where there is a release.
+"""Load the lake of the containers for the first time; nothing to do where it has a release.
 
-The store that comes with the stack begins empty: it is given the demo source.
+The S3 store that comes with the stack begins empty: it is given the demo source.
 """
 
 import os
@@ -11,14 +10,14 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from medallion.ops import releases
-from medallion.storage.lake import Lake
-from medallion.settings import Settings
 from medallion.demo.generate import generate
 from medallion.ingest.source import S3Source, open_source
+from medallion.ops import releases
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
 
 BUNDLED = "http://s3:8333"
-UNFINISHED = "unfinished"  # is there while the demo source is being put there
+UNFINISHED = "unfinished"  # exists while the demo source is being copied
 
 
 def main() -> None:
@@ -29,25 +28,25 @@ def main() -> None:
         return
     source = open_source(settings)
     if settings.s3_endpoint == BUNDLED and isinstance(source, S3Source):
-        fill(source)
+        fill(source, float(os.environ.get("MEDALLION_DEMO_SCALE") or 1))
     sys.exit(subprocess.run(["medallion", "load"]).returncode)
 
 
-def fill(source: S3Source) -> None:
-    """Put the demo source there, unless something is."""
+def fill(source: S3Source, scale: float) -> None:
+    """Copy a demo source of that scale to ``source``, unless it has files of its own."""
     place = urlsplit(source.root)
     bucket, prefix = place.netloc, place.path.strip("/")
-    if bucket not in {found["Name"] for found in source.client.list_buckets()["Buckets"]}:
+    if bucket not in {entry["Name"] for entry in source.client.list_buckets()["Buckets"]}:
         source.client.create_bucket(Bucket=bucket)
-    there = set(source.sizes(""))
-    if there and UNFINISHED not in there:
+    existing = source.list_files("")
+    if existing and UNFINISHED not in existing:
         return
-    print(f"putting a demo source into {source.root}", flush=True)
+    print(f"copying a demo source to {source.root}", flush=True)
     start = f"{prefix}/" if prefix else ""
     source.client.put_object(Bucket=bucket, Key=start + UNFINISHED)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "source")
-        generate(root, days=7, hours=24, scale=float(os.environ.get("MEDALLION_DEMO_SCALE") or 1), seed=0)
+        generate(root, days=7, hours=24, scale=scale, seed=0)
         for file in root.rglob("*"):
             if file.is_file():
                 source.client.upload_file(str(file), bucket, start + file.relative_to(root).as_posix())
