@@ -27,7 +27,7 @@ from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, origin_of, state_of
-from medallion.storage.log_cleanup import LOG_CLEANUP, clean_log
+from medallion.storage.log_cleanup import clean_log, turn_off_log_cleanup
 from medallion.storage.named_versions import holds, moment_set_aside, set_aside_folders
 from medallion.storage.rewind import require_version_before
 
@@ -150,7 +150,7 @@ def maintain_table(
     if delta is None:
         return {"merged": 0, "removed": 0}
     metadata = json.dumps(origin) if (origin := origin_of(delta)) else None  # said again, so that no log is read for it
-    _turn_off_log_cleanup(delta, metadata)
+    turn_off_log_cleanup(delta, metadata)
     merged, note, state = 0, "", state_of(delta)
     if column is None:
         if state.files > SPARE_FILES + state.bytes // _FILE_BYTES:
@@ -166,17 +166,6 @@ def maintain_table(
     delta.create_checkpoint()
     clean_log(folder, {*needed, delta.version()}, time.time() - max(_LOG_DAYS * 24, keep.hours) * 3600)
     return {"merged": merged, "removed": removed} | ({"note": note} if note else {})
-
-
-def _turn_off_log_cleanup(delta: "DeltaTable", metadata: str | None) -> None:
-    """Have commits leave old log entries to upkeep, for a table from before they were made that way."""
-    from deltalake import PostCommitHookProperties
-
-    if delta.metadata().configuration.get(LOG_CLEANUP, "true") != "false":
-        hook = PostCommitHookProperties(cleanup_expired_logs=False)
-        delta.alter.set_table_properties(
-            {LOG_CLEANUP: "false"}, commit_properties=properties(metadata), post_commithook_properties=hook
-        )
 
 
 def _vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], keep: Retention, metadata: str | None) -> int:

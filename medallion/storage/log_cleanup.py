@@ -5,14 +5,29 @@ Delta's own clean-up knows no such versions: after a month without commits it re
 
 import re
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medallion.storage import files
+from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 LOG_CLEANUP = "delta.enableExpiredLogCleanup"  # the property of a table: false for ours
 _ENTRY = re.compile(r"\.?(\d{20})\..+")  # Hadoop's checksums are hidden files beside their entry
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.[0-9a-f-]{36})?\.parquet")
+
+
+def turn_off_log_cleanup(delta: "DeltaTable", metadata: str | None = None) -> None:
+    """Have commits leave old log entries to upkeep, for a table or a version from before they were made that way."""
+    from deltalake import PostCommitHookProperties
+
+    if delta.metadata().configuration.get(LOG_CLEANUP, "true") != "false":
+        hook = PostCommitHookProperties(cleanup_expired_logs=False)
+        delta.alter.set_table_properties(
+            {LOG_CLEANUP: "false"}, commit_properties=properties(metadata), post_commithook_properties=hook
+        )
 
 
 def clean_log(folder: Place, needed: Collection[int], before: float) -> int:

@@ -3,6 +3,7 @@
 from medallion.errors import MedallionError
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import LEDGER, Lake, hour_in
+from medallion.storage.log_cleanup import turn_off_log_cleanup
 
 
 def require_version_before(lake: Lake, table: str, hour: str) -> int:
@@ -32,6 +33,8 @@ def rewind(lake: Lake, table: str, hour: str) -> int:
     Raises:
         MedallionError: That version is no longer retained.
     """
+    from deltalake import PostCommitHookProperties
+
     target = require_version_before(lake, table, hour)
     former = lake.open(lake.path(table), target)
     delta = lake.open(lake.path(table))
@@ -39,5 +42,8 @@ def rewind(lake: Lake, table: str, hour: str) -> int:
     assert former is not None, f"{table} has a version {target}"
     # A restore leaves the ledger as it is, and a number cannot be taken out of it: 0 stands for the snapshot alone.
     number = former.transaction_version(LEDGER) or 0
-    delta.restore(target, commit_properties=properties(None, (LEDGER, number)))
+    # The properties of the table go back with its rows, also the one that keeps old log entries.
+    hook = PostCommitHookProperties(cleanup_expired_logs=False)
+    delta.restore(target, commit_properties=properties(None, (LEDGER, number)), post_commithook_properties=hook)
+    turn_off_log_cleanup(delta)
     return target

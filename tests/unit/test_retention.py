@@ -175,3 +175,13 @@ def test_an_hour_rolled_back_twice_stays_published_after_upkeep(shop: Shop) -> N
     )
     refresh(shop, H2)
     assert shop.published() == {0: H0, 1: H1, 2: H2}
+
+
+def test_a_restatement_leaves_old_log_entries_to_upkeep_as_before(shop: Shop) -> None:
+    refresh(shop, H0, H1, H2)  # by a table from before commits did so
+    upkeep(shop, Retention(hours=24))
+    shop.restate(H1)
+    refresh(shop, H3)
+    for table in ("bronze_orders", "bronze_items"):
+        assert shop.lake.opened(shop.lake.path(table)).metadata().configuration[LOG_CLEANUP] == "false"
+    assert len(readable(shop)) == 6
