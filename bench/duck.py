@@ -1,17 +1,11 @@
 """The second opinion: the same queries, translated, by DuckDB over the same files. What one machine can do."""
 
-from typing import TYPE_CHECKING
-
 import sqlglot
 
 from medallion.errors import MedallionError
 from medallion.model.table import Table
 from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states
 from medallion.storage.duckdb_views import TableAt, open_views
-from medallion.storage.lake import Lake
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def translated(table: Table) -> str:
@@ -21,19 +15,19 @@ def translated(table: Table) -> str:
     return sql
 
 
-def refresh_duckdb(_spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
+def refresh_duckdb(run: RefreshRun, table: Table) -> Written:
     """Recompute ``table`` with DuckDB and overwrite it through delta-rs; Spark has no part in it."""
     import pyarrow as pa
     from deltalake import CommitProperties, write_deltalake
 
-    inputs = input_states(lake, table)
+    lake, inputs = run.lake, input_states(run.lake, table)
     delta = lake.open(lake.path(table.name))
     assert delta is not None, f"{table.name} was written when the lake was loaded"
     with open_views({name: TableAt(lake.folder(name), state.version) for name, state in inputs.items()}) as views:
         if views.errors:
             raise MedallionError("; ".join(views.errors.values()))
         rows = views.connection.execute(translated(table)).to_arrow_table()
-    metadata = commit_metadata(table, RefreshRun(hour, run_id, "duckdb"), inputs)
+    metadata = commit_metadata(table, run, inputs)
     commit = CommitProperties(custom_metadata={"userMetadata": metadata})
     write_deltalake(delta, rows.cast(pa.schema(delta.schema().to_arrow())), mode="overwrite", commit_properties=commit)
     state = lake.state(table.name)

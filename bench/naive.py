@@ -1,15 +1,10 @@
 """The baseline: every table from temp views over Bronze, as one would write it first."""
 
 import threading
-from typing import TYPE_CHECKING
 
 from medallion.model.registry import registry
 from medallion.model.table import Table
 from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states
-from medallion.storage.lake import Lake
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Four partitions for shuffles and for Delta's state; everything else as Spark has it by default.
 SETTINGS = {
@@ -19,15 +14,16 @@ SETTINGS = {
 _ONE_AFTER_THE_OTHER = threading.Lock()
 
 
-def refresh_naive(spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
+def refresh_naive(run: RefreshRun, table: Table) -> Written:
     """Overwrite ``table`` from a view over views over Bronze: what two tables share is computed twice."""
+    spark, lake = run.sessions.full, run.lake
     with _ONE_AFTER_THE_OTHER:
         inputs = input_states(lake, table)
         for feed in registry().feeds:
             spark.read.format("delta").load(lake.path(feed.name)).createOrReplaceTempView(feed.name)
         rows = spark.sql(table.query.format(**{name: name for name in table.inputs}))
         rows.createOrReplaceTempView(table.name)
-        commit = commit_metadata(table, RefreshRun(hour, run_id, "naive"), inputs)
+        commit = commit_metadata(table, run, inputs)
         rows.write.format("delta").mode("overwrite").option("userMetadata", commit).save(lake.path(table.name))
         state = lake.state(table.name)
         assert state is not None, f"{table.name} was just written"

@@ -10,7 +10,8 @@ from medallion.ingest.decode import DELETED, LINE, Decoded
 from medallion.ingest.landing import decoded_file
 from medallion.ingest.schema_evolution import evolve, identifier
 from medallion.model.table import Feed, Log
-from medallion.spark.session import explained, new_session
+from medallion.spark.session import explained
+from medallion.spark.sessions import session_with
 from medallion.storage import delta_writes, fence
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
 
@@ -59,12 +60,13 @@ def apply_feed(
         _apply_in_process(lake, feed, hour, state)
         return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
-    session = new_session(spark())
-    session.conf.set("spark.databricks.delta.write.txnAppId", LEDGER)
-    session.conf.set("spark.databricks.delta.write.txnVersion", str(hour_number(hour)))
-    session.conf.set("spark.databricks.delta.commitInfo.userMetadata", json.dumps(fence.stamp()))
-    lines = session.read.parquet(str(decoded_file(lake, feed, hour)))
-    with explained(f"hour {hour} could not be applied to {feed.name}"):
+    ledger_entry = {
+        "spark.databricks.delta.write.txnAppId": LEDGER,
+        "spark.databricks.delta.write.txnVersion": str(hour_number(hour)),
+        "spark.databricks.delta.commitInfo.userMetadata": json.dumps(fence.stamp()),
+    }
+    with explained(f"hour {hour} could not be applied to {feed.name}"), session_with(spark(), ledger_entry) as session:
+        lines = session.read.parquet(str(decoded_file(lake, feed, hour)))
         merge_changes(session, lake.path(feed.name), feed, last_per_key(lines, feed), undeclared)
     return applied_before(lake, feed, decoded)
 

@@ -18,11 +18,13 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_of, write_record
 from medallion.ops.writer_lock import WriterLock, writer_lock
 from medallion.pipeline.run import Outcome, Report, Run
+from medallion.refresh.cost import RecentCosts
 from medallion.refresh.strategies import ENGINE_STRATEGIES, Strategies, Strategy
 from medallion.settings import Settings
 from medallion.spark.configuration import is_local
 from medallion.spark.jvm import CpuClock, session_began
 from medallion.spark.session import cluster_cores, spark_session
+from medallion.spark.sessions import Sessions
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Driver:
             report(warning)
         self.cpu = CpuClock()
         self.listing: Listing | None = None  # of the source, as long as this process is the lake's writer
+        self.costs = RecentCosts(self.lake)  # before what is written while this process is the lake's writer
         self._lock: WriterLock | None = None
         self._proven: dict[Layer, tuple[Table, ...]] = {}
         self._starting = Lock()
@@ -81,8 +84,9 @@ class Driver:
         wait = self.settings.lock_wait
         with writer_lock(self.lake, run.run_id, run.attempt, doing, wait=wait, report=self.report) as self._lock:
             try:
-                if "_session" in vars(self):
-                    self.cpu.watch(self._session, self._lock.watch)
+                if "_sessions" in vars(self):
+                    self.cpu.watch(self._sessions.full, self._lock.watch)
+                self.costs = RecentCosts(self.lake)
                 self._follow_record()
                 yield
             finally:
@@ -137,19 +141,23 @@ class Driver:
         return EventLog(self.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)
 
     @cached_property
-    def _session(self) -> "SparkSession":
+    def _sessions(self) -> Sessions:
         spark = spark_session(self.settings)
         self.cpu.watch(spark, self._lock.watch if self._lock else None)
-        return spark
+        return Sessions(spark)
 
     def spark(self, log: EventLog) -> "SparkSession":
-        """Return the session, shared by all threads; its start is an event of ``log``."""
+        """Return the session of this process; its start is an event of ``log``."""
+        return self.sessions(log).full
+
+    def sessions(self, log: EventLog) -> Sessions:
+        """Return the sessions, shared by all threads; the start of the first is an event of ``log``."""
         with self._starting:
-            if "_session" in vars(self):
-                return self._session
+            if "_sessions" in vars(self):
+                return self._sessions
             with log.timed("session") as event:
                 began = session_began()
-                spark = self._session
+                spark = self._sessions.full
                 master = spark.conf.get("spark.master") or ""
                 event.details = {"spark": spark.version, "master": master}
                 if not is_local(master):
@@ -158,11 +166,11 @@ class Driver:
                     event.details["attached_to"] = self.settings.spark_connect
                 event.started_at = datetime.fromtimestamp(began, UTC)
                 event.seconds, event.cpu_seconds = time() - began, self.cpu()
-        return spark
+        return self._sessions
 
     def use(self, spark: "SparkSession") -> None:
         """Use an existing session."""
-        self._session = spark
+        self._sessions = Sessions(spark)
         self.cpu.watch(spark)
 
     def report_outcome(self, outcome: Outcome) -> Outcome:
@@ -171,7 +179,7 @@ class Driver:
         return outcome
 
     def stop(self) -> None:
-        """End the session if it was started."""
-        if "_session" in vars(self):
-            self._session.stop()
-            del self._session
+        """End the sessions that were started."""
+        if "_sessions" in vars(self):
+            self._sessions.stop()
+            del self._sessions

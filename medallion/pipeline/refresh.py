@@ -10,7 +10,7 @@ from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.table_order import run_in_order
-from medallion.refresh.commits import Written
+from medallion.refresh.commits import RefreshRun, Written
 
 
 def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
@@ -25,13 +25,13 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
         with log.timed("refresh", layer) as event:
             event.status, event.details["note"] = "skipped", f"no {layer} table is selected"
         return driver.report_outcome(Outcome("skipped", event.details["note"], run.hour))
-    spark = driver.spark(log)
+    refresh_run = RefreshRun(driver.lake, driver.sessions(log), driver.costs, run.hour, run.run_id, run.strategy)
     with log.timed("refresh", layer, cpu=driver.cpu) as event:
         results: list[Written] = []
 
         def work(table: Table) -> None:
             with log.timed("refresh", layer, table.name) as step:
-                written = strategy(spark, driver.lake, table, hour=run.hour, run_id=run.run_id)
+                written = strategy(refresh_run, table)
                 step.rows_in, step.rows_out, step.bytes_out = (
                     written.rows_in,
                     written.rows_out,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.refresh.additive_split import ROWS, Part
-from medallion.refresh.commits import commit_metadata, forget_logs
+from medallion.refresh.commits import commit_metadata
 from medallion.refresh.plan import (
     MAX_UNCHANGED_COMMITS,
     FullRecompute,
@@ -147,7 +147,7 @@ class AggregateState:
             if proven_damage(folder) is None:
                 raise
             files.remove_tree(folder)
-            forget_logs(self.target.spark)
+            self.target.run.sessions.forget_logs()
 
     def _metadata(self) -> str:
         inputs = {self.source.name: self.source.state}

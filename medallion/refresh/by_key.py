@@ -9,8 +9,7 @@ from medallion.refresh.commits import Written, files_by_key, versions_of
 from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, require_small
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import changed_values, having, read_table
-from medallion.spark.session import new_session
-from medallion.spark.small_jobs import small_job_session
+from medallion.spark.sessions import session_with
 from medallion.storage import delta_writes, fence
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import bytes_written, key_condition, literal_list, properties, replace_rows
@@ -34,7 +33,7 @@ def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
     _require_worth_it(refresh, by, values)
     former, column = refresh.former, by.column
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES
-    spark = refresh.spark if is_local else small_job_session(refresh.spark, filewise=True)
+    spark = refresh.spark if is_local else refresh.run.sessions.filewise
     built_state = _ensure_clustered(refresh, column)
     frames: dict[str, Any] = {name: _rows_with_keys(spark, refresh, name, column, values) for name in refresh.inputs}
     rows = spark.sql(refresh.table.query, **frames)
@@ -88,9 +87,8 @@ def _ensure_clustered(refresh: Refresh, column: str) -> bool:
         cluster(former.delta, column, file_bytes, former.bytes, json.dumps(refresh.origin))
     else:
         fence.require()
-        session = new_session(refresh.spark)
-        session.conf.set("spark.databricks.delta.optimize.maxFileSize", str(file_bytes))
-        session.sql(f"OPTIMIZE delta.`{refresh.path}` ZORDER BY (`{column}`)")
+        with session_with(refresh.spark, {"spark.databricks.delta.optimize.maxFileSize": str(file_bytes)}) as session:
+            session.sql(f"OPTIMIZE delta.`{refresh.path}` ZORDER BY (`{column}`)")
         former.delta.update_incremental()
     return True
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import ByKey, Table
+from medallion.refresh.cost import RecentCosts
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import read_table
+from medallion.spark.sessions import Sessions
 from medallion.storage import fence
 from medallion.storage.lake import Lake, TableState, state_of, table_id
 from medallion.storage.row_difference import replace_differing
@@ -74,8 +76,14 @@ class Written:
 
 @dataclass(frozen=True)
 class RefreshRun:
-    """The run that a refresh is part of: what its commits say of it. strategy: ``full`` or ``incremental``."""
+    """What the refreshes of a layer in one run share; their commits carry hour, run_id and strategy.
 
+    costs: what tables took before this run. strategy: ``full`` or ``incremental``.
+    """
+
+    lake: Lake
+    sessions: Sessions
+    costs: RecentCosts
     hour: str | None
     run_id: str
     strategy: str
@@ -154,10 +162,3 @@ def pruned_by(table: Table) -> tuple[str, ...]:
     """Return the columns with file statistics for data skipping."""
     column = (table.incremental.column,) if isinstance(table.incremental, ByKey) else ()
     return tuple(dict.fromkeys((*table.keys, *column, *table.pruned_by)))
-
-
-def forget_logs(spark: "SparkSession") -> None:
-    """Let Spark read every Delta log anew: it remembers those that are no longer there."""
-    if hasattr(spark, "_jvm"):
-        jvm: Any = spark._jvm
-        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

@@ -1,9 +1,10 @@
 """What refreshing a table will cost, from what it cost lately: the event log decides, per table and hour."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import StatisticsError, linear_regression, median
+from threading import Lock
 
 from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
@@ -59,8 +60,23 @@ class Costs:
         )
 
 
-def known_costs(lake: Lake) -> dict[str, Costs]:
-    """Read the costs by table from the event log of the last days; empty where it cannot be read."""
+class RecentCosts:
+    """The costs by table, read when they are first asked for: an hour's own refreshes say nothing about themselves."""
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._by_table: Mapping[str, Costs] | None = None
+        self._reading = Lock()  # tables are refreshed side by side, and the first ones ask at once
+
+    def of(self, table: str) -> Costs:
+        """Return what ``table`` took; nothing is known of it where the event log cannot be read."""
+        with self._reading:
+            if self._by_table is None:
+                self._by_table = _read_costs(self._lake)
+            return self._by_table.get(table, Costs())
+
+
+def _read_costs(lake: Lake) -> dict[str, Costs]:
     since = datetime.now(UTC) - SAMPLE_WINDOW
     columns = ("table_name", "strategy", "seconds", "details", "event_type", "status")
     return costs_of(event_log.read_if_whole(lake, since, columns, event_type="refresh", status="succeeded") or ())

@@ -1,5 +1,6 @@
 """Refreshing a layer in full: every table recomputed from its inputs and written once, in dependency order."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
@@ -11,7 +12,6 @@ from medallion.refresh.commits import (
     Written,
     commit_metadata,
     files_by_key,
-    forget_logs,
     input_states,
     overwrite,
     pruned_by,
@@ -22,27 +22,23 @@ from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import schema_of
 from medallion.spark.session import explained
 from medallion.storage.damage import proven_damage
-from medallion.storage.lake import Lake, TableState
+from medallion.storage.lake import TableState
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
-def refresh_full(spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
-    """Recompute ``table`` from its inputs' current versions and overwrite it in one commit."""
-    return recompute(spark, lake, table, RefreshRun(hour, run_id, "full"))
-
-
-def recompute(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) -> Written:
-    """Recompute ``table`` and overwrite it in one commit.
+def refresh_full(run: RefreshRun, table: Table) -> Written:
+    """Recompute ``table`` from its inputs' current versions and overwrite it in one commit.
 
     The first write clusters it by its key, so that a change touches few files; later ones need not pay for that.
     """
+    lake, run = run.lake, replace(run, strategy="full")
     inputs = input_states(lake, table)
-    warning = move_if_damaged(spark, lake, table)
+    warning = move_if_damaged(run, table)
     with explained(f"{table.name} could not be computed"):
         former = lake.state(table.name)
-        rows = _computed_rows(Target(spark, lake, table, run, inputs), is_first=former is None)
+        rows = _computed_rows(Target(run, table, inputs), is_first=former is None)
         if former and _columns(schema_of(former.delta)) == _columns(rows.schema):
             state: TableState | None = overwrite(lake, table, rows, former, commit_metadata(table, run, inputs))
         else:
@@ -77,11 +73,12 @@ def _columns(schema: Any) -> list[tuple[str, Any]]:
     return [(field.name, field.dataType) for field in schema]
 
 
-def move_if_damaged(spark: "SparkSession", lake: Lake, table: Table) -> str | None:
+def move_if_damaged(run: RefreshRun, table: Table) -> str | None:
     """Move the table away if its log is proven to be damaged, and return a note: everything in it can be recomputed.
 
     Raises MedallionError when it cannot be opened for any other reason: that may pass, and the table is sound.
     """
+    lake = run.lake
     try:
         lake.version(table.name)
     except MedallionError:
@@ -89,6 +86,6 @@ def move_if_damaged(spark: "SparkSession", lake: Lake, table: Table) -> str | No
         if damage is None:
             raise
         moved_to = lake.move_damaged_table(table.name)
-        forget_logs(spark)
+        run.sessions.forget_logs()
         return f"rebuilt, as {damage} in the log of {table.name}; what was there is in {moved_to}"
     return None

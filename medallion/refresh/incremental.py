@@ -5,52 +5,38 @@ known from the logs alone, after a crash as after a run in full. Where that is n
 recomputed, and the event log says why.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
-from threading import Lock
-from typing import TYPE_CHECKING
 
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Additive, ByKey, Recent, Table
 from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_additive
 from medallion.refresh.by_key import refresh_by_key
 from medallion.refresh.commits import RefreshRun, Written, input_states, read_inputs
-from medallion.refresh.cost import Costs, known_costs
-from medallion.refresh.full import recompute
+from medallion.refresh.full import refresh_full
 from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, former_state
 from medallion.refresh.recent import refresh_recent
 from medallion.spark.session import explained
-from medallion.spark.small_jobs import small_job_session
 from medallion.storage.change_feed import changes
-from medallion.storage.lake import Lake
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
-def refresh_incremental(spark: "SparkSession", lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
+def refresh_incremental(run: RefreshRun, table: Table) -> Written:
     """Bring ``table`` to its inputs' current versions in one commit, or none where no input changed.
 
     The rows are those that refresh_full gives.
     """
-    run = RefreshRun(hour, run_id, "incremental")
     try:
-        refresh = _plan(small_job_session(spark), lake, table, run)
-        return _refresh(refresh)
+        return _refresh(_plan(replace(run, strategy="incremental"), table))
     except FullRecompute as reason:
-        written = recompute(spark, lake, table, replace(run, strategy="full"))
-        return replace(written, note=f"full recompute: {reason}")
+        return replace(refresh_full(run, table), note=f"full recompute: {reason}")
 
 
-def _plan(spark: "SparkSession", lake: Lake, table: Table, run: RefreshRun) -> Refresh:
+def _plan(run: RefreshRun, table: Table) -> Refresh:
     """All that is known before a method is chosen. Raises FullRecompute when that is not enough."""
-    inputs = input_states(lake, table)
+    lake, inputs = run.lake, input_states(run.lake, table)
     former, origin = former_state(lake, lake.path(table.name), table, inputs)
     known = origin["inputs"]
     by_input = {name: changes(lake.folder(name), known[name], state.version) for name, state in inputs.items()}
-    costs = _costs(lake, run.run_id).get(table.name, Costs())
-    return Refresh(spark, lake, table, run, inputs, former, origin, by_input, costs)
+    return Refresh(run, table, inputs, former, origin, by_input)
 
 
 def _refresh(refresh: Refresh) -> Written:
@@ -81,17 +67,3 @@ def _recompute_small(refresh: Refresh, note: str) -> Written:
     refresh = replace(refresh, run=replace(refresh.run, strategy="full"))
     rows = refresh.spark.sql(refresh.table.query, **read_inputs(refresh.spark, refresh.lake, refresh.inputs))
     return replace(refresh.overwrite(rows, RefreshMethod.FULL_RECOMPUTE, note), strategy="full")
-
-
-def _costs(lake: Lake, run_id: str) -> Mapping[str, Costs]:
-    """What tables took lately, read once a run: an hour's own refreshes say nothing about themselves."""
-    with _READING:  # tables are refreshed side by side, and the first ones ask at once
-        return _costs_before(lake, run_id)
-
-
-@lru_cache(maxsize=4)
-def _costs_before(lake: Lake, _run_id: str) -> Mapping[str, Costs]:
-    return known_costs(lake)
-
-
-_READING = Lock()

@@ -8,7 +8,6 @@ from medallion.errors import MedallionError
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.commits import RefreshRun, Written, commit_metadata, ids_of, overwrite
-from medallion.refresh.cost import Costs
 from medallion.storage.change_feed import Changes
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.lake import Lake, TableState, origin_of, state_of
@@ -33,11 +32,19 @@ class TooLarge(FullRecompute):
 class Target:
     """One table that is refreshed in a run, from the current states of its inputs."""
 
-    spark: "SparkSession"
-    lake: Lake
-    table: Table
     run: RefreshRun
+    table: Table
     inputs: Mapping[str, TableState]
+
+    @property
+    def lake(self) -> Lake:
+        """The lake of its run."""
+        return self.run.lake
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The session that computes its rows."""
+        return self.run.sessions.full
 
 
 @dataclass(frozen=True)
@@ -45,13 +52,17 @@ class Refresh(Target):
     """One incremental refresh of one table.
 
     former: the table as it is; origin: the metadata of its commit. changes: what is new in each input since the
-    versions that the former rows follow from. costs: what the table took lately.
+    versions that the former rows follow from.
     """
 
     former: TableState
     origin: Mapping[str, Any]
     changes: Mapping[str, Changes]
-    costs: Costs
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The session for small jobs."""
+        return self.run.sessions.small
 
     @property
     def path(self) -> str:
@@ -91,7 +102,7 @@ class Refresh(Target):
 
     def require_cheap(self, size: int, change: str) -> None:
         """Raise TooLarge where recomputing is known to cost less than a change of that size, ``change`` in words."""
-        if reason := self.costs.reason_to_recompute(size, change):
+        if reason := self.run.costs.of(self.table.name).reason_to_recompute(size, change):
             raise TooLarge(reason)
 
     def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import psutil
 
 from medallion.spark.listener import PROCESS_SETTING
+from medallion.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +35,7 @@ class CpuClock:
         jvm = _jvm_of(spark)
         if jvm != self._jvm:
             # One that was there before counts from now on; one of our own, for all that it took to start it.
-            self._jvm, self._before = jvm, 0.0 if hasattr(spark, "_jvm") else _cpu_seconds(jvm)
+            self._jvm, self._before = jvm, _cpu_seconds(jvm) if is_connect(spark) else 0.0
         if tell is not None:
             tell(jvm)
 
@@ -47,7 +48,7 @@ class CpuClock:
 
 def _jvm_of(spark: "SparkSession") -> int:
     """The process id of the JVM behind ``spark``, which runs on this machine."""
-    if hasattr(spark, "_jvm"):
+    if not is_connect(spark):
         return int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
     return int(spark.conf.get(PROCESS_SETTING, "0") or 0)
 

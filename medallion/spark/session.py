@@ -103,7 +103,7 @@ def _suit(spark: "SparkSession") -> None:
 
 def cluster_cores(spark: "SparkSession") -> int:
     """Count the tasks that the cluster behind a session runs at a time."""
-    if hasattr(spark, "_jvm"):
+    if not is_connect(spark):
         return _cores_of(spark.sparkContext)
     from pyspark.sql import functions as F
 
@@ -187,9 +187,14 @@ def spark_home() -> Path:
     return Path(sysconfig.get_path("purelib"), "pyspark")
 
 
+def is_connect(spark: "SparkSession") -> bool:
+    """Whether a session is one of a warm Spark, which has its JVM elsewhere."""
+    return not hasattr(spark, "_jvm")
+
+
 def new_session(spark: "SparkSession") -> "SparkSession":
     """Start a session of the same Spark with its own settings."""
-    if hasattr(spark, "newSession"):
+    if not is_connect(spark):
         new = spark.newSession()
         _suit(new)
         return new

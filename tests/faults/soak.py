@@ -38,6 +38,7 @@ from medallion.spark.session import spark_session
 from tests.faults.faults import kill, start
 from tests.faults.model import Model, snapshot, with_hour
 from tests.faults.world import HOURS, World, dies, rows_of, some_tables
+from tests.refresh_run import refresh_run
 
 DAY = 24
 DEATHS = 0.1  # of the hours
@@ -114,9 +115,10 @@ class Soak:
                 wrong.append(feed.name)
         copy = replace(self.world, root=self.world.root.with_name(f"copy-{hour}"))
         shutil.copytree(self.world.settings.lake, copy.settings.lake)
+        run = refresh_run(copy.lake, self.world.spark, hour=hour, run_id="compare")
         for table in self.world.tables:
             if isinstance(table, Table):
-                refresh_full(self.world.spark, copy.lake, table, hour=hour, run_id="compare")
+                refresh_full(run, table)
         versions = {name: copy.lake.version(name) or 0 for name in release.versions}
         full, published = rows_of(copy.lake, replace(release, versions=versions)), rows_of(self.world.lake, release)
         shutil.rmtree(copy.root)

@@ -41,6 +41,7 @@ from medallion.storage import delta_writes
 from medallion.storage.change_feed import actions_of, changes
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.lake import Lake
+from tests.refresh_run import refresh_run
 
 Rows = dict[int, dict[str, Any]]
 START = datetime(2025, 12, 20, tzinfo=UTC)
@@ -239,7 +240,8 @@ def tables(*, extras: bool = False) -> Iterator[Table]:
 def refresh(shop: Shop, hour: int, strategy: str = "incremental", *, extras: bool = False) -> dict[str, Written]:
     """All of Silver and what is above it."""
     work = refresh_incremental if strategy == "incremental" else refresh_full
-    return {t.name: work(shop.spark, shop.lake, t, hour=None, run_id=f"hour {hour}") for t in tables(extras=extras)}
+    run = refresh_run(shop.lake, shop.spark, run_id=f"hour {hour}")
+    return {table.name: work(run, table) for table in tables(extras=extras)}
 
 
 def way_of(written: Written) -> str:
@@ -577,7 +579,7 @@ def test_another_query_is_not_built_upon(shop: Shop) -> None:
     table = registry()["silver_customers"]
     assert isinstance(table, Table)
     other = replace(table, query=table.query.replace("'standard', ", ""))
-    written = refresh_incremental(shop.spark, shop.lake, other, hour=None, run_id="other")
+    written = refresh_incremental(refresh_run(shop.lake, shop.spark, run_id="other"), other)
     assert written.note == "full recompute: its query has changed"
     found = shop.spark.read.format("delta").load(shop.lake.path("silver_customers"))
     assert found.where("customer_tier = 'standard'").isEmpty()

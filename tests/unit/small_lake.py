@@ -25,7 +25,7 @@ from medallion.ops import releases
 from medallion.pipeline import operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Report, Run
-from medallion.refresh.commits import Written
+from medallion.refresh.commits import RefreshRun, Written
 from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
 from medallion.storage.delta_writes import properties
@@ -51,12 +51,12 @@ def lines_of(rows: Rows) -> str:
     return "".join(f"{json.dumps({'insert': {'id': key, 'name': name}})}\n" for key, name in rows.items())
 
 
-def copied(_spark: Any, lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
+def copied(run: RefreshRun, table: Table) -> Written:
     """Refresh a table that is a copy of its one input, as a full refresh does."""
-    (name,) = table.inputs
+    lake, (name,) = run.lake, table.inputs
     delta = lake.opened(lake.path(name))
     rows = delta.to_pyarrow_table()
-    lineage = {"hour": hour, "run": run_id, "query": table.fingerprint, "inputs": {name: delta.version()}}
+    lineage = {"hour": run.hour, "run": run.run_id, "query": table.fingerprint, "inputs": {name: delta.version()}}
     commit = properties(json.dumps(lineage))
     write_deltalake(lake.path(table.name), rows, mode="overwrite", commit_properties=commit)
     version = lake.version(table.name) or 0

@@ -12,26 +12,24 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.pipeline import maintain
 from medallion.pipeline.maintain import Retention
-from medallion.refresh import incremental
-from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states
+from medallion.refresh.commits import Written, commit_metadata, input_states
 from medallion.refresh.incremental import refresh_incremental
 from medallion.storage import change_feed
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.lake import Lake, origin_of
+from tests.refresh_run import refresh_run
 
 TABLE = Table(keys=("k",), query="SELECT k FROM {bronze_a}", name="silver_x", layer="silver")
 HOUR = "2025-11-30T00"
 
 
 @pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def lake(tmp_path: Path) -> Lake:
     """A lake of two tables, the second computed from the first; no session is asked for where nothing changed."""
-    monkeypatch.setattr(incremental, "small_job_session", lambda spark: spark)
     lake = Lake(str(tmp_path))
     rows = pa.table({"k": pa.array([1, 2], pa.int64())})
     write_deltalake(lake.path("bronze_a"), rows)
-    run = RefreshRun(HOUR, "run", "incremental")
-    told = commit_metadata(TABLE, run, input_states(lake, TABLE), clustered=True)
+    told = commit_metadata(TABLE, refresh_run(lake, hour=HOUR), input_states(lake, TABLE), clustered=True)
     write_deltalake(lake.path("silver_x"), rows, commit_properties=properties(told))
     return lake
 
@@ -57,7 +55,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def refresh(lake: Lake) -> Written:
-    return refresh_incremental(None, lake, TABLE, hour=HOUR, run_id="run")  # type: ignore[arg-type]
+    return refresh_incremental(refresh_run(lake, hour=HOUR), TABLE)
 
 
 def test_idle_hours_read_as_little_of_logs_after_200_commits_as_after_10(lake: Lake, read: list[str]) -> None:

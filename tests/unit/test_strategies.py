@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,10 +11,9 @@ from medallion.ops import event_log
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
-from medallion.refresh.commits import Written
+from medallion.refresh.commits import RefreshRun, Written
 from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
-from medallion.storage.lake import Lake
 from tests.unit.small_lake import H0, Shop, copied
 
 
@@ -34,9 +32,9 @@ def test_unknown_strategy_is_refused_before_anything_is_written(tmp_path: Path) 
 def test_driver_refreshes_by_the_strategy_that_it_was_given(shop: Shop) -> None:
     refreshed: list[str] = []
 
-    def marked(spark: Any, lake: Lake, table: Table, *, hour: str | None, run_id: str) -> Written:
+    def marked(run: RefreshRun, table: Table) -> Written:
         refreshed.append(table.name)
-        return replace(copied(spark, lake, table, hour=hour, run_id=run_id), strategy="marked")
+        return replace(copied(run, table), strategy="marked")
 
     shop.put(H0, {1: "first"})
     driver = Driver(shop.settings, lambda _: None, {"marked": marked})

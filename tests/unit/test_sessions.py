@@ -1,14 +1,16 @@
-"""The session for small jobs is shared by the threads that refresh tables side by side."""
+"""The sessions of a process are shared by the threads that refresh tables side by side."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from medallion.spark.small_jobs import small_job_session
+from medallion.spark.sessions import Sessions
 
 
 class SlowSpark:
-    """A session that takes a moment to start another: long enough for every thread to ask for one."""
+    """A session of a Spark in this process. To start another takes it a moment, in which every thread asks for one."""
+
+    _jvm = None
 
     def __init__(self) -> None:
         self.started: list[SlowSpark] = []
@@ -30,8 +32,10 @@ class Settings(dict[str, Any]):
 
 def test_small_job_session_is_started_once_when_threads_ask_at_the_same_time() -> None:
     spark: Any = SlowSpark()
+    sessions = Sessions(spark)
     with ThreadPoolExecutor(4) as threads:
-        sessions = list(threads.map(lambda _: small_job_session(spark), range(4)))
-    assert spark.started == [sessions[0]]
-    assert set(sessions) == {sessions[0]}
-    assert sessions[0].conf.get("spark.sql.shuffle.partitions") == "32"
+        small = list(threads.map(lambda _: sessions.small, range(4)))
+    assert spark.started == [small[0]]
+    assert set(small) == {small[0]}
+    assert small[0].conf.get("spark.sql.shuffle.partitions") == "32"
+    assert sessions.filewise is not small[0]
