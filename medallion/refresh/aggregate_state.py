@@ -15,9 +15,8 @@ from medallion.refresh.plan import (
     MAX_UNCHANGED_COMMITS,
     FullRecompute,
     Target,
-    TooLarge,
     former_state,
-    require_small,
+    require_followable,
 )
 from medallion.spark.collect import collect
 from medallion.spark.configuration import TABLE_PROPERTIES
@@ -84,7 +83,7 @@ class AggregateState:
         source, read = self.source, {self.source.name: self.source.state}
         state, origin = former_state(self.target.lake, self.path, self.target.table, read)
         change = changes(self.target.lake.at(source.path), origin["inputs"][source.name], source.state.version)
-        require_small({source.name: change}, read)
+        require_followable({source.name: change}, read)
         if len(change.versions) > MAX_COMMITS:
             raise FullRecompute(f"{source.name} has {len(change.versions)} commits since")
         if change:
@@ -194,7 +193,7 @@ def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Tab
     sums = sides.groupBy(*part.keys).agg(*map(added, part.counters))
     changed = sums.where(reduce(lambda a, b: a | b, (F.col(c) != 0 for c in part.counters)))
     if (data := collect(changed, MAX_GROUPS)) is None:
-        raise TooLarge(f"more than {MAX_GROUPS:,} of its groups changed")
+        raise FullRecompute(f"more than {MAX_GROUPS:,} of its groups changed")
     return data
 
 

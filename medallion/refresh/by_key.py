@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import ByKey
 from medallion.refresh.commits import Written, files_by_key, versions_of
-from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, require_small
+from medallion.refresh.plan import FullRecompute, Refresh, require_followable
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import changed_values, having, read_table
 from medallion.spark.sessions import session_with
@@ -24,14 +24,9 @@ MAX_LOCAL_ROWS = 500_000  # of these keys, that are written by this process
 MAX_LOCAL_BYTES = 256 << 20  # of these rows, as large as those of the table are in its files
 
 
-def refresh_by_key(refresh: Refresh, by: ByKey) -> Written:
-    """Replace the rows with the touched values of the key. Raises FullRecompute where that cannot be, or costs more."""
-    require_small(refresh.changes, refresh.inputs)
-    values = _touched_values(refresh, by)
-    if not values:  # such as a customer without orders
-        return Written.unchanged(refresh.record_input_versions(), refresh.inputs, "no row follows from what changed")
-    _require_worth_it(refresh, by, values)
-    former, column = refresh.former, by.column
+def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
+    """Replace the rows with these ``values`` of ``column``."""
+    former = refresh.former
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES
     spark = refresh.spark if is_local else refresh.run.sessions.filewise
     built_state = _ensure_clustered(refresh, column)
@@ -69,11 +64,19 @@ def max_local_rows(former: TableState) -> int:
     return min(MAX_LOCAL_ROWS, MAX_LOCAL_BYTES * former.rows // max(1, former.bytes))
 
 
-def _require_worth_it(refresh: Refresh, by: ByKey, values: list[Any]) -> None:
+def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
+    """Trace what changed in the inputs to the values of the key whose rows an upsert replaces, sorted.
+
+    Raises FullRecompute where they are not known, too many, or cost more than all rows.
+    """
+    require_followable(refresh.changes, refresh.inputs)
+    values = _trace_keys(refresh, by)
     if not all(isinstance(value, int | str) and not {"\\", "'"}.intersection(str(value)) for value in values):
         raise FullRecompute(f"upsert on {by.column} needs integers, or text without quotes or backslashes")
     # Not sooner: one product can lead to thousands of orders.
-    refresh.require_cheap(len(values), f"{len(values):,} values of {by.column}")
+    if values:
+        refresh.require_cheap(len(values), f"{len(values):,} values of {by.column}")
+    return values
 
 
 def _ensure_clustered(refresh: Refresh, column: str) -> bool:
@@ -114,7 +117,7 @@ def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: 
     return int(refresh.former.delta.history(1)[0]["operationMetrics"].get("numOutputRows", 0))
 
 
-def _touched_values(refresh: Refresh, by: ByKey) -> list[Any]:
+def _trace_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     """The values of the key that changed rows of the inputs lead to, as they were and as they are, sorted."""
     import pyarrow as pa
 
@@ -127,7 +130,7 @@ def _touched_values(refresh: Refresh, by: ByKey) -> list[Any]:
         most = MAX_KEYS if name not in by.via else MAX_LOCAL_ROWS
         values = changed_values(refresh.lake.folder(name), column, change, most)
         if len(values) > most:
-            raise TooLarge(f"more than {most:,} values of {column} changed")
+            raise FullRecompute(f"more than {most:,} values of {column} changed")
         if name in by.via:
             via = by.via[name]
             values = _values_through(refresh, by, via.through, pa.table({via.as_column: values.drop_null()}))
@@ -135,7 +138,7 @@ def _touched_values(refresh: Refresh, by: ByKey) -> list[Any]:
             raise FullRecompute(f"{by.column} is null in a row that changed")
         touched.update(values.to_pylist())
         if len(touched) > MAX_KEYS:
-            raise TooLarge(f"more than {MAX_KEYS:,} values of {by.column} changed")
+            raise FullRecompute(f"more than {MAX_KEYS:,} values of {by.column} changed")
     return sorted(touched)
 
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Additive, ByKey, Recent, Table
 from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_additive
-from medallion.refresh.by_key import refresh_by_key
+from medallion.refresh.by_key import find_touched_keys, upsert
 from medallion.refresh.commits import RefreshRun, Written, input_states, read_inputs
 from medallion.refresh.full import refresh_full
-from medallion.refresh.plan import FullRecompute, Refresh, TooLarge, former_state
+from medallion.refresh.plan import FullRecompute, Refresh, former_state
 from medallion.refresh.recent import refresh_recent
 from medallion.spark.session import explained
 from medallion.storage.change_feed import changes
@@ -47,11 +47,15 @@ def _refresh(refresh: Refresh) -> Written:
         refresh.require_cheap(size, f"{size / 1e6:.1f} MB of changes")
     with explained(f"{refresh.table.name} could not be refreshed"):
         match method:
-            case ByKey():
-                return refresh_by_key(refresh, method)
+            case ByKey(column):
+                if keys := find_touched_keys(refresh, method):
+                    return upsert(refresh, column, keys)
+                # A change such as of a customer without orders.
+                version = refresh.record_input_versions()
+                return Written.unchanged(version, refresh.inputs, "no row follows from what changed")
             case Additive():
                 if reason := oversized_sum(refresh):  # its state catches up when a small change makes it worth having
-                    raise TooLarge(reason)
+                    raise FullRecompute(reason)
                 if not is_worth_state(refresh):
                     return _recompute_small(
                         refresh, "its inputs are small: aggregate state would cost more than it saves"

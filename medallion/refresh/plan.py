@@ -24,10 +24,6 @@ class FullRecompute(Exception):
     """This table is recomputed; the message says why."""
 
 
-class TooLarge(FullRecompute):
-    """More has changed than is worth following."""
-
-
 @dataclass(frozen=True)
 class Target:
     """One table that is refreshed in a run, from the current states of its inputs."""
@@ -101,9 +97,9 @@ class Refresh(Target):
         return self.former.delta.version()
 
     def require_cheap(self, size: int, change: str) -> None:
-        """Raise TooLarge where recomputing is known to cost less than a change of that size, ``change`` in words."""
+        """Raise FullRecompute where that is known to cost less than a change of that size, ``change`` in words."""
         if reason := self.run.costs.of(self.table.name).reason_to_recompute(size, change):
-            raise TooLarge(reason)
+            raise FullRecompute(reason)
 
     def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:
         """Put ``rows`` in the place of all that the table had."""
@@ -133,13 +129,13 @@ def former_state(
     return state_of(delta), origin
 
 
-def require_small(changes: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> None:
-    """Raise FullRecompute where a change is not known, TooLarge where it is too large to be followed."""
+def require_followable(changes: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> None:
+    """Raise FullRecompute where a change is not known, or too large to be followed."""
     for name, change in changes.items():
         if change.unknown:
             raise FullRecompute(f"what changed in {name} is not known: {change.unknown}")
     if reason := oversized(changes, inputs):
-        raise TooLarge(reason)
+        raise FullRecompute(reason)
 
 
 def oversized(changes: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> str | None:
