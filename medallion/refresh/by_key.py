@@ -8,7 +8,7 @@ from medallion.model.table import ByKey
 from medallion.refresh.commits import Written, files_by_key, versions_of
 from medallion.refresh.plan import FullRecompute, Refresh, require_followable
 from medallion.spark.collect import collect
-from medallion.spark.delta_reads import changed_values, having, read_table
+from medallion.spark.delta_reads import changed_values, files_with, read_table
 from medallion.spark.sessions import session_with
 from medallion.storage import delta_writes, fence
 from medallion.storage.clustering import cluster
@@ -172,7 +172,7 @@ def _rows_with_keys(spark: "SparkSession", refresh: Refresh, name: str, column: 
     path, schema = refresh.lake.path(name), pa.schema(state.delta.schema().to_arrow())
     if column not in schema.names:
         return read_table(spark, path, state)
-    rows = read_table(spark, path, state, column, having(values))
+    rows = read_table(spark, path, state, files_with(column, values))
     if len(values) <= delta_writes.MAX_LISTED_KEYS:
         return rows.where(f"{column} IN ({literal_list(values)})")
     few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(values, schema.field(column).type)})))

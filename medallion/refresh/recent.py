@@ -7,7 +7,7 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Recent
 from medallion.refresh.commits import Written, read_inputs
 from medallion.refresh.plan import Refresh
-from medallion.spark.delta_reads import read_table
+from medallion.spark.delta_reads import FileFilter, read_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,4 +27,4 @@ def _newest_files(refresh: Refresh, recent: Recent) -> "DataFrame":
     if len(known) < max(1, state.files):
         return read_table(refresh.spark, path, state)
     newest = max(known) - recent.span - timedelta(seconds=1)  # a second more, as statistics are cut to milliseconds
-    return read_table(refresh.spark, path, state, recent.column, lambda _, most: most > newest)
+    return read_table(refresh.spark, path, state, FileFilter(recent.column, lambda _, most: most > newest))

@@ -7,7 +7,9 @@ that somebody gave such features is read through Delta, and so is one of very ma
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -27,39 +29,40 @@ SIDE = "_side"  # of a changed row: the place of its commit among those read, fr
 MAX_SINGLE_TASK_BYTES = 16 << 20  # rows that one task reads need no exchange to be grouped or joined
 
 
-def read_table(
-    spark: "SparkSession",
-    path: str,
-    state: "TableState",
-    column: str = "",
-    wanted: Callable[[Any, Any], bool] | None = None,
-) -> "DataFrame":
-    """The rows of the table at ``path``, at exactly the version of ``state``.
+@dataclass(frozen=True)
+class FileFilter:
+    """Files of a table that are worth reading: ``may_match`` is given the least and the largest value of ``column`` in
+    a file. One without statistics of that column is read."""
 
-    column, wanted: leave out files that are not wanted, going by the least and the largest value of ``column`` in them,
-    where their statistics tell.
-    """
+    column: str
+    may_match: Callable[[Any, Any], bool]
+
+    def selects(self, state: "TableState") -> Iterable[bool]:
+        """Return for each file of ``state`` whether to read it."""
+        unknown = [None] * state.files
+        ends = (state.actions.get(f"{end}.{self.column}", unknown) for end in ("min", "max"))
+        return (least is None or most is None or self.may_match(least, most) for least, most in zip(*ends, strict=True))
+
+
+def read_table(spark: "SparkSession", path: str, state: "TableState", only: FileFilter | None = None) -> "DataFrame":
+    """The rows of the table at ``path``, at exactly the version of ``state``, of all files or ``only`` of some."""
     if state.delta.protocol().min_reader_version > 1 or state.files > MAX_LISTED_FILES:
         return spark.read.format("delta").option("versionAsOf", state.version).load(path)
-    unknown = [None] * state.files
-    low, high = (state.actions.get(f"{end}.{column}", unknown) for end in ("min", "max"))
-    files = [
-        (file, size)
-        for file, size, least, most in zip(state.actions["path"], state.actions["size_bytes"], low, high, strict=True)
-        if wanted is None or least is None or most is None or wanted(least, most)
-    ]
+    files = [*zip(state.actions["path"], state.actions["size_bytes"], strict=True)]
+    if only is not None:
+        files = [*compress(files, only.selects(state))]
     rows = _parquet(spark, path, [file for file, _ in files], schema_of(state.delta))
     return _in_one_task_if_small(rows, sum(size for _, size in files))
 
 
-def having(values: Sequence[Any]) -> Callable[[Any, Any], bool]:
-    """Whether a file may have one of ``values``, which are sorted."""
+def files_with(column: str, values: Sequence[Any]) -> FileFilter:
+    """Return the filter for files that may have one of ``values``, which are sorted, in ``column``."""
 
-    def wanted(least: Any, most: Any) -> bool:
+    def may_match(least: Any, most: Any) -> bool:
         place = bisect_left(values, least)
         return place < len(values) and bool(values[place] <= most)
 
-    return wanted
+    return FileFilter(column, may_match)
 
 
 def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", changes: Changes) -> "DataFrame":

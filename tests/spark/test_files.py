@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from medallion.spark.configuration import TABLE_PROPERTIES
-from medallion.spark.delta_reads import changed_values, having, read_changes, read_table, schema_of
+from medallion.spark.delta_reads import changed_values, files_with, read_changes, read_table, schema_of
 from medallion.storage.change_feed import changes
 from medallion.storage.lake import state_of
 
@@ -79,10 +79,10 @@ def test_the_changes_of_several_commits_are_told_apart(spark: Any, path: str) ->
 
 def test_files_without_the_values_asked_for_are_left_alone(spark: Any, path: str) -> None:
     delta = DeltaTable(path, version=0)
-    few = read_table(spark, path, state_of(delta), "id", having([30, 99]))
+    few = read_table(spark, path, state_of(delta), files_with("id", [30, 99]))
     assert len(few.inputFiles()) == 2
     assert {30, 99} <= {row["id"] for row in few.collect()}
-    assert read_table(spark, path, state_of(delta), "id", having([1000])).isEmpty()
+    assert read_table(spark, path, state_of(delta), files_with("id", [1000])).isEmpty()
 
 
 def test_later_column_is_null_in_older_files(spark: Any, tmp_path: Path) -> None:
