@@ -85,7 +85,7 @@ def _whole(key: str, order: str = "") -> str:
     return f"(PARTITION BY {key}{ordered} ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)"
 
 
-def _ranked(key: str, order: str) -> str:
+def _rank(key: str, order: str) -> str:
     frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
     return f"ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY {order} {frame})"
 
@@ -94,7 +94,7 @@ def _one_state(order: str, key: str, columns: tuple[str, ...], _: tuple[str, ...
     column_list = ", ".join(columns)
     return f""",
         ranked AS (
-            SELECT {key}, {column_list}, is_gone, {_ranked(key, order)} AS place
+            SELECT {key}, {column_list}, is_gone, {_rank(key, order)} AS place
             FROM states
         )
         SELECT {key}, {column_list}
@@ -130,7 +130,7 @@ def _as_always(key: str, columns: tuple[str, ...], track: tuple[str, ...]) -> st
             SELECT
                 {key}, {column_list}, _deleted, version,
                 MIN(moment) OVER {_whole(f"{key}, version")} AS started_at,
-                {_ranked(f"{key}, version", "moment DESC")} AS place
+                {_rank(f"{key}, version", "moment DESC")} AS place
             FROM numbered
         ),
         spans AS (
@@ -174,7 +174,7 @@ def _as_now_and_before(key: str, columns: tuple[str, ...], track: tuple[str, ...
             SELECT
                 {key}, {column_list}, is_gone,
                 {comma.join(before)},
-                {_ranked(key, "moment DESC")} AS place
+                {_rank(key, "moment DESC")} AS place
             FROM dated
         )
         SELECT {key}, {column_list}, {", ".join(f"previous_{c}, {c}_changed_at" for c in track)}

@@ -105,7 +105,7 @@ class _Proof:
 
     def _union(self, scope: Scope) -> Relation:
         """UNION, INTERSECT and EXCEPT of keyed relations are keyed where both have the key in the same place."""
-        if _limited(scope.expression):
+        if _has_limit(scope.expression):
             raise Unprovable("it has LIMIT, which looks at all rows")
         left, right = (self.relation(branch) for branch in scope.set_operation_scopes)
         names, others = (list(self._schemas.output(branch)) for branch in scope.set_operation_scopes)
@@ -128,7 +128,7 @@ class _Proof:
             self._require_keyed(select, scope, keys)
         if pending:
             self._require_rowwise(select, pending)
-        return self._projected(select, scope, keys, pending, origins)
+        return self._project(select, scope, keys, pending, origins)
 
     def _source(self, node: exp.Expr, source: exp.Expr | Scope) -> Relation:
         if isinstance(node, exp.Table) and (node.args.get("sample") or node.args.get("pivots")):
@@ -176,7 +176,7 @@ class _Proof:
         if looks:
             raise Unprovable(f"it has {looks[0]} over {min(pending)}, whose changes then lead to other rows too")
 
-    def _projected(
+    def _project(
         self,
         select: exp.Select,
         scope: Scope,
@@ -200,5 +200,5 @@ class _Proof:
         )
 
 
-def _limited(tree: exp.Expr) -> bool:
+def _has_limit(tree: exp.Expr) -> bool:
     return bool(tree.args.get("limit") or tree.args.get("offset"))

@@ -75,7 +75,7 @@ class RowKeys:
     def determine_output(self, expressions: Iterable[exp.Expr], scope: Scope) -> bool:
         """Whether rows that agree on ``expressions`` agree on all that ``scope`` gives."""
         reached = self._reached(expressions, scope)
-        projected = self._projected(scope)
+        projected = self._project(scope)
         return projected is not None and all(self._is_known(item, reached, scope) for item in projected.values())
 
     def missing(self, expressions: Iterable[exp.Expr], scope: Scope, *, before_groups: bool = False) -> list[str]:
@@ -100,7 +100,7 @@ class RowKeys:
         return self._known[id(scope)]
 
     def _keys(self, scope: Scope) -> Iterator[Key]:
-        projected = None if scope.outer_columns else self._projected(scope)
+        projected = None if scope.outer_columns else self._project(scope)
         if projected is None:
             if columns := frozenset(self._schemas.output(scope)):
                 yield columns
@@ -133,7 +133,7 @@ class RowKeys:
                 if all(part in names for part in partition):
                     yield frozenset({name, *(names[part] for part in partition)})
 
-    def _projected(self, scope: Scope) -> dict[str, exp.Expr] | None:
+    def _project(self, scope: Scope) -> dict[str, exp.Expr] | None:
         """By name, what the SELECT of ``scope`` gives; None for what is not one row for each that it reads."""
         select = scope.expression
         if not isinstance(select, exp.Select) or _multiplies(select):

@@ -57,17 +57,17 @@ def _split(query: str, inputs: tuple[str, ...], names: tuple[str, ...]) -> Split
     tree = parse(query, inputs)
     parts = {name: _part(tree, name, inputs, names[:place]) for place, name in enumerate(names)}
     rest = tree.copy()
-    _cut(rest, names)
+    _remove_ctes(rest, names)
     _drop_unread(rest)
     read = _tables_of(rest)
     left, sums = tuple(n for n in inputs if n in read), tuple(n for n in names if n in read)
-    return Split(parts, _bound(rest, (*left, *sums)), left, sums)
+    return Split(parts, _bind_frames(rest, (*left, *sums)), left, sums)
 
 
 def _part(tree: exp.Query, name: str, inputs: tuple[str, ...], before: tuple[str, ...]) -> Part:
     query = sqlglot.select("*").from_(name)
     query.set("with_", tree.args["with_"].copy())
-    _cut(query, before)
+    _remove_ctes(query, before)
     _drop_unread(query)
     body = next(cte.this for cte in query.ctes if cte.alias == name)
     keys, sums, values = [], [], {}
@@ -88,7 +88,8 @@ def _part(tree: exp.Query, name: str, inputs: tuple[str, ...], before: tuple[str
         cte.this.select(SIDE, copy=False)
         if is_grouped:
             cte.this.group_by(SIDE, copy=False)
-    return Part(read, _bound(query, (read,)), _bound(query_by_commit, (read,)), tuple(keys), tuple(sums), values)
+    by_commit = _bind_frames(query_by_commit, (read,))
+    return Part(read, _bind_frames(query, (read,)), by_commit, tuple(keys), tuple(sums), values)
 
 
 def _values_of(aggregate: exp.Expr) -> exp.Expr | None:
@@ -108,7 +109,7 @@ def _tables_of(tree: exp.Query) -> set[str]:
     return {table.name for table in tree.find_all(exp.Table)}
 
 
-def _cut(tree: exp.Query, names: tuple[str, ...]) -> None:
+def _remove_ctes(tree: exp.Query, names: tuple[str, ...]) -> None:
     """Remove these common table expressions: what reads them reads a table of that name."""
     for cte in [cte for cte in tree.ctes if cte.alias in names]:
         cte.pop()
@@ -123,7 +124,7 @@ def _drop_unread(tree: exp.Query) -> None:
         tree.set("with_", None)
 
 
-def _bound(tree: exp.Query, names: tuple[str, ...]) -> str:
+def _bind_frames(tree: exp.Query, names: tuple[str, ...]) -> str:
     """The text of ``tree``, with each of ``names`` in the braces that Spark binds a frame to."""
     for table in tree.find_all(exp.Table):
         if table.name in names:
