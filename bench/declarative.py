@@ -25,9 +25,9 @@ LONGEST = 3600  # seconds
 
 def hour_declarative(run: Run, driver: Driver) -> Callable[[], None]:
     """One hour; returns what is left to do when the clock has stopped: copies of the views, for the proof."""
-    landed = run_step("land", run, driver=driver)
+    landed = run_step("land", run, driver)
     run = replace(run, hour=landed.hour)
-    run_step("apply", run, driver=driver)
+    run_step("apply", run, driver)
     work = Path(f"{driver.lake.root}-pipeline")
     with driver.recording(run, "refresh") as log, log.timed("refresh", "silver", cpu=_cpu) as event:
         event.details["note"] = "Silver and Gold in one run of spark-pipelines, session included"

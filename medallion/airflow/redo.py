@@ -23,21 +23,18 @@ def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
         RequestRefused: It was not confirmed, the hour is wrong, or another run is at work; nothing was changed.
     """
     from medallion.pipeline import operations
-    from medallion.pipeline.driver import Driver
+    from medallion.pipeline.driver import open_driver
 
     settings = Settings.from_environment().replace(spark_master=spark_master(RunOnSpark.connection))
     try:
         hour = confirmed_hour(action, context["params"], context["dag_run"])
         _require_turn(action, settings, context["dag_run"])
-        driver = Driver(settings)
         run = run_of(context, settings, hour)
-        try:
+        with open_driver(settings) as driver:
             if action == "restate":
                 return operations.restate_bronze(run, driver)
             operations.require_published(run, driver)
             return hour
-        finally:
-            driver.stop()
     except UsageError as error:
         raise RequestRefused(f"{error}; nothing was changed") from None
 

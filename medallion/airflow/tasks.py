@@ -86,6 +86,7 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
 
 def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Mapping[str, Any]) -> "Outcome":
     """Run a step of the run that ``context`` is of. Raise what its errors mean to the scheduler."""
+    from medallion.pipeline.driver import open_driver
     from medallion.pipeline.steps import run_step
 
     # It tells of some two hundred of its own methods each time it is imported.
@@ -94,7 +95,8 @@ def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Ma
         settings = Settings.from_environment()
         if step == "apply":
             settings = settings.replace(spark_master=spark_master(RunOnSpark.connection))
-        return run_step(step, run_of(context, settings, hour), layer)
+        with open_driver(settings) as driver:
+            return run_step(step, run_of(context, settings, hour), driver, layer)
 
 
 def run_of(context: Mapping[str, Any], settings: Settings, hour: str | None) -> "Run":
@@ -132,20 +134,16 @@ def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> 
     from medallion.ingest.quarantine import parse_corrected_lines
     from medallion.inspect.run_summary import run_summary
     from medallion.pipeline import operations
-    from medallion.pipeline.driver import Driver
+    from medallion.pipeline.driver import open_driver
     from medallion.pipeline.run import Run
 
     what = f"{params['feed']} of {params['hour']}"
     with noting_failures(ti, f"replay {what}"), as_airflow_errors():
         lines = parse_corrected_lines(params["lines"], "the parameter lines") if params["lines"] else None
         settings = Settings.from_environment().replace(spark_master=spark_master(RunOnSpark.connection))
-        driver = Driver(settings)
-        try:
-            operations.replay(
-                Run(settings, params["hour"], dag_run.run_id, ti.try_number), driver, params["feed"], lines
-            )
-        finally:
-            driver.stop()
+        with open_driver(settings) as driver:
+            run = Run(settings, params["hour"], dag_run.run_id, ti.try_number)
+            operations.replay(run, driver, params["feed"], lines)
         leave_note(ti, f"replayed {what}; {run_summary(driver.lake, dag_run.run_id)}")
 
 

@@ -117,13 +117,10 @@ def current_tables() -> "Registry":
 @contextmanager
 def open_driver() -> Iterator["Driver"]:
     """Yield what one command works with; its Spark session, if it started one, ends with it."""
-    from medallion.pipeline.driver import Driver
+    from medallion.pipeline import driver
 
-    driver = Driver(settings(), report=click.echo)
-    try:
-        yield driver
-    finally:
-        driver.stop()
+    with driver.open_driver(settings(), report=click.echo) as opened:
+        yield opened
 
 
 def new_run_id(command: str) -> str:

@@ -164,7 +164,7 @@ def step(name: str, hour: str | None, layer: "Layer | None", run_id: str | None,
 
     with open_driver() as driver:
         run = Run(driver.settings, hour, run_id or new_run_id(name), **of_run)
-        run_step(name, run, layer, driver)
+        run_step(name, run, driver, layer)
 
 
 @click.command()

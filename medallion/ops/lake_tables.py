@@ -57,7 +57,11 @@ def tables_of(lake: Lake, default_extras: bool | None = None) -> Registry:
 
     default_extras: whether extras belong to a lake that has not been loaded yet.
     """
-    record = read_record(lake) or infer_record(lake)
+    return tables_in(read_record(lake) or infer_record(lake), default_extras)
+
+
+def tables_in(record: TableRecord | None, default_extras: bool | None) -> Registry:
+    """The tables of a lake with that record; without one, ``default_extras`` decides."""
     return registry(extras=bool(default_extras) if record is None else record.extras)
 
 
@@ -67,7 +71,7 @@ def tables_at_parse_time(settings: Settings) -> Registry:
     Those of the lake's record on a disk. For a lake in a bucket, and without a record, MEDALLION_EXTRAS decides.
     """
     record = None if files.in_bucket(settings.lake) else read_record(Lake.of(settings))
-    return registry(extras=bool(settings.extras) if record is None else record.extras)
+    return tables_in(record, settings.extras)
 
 
 def disagreement(settings: Settings, record: TableRecord | None) -> str | None:

@@ -15,7 +15,7 @@ from medallion.inspect.openlineage import send_lineage
 from medallion.model.registry import Registry
 from medallion.model.table import Layer, Table
 from medallion.ops.event_log import EventLog
-from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_of, write_record
+from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_in, write_record
 from medallion.ops.writer_lock import WriterLock, writer_lock
 from medallion.pipeline.run import Outcome, Report, Run
 from medallion.refresh.cost import RecentCosts
@@ -50,7 +50,7 @@ class Driver:
         self._strategies = strategies
         self.lake = Lake.of(settings)
         self._record = read_record(self.lake)
-        self.tables: Registry = tables_of(self.lake, settings.extras)
+        self.tables: Registry = tables_in(self._record or infer_record(self.lake), settings.extras)
         self.report = report
         if warning := disagreement(settings, self._record):
             report(warning)
@@ -98,7 +98,7 @@ class Driver:
         former, self._record = self._record, TableRecord(extras=bool(self.settings.extras))
         write_record(self.lake, self._record)
         if former not in (None, self._record):  # a load that failed was begun by a shell with other settings
-            self.tables = tables_of(self.lake, self.settings.extras)
+            self.tables = tables_in(self._record, self.settings.extras)
 
     def _follow_record(self) -> None:
         """Go by what another process has recorded since; record it for a lake that was loaded before records were."""
@@ -108,7 +108,7 @@ class Driver:
             self._record = record
         if record != self._record:
             self._record = record
-            self.tables = tables_of(self.lake, self.settings.extras)
+            self.tables = tables_in(record, self.settings.extras)
 
     def require_proven_tables(self, layer: Layer) -> None:
         """Raise MedallionError for a table of ``layer`` whose refresh method could give other rows than its query.
@@ -183,3 +183,13 @@ class Driver:
         if "_sessions" in vars(self):
             self._sessions.stop()
             del self._sessions
+
+
+@contextmanager
+def open_driver(settings: Settings, report: Report = _LOGGER.info) -> Iterator[Driver]:
+    """Yield what the steps of one process share; the Spark sessions that they started end with the block."""
+    driver = Driver(settings, report)
+    try:
+        yield driver
+    finally:
+        driver.stop()

@@ -30,11 +30,11 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
     with driver.writing(run, "refresh"):
         if run.select:
             select_tables(driver.tables, run.select)  # a wrong name changes nothing
-        landed = run_step("land", run, driver=driver)
+        landed = run_step("land", run, driver)
         if landed.status == "skipped":
             return landed
         run = replace(run, hour=landed.hour)
-        run_step("apply", run, driver=driver)
+        run_step("apply", run, driver)
         return refresh_onward(run, driver)
 
 
@@ -66,10 +66,10 @@ def refresh_onward(run: Run, driver: Driver) -> Outcome:
     warned = False
     for layer in driver.tables.layers:
         if layer != "bronze":
-            run_step("refresh", run, layer, driver)
-        warned |= run_step("check", run, layer, driver).status == "warned"
-    outcome = run_step("publish", run, driver=driver)
-    run_step("validate", run, driver=driver)
+            run_step("refresh", run, driver, layer)
+        warned |= run_step("check", run, driver, layer).status == "warned"
+    outcome = run_step("publish", run, driver)
+    run_step("validate", run, driver)
     return replace(outcome, status="warned") if warned else outcome
 
 
@@ -254,8 +254,8 @@ def restate_bronze(run: Run, driver: Driver) -> str:
     with driver.writing(run, "restate"):
         plan = begin_restatement(driver, run.required_hour)
         while True:
-            landed = run_step("land", replace(run, hour=None), driver=driver)
-            run_step("apply", replace(run, hour=landed.hour), driver=driver)
+            landed = run_step("land", replace(run, hour=None), driver)
+            run_step("apply", replace(run, hour=landed.hour), driver)
             if not replace(plan, rewound=True).remaining(ledger.applied_hour(driver.lake, driver.tables)):
                 return str(landed.hour)
 

@@ -19,7 +19,7 @@ from medallion.pipeline.run import Outcome, Run
 from medallion.storage import fence
 
 
-def run_step(name: str, run: Run, layer: Layer | None = None, driver: Driver | None = None) -> Outcome:
+def run_step(name: str, run: Run, driver: Driver, layer: Layer | None = None) -> Outcome:
     """Run one step and append its events to the event log, also when it fails.
 
     name: land, apply, refresh, check, publish or validate; layer: for refresh any but bronze, for check any.
@@ -29,7 +29,6 @@ def run_step(name: str, run: Run, layer: Layer | None = None, driver: Driver | N
     step = STEPS.get(name)
     if step is None:
         raise UsageError(f"step {name[:40]!r} is unknown: choose {', '.join(STEPS)}")
-    driver = driver or Driver(run.settings)
     if step.layers and layer not in step.layers:
         raise UsageError(f"step {name} needs --layer, one of {', '.join(step.layers)}")
     if step.layers and layer not in driver.tables.layers:

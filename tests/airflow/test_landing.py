@@ -49,7 +49,7 @@ class Landing:
         self.started.append((hour, until))
         return f"catch_up__{hour}"
 
-    def _step(self, _: str, run: Run, __: str) -> Outcome:
+    def _step(self, _: str, run: Run, *__: object) -> Outcome:
         self.steps.append(run)
         if isinstance(self.outcome, Exception):
             raise self.outcome

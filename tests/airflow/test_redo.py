@@ -55,8 +55,9 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.setattr(redo.Settings, "from_environment", lambda *_: made.settings)
     monkeypatch.setattr(redo, "spark_master", lambda _: "local[1]")
     # Their users first, so that none is imported while it would take over the function of this test for good.
-    for user in ("ingest.arrivals", "inspect.status", "pipeline.driver", "ops.lake_tables"):
-        monkeypatch.setattr(f"medallion.{user}.tables_of", lambda *_: made.tables)
+    for name in ("ingest.arrivals.tables_of", "inspect.status.tables_of", "pipeline.driver.tables_in"):
+        monkeypatch.setattr(f"medallion.{name}", lambda *_: made.tables)
+    monkeypatch.setattr("medallion.ops.lake_tables.tables_of", lambda *_: made.tables)
     return made
 
 

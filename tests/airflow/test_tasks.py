@@ -60,7 +60,7 @@ def step_ends(monkeypatch: pytest.MonkeyPatch):
     def arrange(status: str) -> list[Run]:
         asked = []
 
-        def run_step(name: str, run: Run, layer: str | None) -> Outcome:
+        def run_step(name: str, run: Run, *_: object) -> Outcome:
             asked.append(run)
             return Outcome(status, "a note", run.hour or "2025-11-30T07")
 

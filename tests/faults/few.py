@@ -23,7 +23,7 @@ def main() -> None:
     every = registry.registry()
     some = registry.Registry({table.name: table for table in every if table.name in names})
     sys.argv[1:] = sys.argv[split + 1 :]
-    with patch("medallion.pipeline.driver.tables_of", lambda *_: some):
+    with patch("medallion.pipeline.driver.tables_in", lambda *_: some):
         main.main()
 
 

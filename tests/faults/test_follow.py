@@ -53,8 +53,8 @@ def test_follow_reports_and_records_the_latency_of_each_hop(world: World) -> Non
 
 def test_follow_finishes_an_interrupted_hour_first(world: World) -> None:
     driver, run = world.driver(), world.run(H0, "cut short")
-    run_step("land", run, driver=driver)
-    run_step("apply", run, driver=driver)
+    run_step("land", run, driver)
+    run_step("apply", run, driver)
     assert [one.hour for one in followed(world, H0)] == [H0]
     assert differing(world, H0) == []
     assert followed(world, H0) == [], "nothing is left to do"

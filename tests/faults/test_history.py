@@ -147,11 +147,11 @@ def test_maintenance_between_refresh_and_publish_does_not_stop_the_publish(world
     run = Run(world.settings, H0, "by-step")
     driver = world.driver()
     for name, layer in (("land", None), ("apply", "bronze"), ("refresh", "silver"), ("refresh", "gold")):
-        run_step(name, run, layer, driver)
+        run_step(name, run, driver, layer)
     for layer in driver.tables.layers:
-        run_step("check", run, layer, driver)
+        run_step("check", run, driver, layer)
     tidy(world)
-    run_step("publish", run, driver=driver)
+    run_step("publish", run, driver)
     assert differing(world, H0) == []
 
 

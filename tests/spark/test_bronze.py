@@ -71,8 +71,8 @@ class Shop:
 
     def apply(self, hour: str | None = None) -> Outcome:
         run = Run(self.settings, hour, "test")
-        hour = run_step("land", run, driver=self.driver).hour
-        return run_step("apply", Run(self.settings, hour, "test"), driver=self.driver)
+        hour = run_step("land", run, self.driver).hour
+        return run_step("apply", Run(self.settings, hour, "test"), self.driver)
 
     def lead_times(self) -> dict[int, int | None]:
         delta = self.lake.open(self.lake.path(SUPPLIERS))
@@ -213,7 +213,7 @@ def test_an_hour_applied_again_changes_nothing(shop: Shop) -> None:
     shop.apply(H0)
     shop.apply(H1)
     versions = {feed.name: shop.lake.version(feed.name) for feed in registry().feeds}
-    again = run_step("apply", Run(shop.settings, H0, "again"), driver=shop.driver)
+    again = run_step("apply", Run(shop.settings, H0, "again"), shop.driver)
     assert again.status == "skipped"
     assert versions == {feed.name: shop.lake.version(feed.name) for feed in registry().feeds}
     assert shop.lead_times()[1] == 21

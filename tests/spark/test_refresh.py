@@ -112,7 +112,7 @@ def test_computing_an_hour_twice_gives_the_same_rows(driver: Driver) -> None:
 
     before = everything()
     for layer in ("silver", "gold"):
-        run_step("refresh", Run(driver.settings, H0, "twice"), layer, driver)
+        run_step("refresh", Run(driver.settings, H0, "twice"), driver, layer)
     assert everything() == before
 
 

@@ -124,7 +124,7 @@ class Shop:
 
     def step(self, name: str, hour: str | None = None, layer: Any = None, run_id: str = "run") -> Outcome:
         """One step, in a process of its own."""
-        return steps.run_step(name, Run(self.settings, hour, run_id), layer, self.driver())
+        return steps.run_step(name, Run(self.settings, hour, run_id), self.driver(), layer)
 
     def refresh(self, hour: str | None = None, said: list[str] | None = None) -> Outcome:
         """One hour, in one process."""

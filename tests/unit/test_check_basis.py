@@ -41,7 +41,7 @@ def check(shop: Shop, strategy: str = "incremental", hours: float = 24.0) -> Non
     settings = shop.settings.model_copy(update={"whole_check_hours": hours})
     driver = shop.driver()
     driver.settings = settings
-    run_step("check", Run(settings, H0, "run", strategy=strategy), "silver", driver)
+    run_step("check", Run(settings, H0, "run", strategy=strategy), driver, "silver")
 
 
 def test_incremental_hour_continues_from_the_last_check_and_a_full_hour_does_not(

@@ -70,6 +70,7 @@ def lake(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
     shop.refresh()
     monkeypatch.setenv("MEDALLION_LAKE", shop.settings.lake)
     monkeypatch.setattr("medallion.ops.lake_tables.tables_of", lambda *_: shop.tables)
+    monkeypatch.setattr("medallion.pipeline.driver.tables_in", lambda *_: shop.tables)
     monkeypatch.setattr("medallion.inspect.status.tables_of", lambda *_: shop.tables)
     return shop
 

@@ -137,7 +137,7 @@ def test_publish_refuses_a_release_that_lacks_a_table_nobody_dropped(settings: S
     publish(settings, [*PLAIN.tables, "gold_old_report"])
     driver = Driver(settings, report=lambda _: None)
     with pytest.raises(MedallionError, match="gold_old_report would drop out of the release"):
-        run_step("publish", Run(settings, None, "run"), driver=driver)
+        run_step("publish", Run(settings, None, "run"), driver)
     assert len(releases.read_all(driver.lake)) == 1
 
 
@@ -150,7 +150,7 @@ def test_tables_do_not_change_while_an_hour_is_on_its_way(settings: Settings, mo
 
 def test_a_step_of_a_layer_without_tables_is_skipped(settings: Settings) -> None:
     write_record(Lake.of(settings), TableRecord(extras=False))
-    outcome = run_step("refresh", Run(settings, None, "run"), "platinum", Driver(settings, report=lambda _: None))
+    outcome = run_step("refresh", Run(settings, None, "run"), Driver(settings, report=lambda _: None), "platinum")
     assert (outcome.status, outcome.message) == ("skipped", "the lake has no platinum tables")
 
 

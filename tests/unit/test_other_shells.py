@@ -38,7 +38,7 @@ settings = Settings.from_environment()
 driver = Driver(settings)
 assert "silver_orders_enriched" in driver.tables.tables and "bronze_orders_log" not in driver.tables.tables
 for step in ("land", "apply"):
-    run_step(step, Run(settings, sys.argv[1], "a run"), driver=driver)
+    run_step(step, Run(settings, sys.argv[1], "a run"), driver)
 """
 
 
