@@ -65,7 +65,8 @@ def apply_feed(
         "spark.databricks.delta.write.txnVersion": str(hour_number(hour)),
         "spark.databricks.delta.commitInfo.userMetadata": json.dumps(fence.stamp()),
     }
-    with explained(f"hour {hour} could not be applied to {feed.name}"), session_with(spark(), ledger_entry) as session:
+    session = session_with(spark(), ledger_entry)
+    with explained(f"hour {hour} could not be applied to {feed.name}"):
         lines = session.read.parquet(str(decoded_file(lake, feed, hour)))
         merge_changes(session, lake.path(feed.name), feed, last_per_key(lines, feed), undeclared)
     return applied_before(lake, feed, decoded)

@@ -181,7 +181,7 @@ class Driver:
     def stop(self) -> None:
         """End the sessions that were started."""
         if "_sessions" in vars(self):
-            self._sessions.stop()
+            self._sessions.full.stop()
             del self._sessions
 
 

@@ -90,8 +90,8 @@ def _ensure_clustered(refresh: Refresh, column: str) -> bool:
         cluster(former.delta, column, file_bytes, former.bytes, json.dumps(refresh.origin))
     else:
         fence.require()
-        with session_with(refresh.spark, {"spark.databricks.delta.optimize.maxFileSize": str(file_bytes)}) as session:
-            session.sql(f"OPTIMIZE delta.`{refresh.path}` ZORDER BY (`{column}`)")
+        session = session_with(refresh.spark, {"spark.databricks.delta.optimize.maxFileSize": str(file_bytes)})
+        session.sql(f"OPTIMIZE delta.`{refresh.path}` ZORDER BY (`{column}`)")
         former.delta.update_incremental()
     return True
 

@@ -1,8 +1,6 @@
 """The sessions of one Spark: the one of the process, and those with settings that small jobs or one job need."""
 
-import atexit
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +39,6 @@ class Sessions:
             jvm: Any = self.full._jvm
             jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
-    def stop(self) -> None:
-        """End all of them."""
-        for session in self._small.values():
-            _end(session)
-        self.full.stop()
-
     def _small_job_session(self, *, filewise: bool) -> "SparkSession":
         with self._starting:
             if filewise not in self._small:
@@ -66,23 +58,9 @@ def _suit_small_jobs(session: "SparkSession", *, filewise: bool) -> None:
         session.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))
 
 
-@contextmanager
-def session_with(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator["SparkSession"]:
-    """Yield a session of the same Spark for one job that needs ``settings`` of its own; it ends with the block."""
+def session_with(spark: "SparkSession", settings: Mapping[str, str]) -> "SparkSession":
+    """Start a session of the same Spark for one job that needs ``settings`` of its own."""
     session = new_session(spark)
-    try:
-        for name, value in settings.items():
-            session.conf.set(name, value)
-        yield session
-    finally:
-        _end(session)
-
-
-def _end(session: "SparkSession") -> None:
-    """End a session that was started beside another.
-
-    A warm Spark keeps each until it is told. One in this process goes with its last use: stopping it would stop Spark.
-    """
-    if is_connect(session):
-        atexit.unregister(session.client.close)
-        session.stop()
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    return session

@@ -107,39 +107,6 @@ def test_an_empty_table_that_a_warm_spark_reads_is_written_with_types_that_other
     assert DeltaTable(target).schema().to_json() == DeltaTable(source).schema().to_json()
 
 
-SESSION_FOR_ONE_JOB = """
-import os
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-from medallion.settings import Settings
-from medallion.spark.session import spark_session
-from medallion.spark.sessions import Sessions, session_with
-sessions = Sessions(spark_session(Settings.from_environment()))
-
-def answers(session_id):
-    remote = f"{os.environ['MEDALLION_SPARK_CONNECT']}/;session_id={session_id}"
-    try:
-        return bool(SparkSession.builder.remote(remote).create().version)
-    except PySparkException as error:
-        assert "SESSION_CLOSED" in str(error), error
-        return False
-
-with session_with(sessions.full, {"spark.sql.shuffle.partitions": "3"}) as session:
-    assert session.conf.get("spark.sql.shuffle.partitions") == "3"
-    assert answers(session.session_id)
-assert not answers(session.session_id), "it ends with its job"
-assert sessions.small.range(2).count() == 2 and sessions.small is sessions.small
-small = sessions.small.session_id
-sessions.stop()
-assert not answers(small), "it ends with the process's session"
-"""
-
-
-def test_session_for_one_job_ends_on_a_warm_spark_when_the_job_does(warm: Warm) -> None:
-    warm.jvm()
-    subprocess.run([sys.executable, "-c", SESSION_FOR_ONE_JOB], env=os.environ | warm.attached, check=True)
-
-
 def test_warm_spark_is_restarted_and_the_hour_retried_when_it_dies_at_work(world: World, warm: Warm) -> None:
     jvm = warm.jvm()
     process = start(world, H0, **warm.attached)
