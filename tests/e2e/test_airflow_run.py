@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from openlineage.client import event_v2
 from playwright.sync_api import Page
 
 from medallion.airflow.local import DAG_ID, LocalAirflow
@@ -24,16 +25,18 @@ from medallion.airflow.ports import free_port
 from medallion.airflow.processes import Process
 from medallion.airflow.rest_api import Refused
 from medallion.model.registry import registry
+from medallion.model.selection import select_tables
 from medallion.ops import event_log, releases
 from medallion.storage.lake import Lake
 from scripts.screenshots import CHROMIUM, browser, fill_in_backfill
+from tests.unit.lineage_receiver import Received, lineage_service, require_fields
 
 pytestmark = pytest.mark.timeout(1800)
 in_browser = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no {CHROMIUM}: apt-get install chromium")
 
 SECRET, CANARY = "AWS_SECRET_ACCESS_KEY", f"canary{secrets.token_hex(16)}"
-H0, H1, H2, H3, H4, H5 = (f"2025-11-30T0{number}" for number in range(6))
-ORDER = 900_000_001
+H0, H1, H2, H3, H4, H5, H6 = (f"2025-11-30T0{number}" for number in range(7))
+ORDER, LATE_ORDER = 900_000_001, 900_000_002
 BAD_LINE = json.dumps(
     {
         "insert": {"order_id": ORDER, "user_id": 1, "order_status": "pending", "order_total": "a lot"}
@@ -49,17 +52,25 @@ TASKS = [
 
 
 @pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
+def lineage() -> Iterator[tuple[str, Received]]:
+    """A lineage service: its address, and what it has got."""
+    with lineage_service() as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory, lineage: tuple[str, Received]) -> Iterator[LocalAirflow]:
     """An Airflow of its own over a lake that holds the snapshot of a small shop."""
     folder = tmp_path_factory.mktemp("airflow run")  # with a space, as folders may have
     overrides = {"MEDALLION_LAKE": f"{folder}/lake", "MEDALLION_SOURCE": f"{folder}/source", SECRET: CANARY}
     overrides["MEDALLION_EXTRAS"] = "false"
+    overrides["OPENLINEAGE_URL"], _ = lineage
     overrides["MEDALLION_MAX_BAD_LINES"] = "0.5"  # an hour of so small a shop has few orders
     overrides["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] = "20"  # how soon a killed task is missed,
     overrides["AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL"] = "10"  # and one whose scheduler was killed
     airflow = LocalAirflow(folder / "airflow", free_port(), overrides)
     medallion = Path(sys.executable).with_name("medallion")
-    generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "6", "--scale", "0.05")
+    generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "7", "--scale", "0.05")
     for arguments in (generate, ("load",)):
         subprocess.run([medallion, *arguments], env=airflow.environment, check=True)
     with (Path(overrides["MEDALLION_SOURCE"]) / "cdc" / "orders" / f"{H4}.json").open("a") as changes:
@@ -134,6 +145,31 @@ def test_an_hour_goes_from_the_source_to_a_release(airflow: LocalAirflow, lake: 
     assert {e.hour for e in event_log.read(lake, run_id="first")} == {H0}
     refreshed = {e.table_name for e in event_log.read(lake, run_id="first", event_type="refresh")} - {None}
     assert refreshed == {t.name for t in registry() if t.layer != "bronze"}
+
+
+def test_lineage_of_the_hour_goes_from_the_dag_to_the_columns_of_its_tables(
+    airflow: LocalAirflow, lake: Lake, lineage: tuple[str, Received]
+) -> None:
+    _, received = lineage
+
+    def completed(job: str) -> Received:
+        return [e for e in list(received) if e["job"]["name"] == job and e["eventType"] == "COMPLETE"]
+
+    def parent(event: dict[str, Any]) -> str:
+        return str(event["run"]["facets"]["parent"]["run"]["runId"])
+
+    (task,) = completed(f"{DAG_ID}.gold.refresh")
+    eventually(lambda: parent(task) in {event["run"]["runId"] for event in completed(DAG_ID)}, seconds=60)
+    for event in list(received):
+        require_fields(event, event_v2.RunEvent, event["job"]["name"])
+    tables = completed("gold_order_status_summary.refresh")  # of the load before, too, which was no task
+    (table,) = [event for event in tables if parent(event) == task["run"]["runId"]]
+    (written,) = table["outputs"]
+    assert written["name"] == lake.path("gold_order_status_summary")
+    assert "total_revenue" in {field["name"] for field in written["facets"]["schema"]["fields"]}
+    (source,) = written["facets"]["columnLineage"]["fields"]["total_revenue"]["inputFields"]
+    assert source["name"] == lake.path("silver_orders_enriched")
+    assert completed("gold_order_status_summary.check")
 
 
 @in_browser
@@ -291,12 +327,16 @@ def test_the_form_triggers_an_hour_that_goes_green_and_refuses_what_is_no_hour(
     assert releases.require_release(lake, None).hour == H4
 
 
-def submit_form(page: Page, airflow: LocalAirflow, hour: str) -> None:
+def submit_form(page: Page, airflow: LocalAirflow, hour: str, action: str = "", confirmation: str = "") -> None:
     """Open the DAG's form, fill it in and press its button; on a page of its own, as a refusal lies over the button."""
     page.goto(f"{airflow.url}/dags/{DAG_ID}")
     page.get_by_label("Trigger Dag").first.click()
     page.get_by_text("Leave Logical Date as it is").wait_for()
     page.locator("#element_hour").fill(hour)
+    if action:
+        page.locator("#element_action").click()
+        page.get_by_role("option", name=action).click()
+        page.locator("#element_confirmation").fill(confirmation)
     page.get_by_role("dialog").get_by_role("button", name="Trigger", exact=True).click()
 
 
@@ -348,23 +388,69 @@ def test_upkeep_goes_through_the_scheduler(airflow: LocalAirflow, lake: Lake) ->
     assert row.status == "succeeded"
 
 
+def test_selected_tables_are_refreshed_and_readers_keep_what_they_have(airflow: LocalAirflow, lake: Lake) -> None:
+    reach(airflow, lake, H4)
+    before, chosen = releases.latest(lake), "+gold_order_status_summary"
+    body = {"dag_run_id": "selected", "logical_date": None, "conf": {"hour": H5, "select": chosen}}
+    airflow.api.call("POST", f"dags/{DAG_ID}/dagRuns", body)
+    ended, _ = outcome(airflow, f"dags/{DAG_ID}/dagRuns/selected")
+    assert ended == "success"
+    refreshed = event_log.read(lake, run_id="selected", event_type="refresh")
+    names = {name for row in refreshed if (name := row.table_name)}
+    assert names == {n for n in select_tables(registry(), chosen) if registry()[n].layer != "bronze"}
+    assert f"left behind by --select {chosen}" in note(airflow, f"dags/{DAG_ID}/dagRuns/selected")
+    assert releases.latest(lake) == before
+
+
+@in_browser
+def test_an_hour_is_restated_from_the_form_once_it_is_confirmed(airflow: LocalAirflow, lake: Lake) -> None:
+    reach(airflow, lake, H4)
+    if lake.applied_hour("bronze_orders") != H5:  # the test of selected tables left it unpublished
+        reach(airflow, lake, H5)
+    before, source = releases.require_release(lake, None), Path(airflow.environment["MEDALLION_SOURCE"])
+    late = BAD_LINE.replace(str(ORDER), str(LATE_ORDER)).replace('"a lot"', "7.25").replace(H4, H5)
+    with (source / "cdc" / "orders" / f"{H5}.json").open("a") as changes:
+        changes.write(late + "\n")
+    with browser(airflow) as page:
+        refused = form_run(page, airflow, H5, "restate", H4)
+        assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/{refused}")[0] == "failed"
+        assert f"restate {H5} was not confirmed" in note(airflow, f"dags/{DAG_ID}/dagRuns/{refused}")
+        run = form_run(page, airflow, H5, "restate", H5)
+    assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/{run}") == ("success", dict.fromkeys(TASKS, "success"))
+    release = releases.require_release(lake, None)
+    assert (release.hour, release.run_id, release.release_id) == (H5, run, before.release_id + 1)
+    assert str(orders(lake)[LATE_ORDER]) == "7.25"
+    said = note(airflow, f"dags/{DAG_ID}/dagRuns/{run}")
+    assert said.startswith(f"restated from {H5}; ") and f"release {release.release_id}" in said
+    assert " changed by 0 lines" not in said
+
+
+def form_run(page: Page, airflow: LocalAirflow, hour: str, action: str, confirmation: str) -> str:
+    """Submit the form; return the id of the run that it made."""
+    before = set(manual_runs(airflow))
+    submit_form(page, airflow, hour, action, confirmation)
+    (run,) = eventually(lambda: set(manual_runs(airflow)) - before, seconds=60)
+    return str(run)
+
+
 def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airflow: LocalAirflow, lake: Lake) -> None:
-    changes = Path(airflow.environment["MEDALLION_SOURCE"], "cdc", "suppliers", f"{H5}.json")
+    reach(airflow, lake, H5)
+    changes = Path(airflow.environment["MEDALLION_SOURCE"], "cdc", "suppliers", f"{H6}.json")
     ids = (
         lake.opened(lake.path("bronze_suppliers")).to_pyarrow_table(columns=["supplier_id"])["supplier_id"].to_pylist()
     )
     changes.parent.mkdir(exist_ok=True)
     changes.write_text("".join(f'{{"delete": {{"supplier_id": {number}}}}}\n' for number in ids))
-    ended, tasks = outcome(airflow, trigger(airflow, "red", H5))
+    ended, tasks = outcome(airflow, trigger(airflow, "red", H6))
     assert ended == "failed"
     reached = {"land_changes": "success", "bronze.apply_changes": "success", "bronze.check": "failed"}
     assert tasks == dict.fromkeys(TASKS, "upstream_failed") | reached
-    assert releases.require_release(lake, None).hour == H4, "readers keep what they had"
+    assert releases.require_release(lake, None).hour == H5, "readers keep what they had"
     assert "bronze check: " in note(airflow, "dags/hourly_refresh/dagRuns/red")
     later = trigger(airflow, "after_red", None)
     ended, _ = outcome(airflow, later)
     assert ended == "failed"
-    assert note(airflow, later).startswith(f"waiting: hour {H5} is red: ")
+    assert note(airflow, later).startswith(f"waiting: hour {H6} is red: ")
     assert "clear the failed task of run red" in note(airflow, later)
     if Path(CHROMIUM).exists():
         with browser(airflow) as page:
