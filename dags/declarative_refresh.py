@@ -1,6 +1,6 @@
 """The same tables once more, as materialized views of a Spark Declarative Pipeline, beside the lake: to compare.
 
-It is generated from our tables and run by spark-pipelines on the connection spark_default, over Bronze as the newest
+It is generated from our tables and run by spark-pipelines on the cores of one machine, over Bronze as the newest
 release has it. Its views must have that release's rows, or the last task fails. Nothing that readers see is written.
 """
 

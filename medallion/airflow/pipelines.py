@@ -12,6 +12,7 @@ from medallion.airflow.tasks import RunOnSpark, as_airflow_errors, spark_master
 from medallion.errors import CheckFailed
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
+from medallion.spark.configuration import is_local
 
 
 @task
@@ -44,14 +45,23 @@ def compare_views(work: str, number: int) -> str:
 
 
 class PipelineHook(SparkPipelinesHook):
-    """The provider's, in the words of Spark 4.2: its spark-pipelines refuses --master, and takes --remote for it."""
+    """The provider's, in the words of Spark 4.2: its spark-pipelines takes a local master, and that as --remote.
+
+    A cluster's is replaced by the cores of this machine: no setting would reach the driver of a pipeline there.
+    """
 
     def _build_spark_common_args(self) -> list[str]:
-        return ["--remote" if word == "--master" else word for word in super()._build_spark_common_args()]
+        arguments = super()._build_spark_common_args()
+        place = arguments.index("--master")
+        master = arguments[place + 1]
+        if not is_local(master):
+            self.log.info("spark-pipelines runs on this machine, not on %s", master)
+            master = "local[*]"
+        return [*arguments[:place], "--remote", master, *arguments[place + 2 :]]
 
 
 class PipelineOnSpark(SparkPipelinesOperator):
-    """Run the pipeline in ``work`` over Bronze of the release ``number``, on the connection spark_default."""
+    """Run the pipeline in ``work`` over Bronze of the release ``number``, on this machine's cores."""
 
     def __init__(self, *, work: str, number: Any, **kwargs: Any) -> None:
         from medallion.declarative.specification import SPECIFICATION, environment
