@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -198,9 +199,9 @@ def require_convergence(shop: Shop, scratch: Path) -> None:
 
 
 @contextmanager
-def unlocked(*_: Any, **__: Any) -> Iterator[None]:
+def unlocked(*_: Any, **__: Any) -> Iterator[SimpleNamespace]:
     """Steps of this test come one after the other: what a lock is for is tested elsewhere."""
-    yield
+    yield SimpleNamespace(watch=None)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
