@@ -49,10 +49,10 @@ driver = Driver(settings)
 operations.load(Run(settings, None, "load"), driver)
 operations.refresh_hour(Run(settings, "{H0}", "first"), driver)
 
-def killed(spark, lake, table, **run):
+def killed(run, table):
     if table.name == "gold_realtime_inventory_alerts":
         os.kill(os.getpid(), signal.SIGKILL)
-    return ENGINE_STRATEGIES["incremental"](spark, lake, table, **run)
+    return ENGINE_STRATEGIES["incremental"](run, table)
 
 dying = Driver(settings, strategies={{"incremental": killed}})
 dying.use(driver.spark(None))
