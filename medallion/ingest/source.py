@@ -87,12 +87,12 @@ class FolderSource:
 
     def list_files(self, prefix: str) -> dict[str, SourceFile]:
         """List every file under ``prefix`` by name; none where there is no such place."""
-        base, listed = Path(self.root), {}
+        base, by_name = Path(self.root), {}
         for folder, _, names in os.walk(base / prefix):
             for file in (Path(folder, name) for name in names):
                 with suppress(FileNotFoundError):  # it went while we looked
-                    listed[file.relative_to(base).as_posix()] = _describe(file)
-        return listed
+                    by_name[file.relative_to(base).as_posix()] = _describe(file)
+        return by_name
 
     def open(self, name: str) -> tuple[IO[bytes], int]:
         """The file's bytes and its size when it was opened."""
@@ -171,18 +171,18 @@ def change_files(source: Source, topics: tuple[str, ...], now: datetime | None =
         now: The time that counts as now, by default the clock's: no file of an hour that has not begun is taken.
     """
     hours: dict[str, dict[str, str]] = {}
-    listed: dict[str, SourceFile] = {}
+    by_name: dict[str, SourceFile] = {}
     ignored: list[str] = []
     running = format_hour(now or datetime.now(UTC))
     for name, file in sorted(source.list_files("cdc/").items()):
         match = _CHANGE_FILE.fullmatch(name)
         if match and match[1] in topics and match[2] <= running and is_hour(match[2]):
             hours.setdefault(match[2], {})[match[1]] = name
-            listed[name] = file
+            by_name[name] = file
         elif reason := _why_ignored(name, topics):
             ignored.append(f"ignored {name[:200]!r} at the source: {reason}")
-    sizes = {name: file.bytes for name, file in listed.items()}
-    modified = {name: file.modified for name, file in listed.items()}
+    sizes = {name: file.bytes for name, file in by_name.items()}
+    modified = {name: file.modified for name, file in by_name.items()}
     return Listing(dict(sorted(hours.items())), sizes, tuple(ignored), modified)
 
 

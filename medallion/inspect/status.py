@@ -79,8 +79,8 @@ def lake_status(settings: Settings, stale_hours: float | None = None, max_failur
     clock, and for no limit elsewhere. max_failures: more of a table are a problem.
     """
     lake = Lake.of(settings)
-    kept = releases.read_all(lake)
-    release, with_clock = (kept[-1] if kept else None), goes_with_clock(kept)
+    retained = releases.read_all(lake)
+    release, with_clock = (retained[-1] if retained else None), goes_with_clock(retained)
     limit = stale_hours if stale_hours is not None else STALE_HOURS if with_clock else inf
     rows = event_log.read(lake, event_log.RECENT, ("table_name", "event_type", "status", "seconds"))
     checks = {row.table_name: row for row in rows if row.event_type == "check" and row.table_name}

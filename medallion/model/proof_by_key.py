@@ -52,8 +52,8 @@ def _require_spelling(tree: exp.Query, table: Table, method: ByKey, schemas: Sch
     spelled = {node.alias_or_name for node in tree.find_all(exp.Column, exp.Alias)}
     for node in (schemas.nodes[name] for name in table.inputs):
         spelled.update(node.keys if isinstance(node, Table) else (column.name for column in node.columns))
-    named = [method.column, *(column for via in method.via.values() for column in (via.column, via.as_column))]
-    for column in named:
+    columns = [method.column, *(column for via in method.via.values() for column in (via.column, via.as_column))]
+    for column in columns:
         others = sorted(name for name in spelled if name.lower() == column.lower())
         if others and column not in others:
             raise Unprovable(f"{column} is spelled {others[0]} in its query and inputs")

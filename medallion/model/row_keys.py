@@ -115,14 +115,14 @@ class RowKeys:
 
     def _smallest(self, projected: Mapping[str, exp.Expr], seed: frozenset[At], scope: Scope) -> Key:
         """As few of the ``projected`` columns as determine a row, those of ``seed`` rather than others."""
-        kept = dict(projected)
-        if not self.determine_row(kept.values(), scope):
-            return frozenset(kept)
+        remaining = dict(projected)
+        if not self.determine_row(remaining.values(), scope):
+            return frozenset(remaining)
         for name in sorted(projected, key=lambda name: self._atom(projected[name], scope) in seed):
-            fewer = [item for other, item in kept.items() if other != name]
+            fewer = [item for other, item in remaining.items() if other != name]
             if self.determine_row(fewer, scope):
-                del kept[name]
-        return frozenset(kept)
+                del remaining[name]
+        return frozenset(remaining)
 
     def _numbered(self, projected: Mapping[str, exp.Expr], scope: Scope) -> Iterator[Key]:
         """A row number, with what its window is partitioned by."""
