@@ -99,7 +99,6 @@ MACHINE = (
     "SELECT * FROM duckdb_secrets()",
     "WITH a AS (SELECT * FROM pragma_database_list) SELECT * FROM a",
     "PRAGMA database_list",
-    "SHOW DATABASES",
 )
 
 
