@@ -21,6 +21,7 @@ from medallion.pipeline.steps import STEPS
 from tests.unit.small_lake import H0, Shop
 
 GROUPS = ["bench", "catalog", "quarantine", "release", "source"]
+FULL_DISK = pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
 LISTINGS = {
     ("status",): [],
     ("tables",): [],
@@ -186,6 +187,7 @@ def test_command_ends_before_the_interpreter_takes_objects_apart(words: list[str
     assert "taken apart" not in done.stderr
 
 
+@FULL_DISK
 def test_command_fails_when_its_output_cannot_be_written() -> None:
     script = "import sys; from medallion.cli.main import main; sys.argv = ['medallion', '--help']; main()"
     with open("/dev/full", "w") as full:
@@ -212,10 +214,12 @@ def test_a_number_of_events_that_cannot_be_is_refused_as_wrong_use(option: str) 
     assert result.exit_code == 2 and "is not in the range" in result.output
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@FULL_DISK
 def test_a_full_disk_is_one_line_with_advice_whichever_library_finds_it(capsys: pytest.CaptureFixture[str]) -> None:
     def write(**_: object) -> None:
-        pq.write_table(pa.table({"x": [1]}), "/dev/full")
+        # An open file, not a path: pyarrow removes the path that it could not write.
+        with open("/dev/full", "wb") as full:
+            pq.write_table(pa.table({"x": [1]}), full)
 
     def commit(**_: object) -> None:
         raise DeltaError("Failed to parse parquet: Unable to copy data to file: No space left on device (os error 28)")
