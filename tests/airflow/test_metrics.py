@@ -1,14 +1,21 @@
-"""The numbers of a run reach a real StatsD receiver by Airflow's own client, under the names that are documented."""
+"""The numbers of a run reach StatsD and OpenTelemetry receivers by Airflow's own client, under documented names."""
 
+import atexit
 import json
 import re
 import socket
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from airflow.sdk._shared.observability.metrics.otel_logger import flush_otel_metrics
 from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
+from opentelemetry import metrics as opentelemetry
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.sdk.metrics import MeterProvider
 
 from medallion.airflow.metrics import send_metrics
 from medallion.inspect.metrics import METRICS, run_metrics
@@ -46,6 +53,50 @@ def statsd(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
         yield receiver
     monkeypatch.undo()
     stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, float]]:
+    """The gauges that a collector has got, by name, and Airflow's metrics configured for it."""
+    gauges: dict[str, float] = {}
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+                for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+                    for point in metric.gauge.data_points:
+                        gauges[metric.name] = point.as_double or point.as_int
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Collector) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AIRFLOW__METRICS__OTEL_ON", "True")
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
+        yield gauges
+        atexit.unregister(flush_otel_metrics)
+        provider = opentelemetry.get_meter_provider()
+        assert isinstance(provider, MeterProvider)
+        provider.shutdown()
+        server.shutdown()
+    monkeypatch.undo()
+    stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=False)
+
+
+def test_metrics_of_a_run_reach_an_opentelemetry_collector(shop: Shop, collector: dict[str, float]) -> None:
+    send_metrics("refresh")
+    flush_otel_metrics()  # type: ignore[no-untyped-call]  # as the end of a task's process does
+    expected = run_metrics(shop.settings, "refresh")
+    assert {f"airflow.{name}" for name in expected} <= collector.keys()
+    assert collector["airflow.medallion.rows_in"] == 2
+    assert collector["airflow.medallion.lag_hours"] == 1
+    assert collector["airflow.medallion.expectations.failed"] == 0
+    assert collector["airflow.medallion.freshness_seconds"] > 3600
 
 
 def test_metrics_of_a_run_reach_statsd(shop: Shop, statsd: socket.socket) -> None:
