@@ -18,9 +18,10 @@ def release() -> None:
 def list_releases(form: str) -> None:
     """The releases that are kept, newest last."""
 
-    names = ["release", "hour", "published_at", "strategy", "run_id"]
-    rows = ((r.release_id, r.hour, r.published_at, r.strategy, r.run_id) for r in releases.read_all(current_lake()))
-    show_rows(names, rows, form, optional=("run_id", "strategy"))
+    names = ["release", "hour", "published_at", "restores", "strategy", "run_id"]
+    kept = releases.read_all(current_lake())
+    rows = ((r.release_id, r.hour, r.published_at, r.restores, r.strategy, r.run_id) for r in kept)
+    show_rows(names, rows, form, optional=("restores", "run_id", "strategy"))
 
 
 @release.command("show")
@@ -64,10 +65,11 @@ def diff_releases(old: int, new: int, table: str | None, limit: int, form: str) 
 @release.command("rollback")
 @click.argument("number", metavar="[RELEASE]", type=int, required=False)
 def rollback_release(number: int | None) -> None:
-    """Let readers see an earlier release again; without a number, the one before the newest.
+    """Let readers see an earlier release again; without a number, the one before what they see now.
 
     Nothing is recomputed and Bronze keeps its hours: this publishes the old versions once more, as a
-    release of its own. The next refresh publishes what is new again.
+    release of its own. Each roll back without a number goes one release further back; to undo one, give the
+    number of the release to return to. The next refresh publishes what is new again.
     """
     from medallion.pipeline import operations
     from medallion.pipeline.run import Run

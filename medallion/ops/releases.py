@@ -26,6 +26,7 @@ class Release:
     check counted them. Both are empty for a release from before they were recorded.
     fence: the fencing number of the writer lease it was published under; None for one of before there were any.
     newest_hour: the newest hour that this release or one before it made visible: after a roll back, later than hour.
+    restores: the release that a roll back published once more; None where there was no roll back.
     """
 
     release_id: int
@@ -38,6 +39,12 @@ class Release:
     table_ids: Mapping[str, str] = field(default_factory=dict)
     row_counts: Mapping[str, int] = field(default_factory=dict)
     newest_hour: str | None = None
+    restores: int | None = None
+
+    @property
+    def origin(self) -> int:
+        """The release that first had these contents: this one, but after a roll back."""
+        return self.release_id if self.restores is None else self.restores
 
     def version_of(self, table: str) -> NamedVersion | None:
         """The version of ``table`` that is published; None where the release does not have the table."""
@@ -54,11 +61,13 @@ class Contents:
         versions: Version by table.
         table_ids: The Delta table that each is a version of; looked up if not given.
         row_counts: Rows by table, as their check counted them.
+        restores: The release that they were the contents of; None where none was.
     """
 
     versions: Mapping[str, int]
     table_ids: Mapping[str, str] | None = None
     row_counts: Mapping[str, int] = field(default_factory=dict)
+    restores: int | None = None
 
 
 def read_all(lake: Lake) -> list[Release]:
@@ -91,6 +100,19 @@ def require_release(lake: Lake, release_id: int | None) -> Release:
         if release.release_id == release_id:
             return release
     raise UsageError(f"there is no release {release_id}: choose {read_all(lake)[0].release_id} to {newest.release_id}")
+
+
+def require_earlier(lake: Lake, newest: Release, number: int | None) -> Release:
+    """The release to restore in place of ``newest``: of ``number``, else the one before what readers have.
+
+    Raises UsageError when readers have it already, or it is not kept.
+    """
+    if number is None and newest.origin <= read_all(lake)[0].release_id:
+        raise UsageError(f"readers have release {newest.origin}, and no earlier one is kept: nothing to roll back to")
+    earlier = require_release(lake, newest.origin - 1 if number is None else number)
+    if earlier.origin == newest.origin:
+        raise UsageError(f"readers have release {newest.origin} already: nothing to roll back")
+    return earlier
 
 
 def row_counts_of(lake: Lake, release: Release, tables: Iterable[str]) -> dict[str, int]:
@@ -138,6 +160,7 @@ def publish(
         dict(sorted(table_ids.items())),
         dict(sorted(contents.row_counts.items())),
         max(filter(None, (hour, _newest_hour(lake, newest))), default=None),
+        contents.restores,
     )
     overtaken = MedallionError(
         f"another run published while {hour_or_snapshot(hour)} was on its way: nothing of run {run_id} is"
@@ -245,6 +268,7 @@ def releases_as_arrow(rows: list[dict[str, Any]]) -> "pa.Table":
             ("table_ids", pa.map_(pa.string(), pa.string())),
             ("row_counts", pa.map_(pa.string(), pa.int64())),
             ("newest_hour", pa.string()),
+            ("restores", pa.int64()),
         ]
     )
     return pa.Table.from_pylist(rows, schema=schema)

@@ -151,16 +151,17 @@ def _load_bronze(driver: Driver, run: Run, log: EventLog, advance: Advance) -> N
 
 
 def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
-    """Publish the versions of an earlier release once more: of release ``number``, else of the one before the newest.
+    """Publish the versions of an earlier release once more: of release ``number``, else of the one before that served.
+
+    Rolling back twice without a number goes back two releases: a release that a roll back published counts as the
+    one that it restores.
 
     Raises UsageError when there is no such release, MedallionError when files of it are missing.
     """
     lake = driver.lake
     with driver.recording(run, "rollback") as log, log.timed("rollback", cpu=driver.cpu) as event:
         newest = releases.require_release(lake, None)
-        target = releases.require_release(lake, newest.release_id - 1 if number is None else number)
-        if target.release_id == newest.release_id:
-            raise UsageError(f"release {target.release_id} is the newest already: nothing to roll back")
+        target = releases.require_earlier(lake, newest, number)
         ids = _require_whole(lake, target)
         log.hour = target.hour
         done = releases.publish(
@@ -169,7 +170,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
             hour=target.hour,
             run_id=run.run_id,
             strategy=target.strategy,
-            contents=releases.Contents(target.versions, table_ids=ids, row_counts=target.row_counts),
+            contents=releases.Contents(target.versions, ids, target.row_counts, restores=target.origin),
         )
         event.details = {"release_id": done.release_id, "rolled_back_to": target.release_id}
     message = f"release {done.release_id} is release {target.release_id} again, of {hour_or_snapshot(target.hour)}"

@@ -204,6 +204,39 @@ def test_a_roll_back_is_no_run_of_its_hour(shop: Shop) -> None:
     assert [row.run_id for row in rows if row.event_type == "rollback"] == ["back"]
 
 
+def test_rolling_back_twice_goes_back_two_releases(shop: Shop) -> None:
+    up_to(shop, H0, H1)
+    for rows in ({0: H0}, {}):
+        shop.roll_back()
+        assert shop.published() == rows
+    with pytest.raises(UsageError, match="readers have release 1, and no earlier one is kept"):
+        shop.roll_back()
+    with pytest.raises(UsageError, match="readers have release 1 already"):
+        shop.roll_back(1)
+    restored = [(release.release_id, release.restores) for release in releases.read_all(shop.lake)]
+    assert restored == [(1, None), (2, None), (3, None), (4, 2), (5, 1)]
+
+
+def test_a_roll_back_is_undone_by_the_number_of_the_release_it_left(shop: Shop) -> None:
+    up_to(shop, H0, H1)
+    shop.roll_back()
+    shop.roll_back(3)
+    assert (shop.published(), releases.require_release(shop.lake, None).hour) == ({0: H0, 1: H1}, H1)
+    up_to(shop, H2)
+    shop.roll_back()
+    assert shop.published() == {0: H0, 1: H1}
+    shop.roll_back()
+    assert shop.published() == {0: H0}, "release 5 was release 3 again: before that was release 2"
+
+
+def test_a_roll_back_never_publishes_what_was_rolled_back_where_older_releases_are_gone(shop: Shop) -> None:
+    up_to(shop, H0, H1)
+    shop.roll_back()
+    shop.lake.opened(shop.lake.releases).delete("release_id < 3")
+    with pytest.raises(UsageError, match="readers have release 2, and no earlier one is kept"):
+        shop.roll_back()
+
+
 def test_after_a_roll_back_the_same_hour_is_published_again(shop: Shop) -> None:
     up_to(shop, H0, H1)
     shop.roll_back()
