@@ -246,6 +246,42 @@ def incremental_by_key(table: Table, world: World, engine: Engine) -> Counter[st
     return kept + engine.rows(table.query)
 
 
+STEPS = (  # each reads {0} and gives order_id, product_id and n again, so that they nest
+    "SELECT DISTINCT order_id, product_id, n FROM {0}",
+    "SELECT order_id, MAX(product_id) AS product_id, COUNT(n) AS n FROM {0} GROUP BY order_id",
+    "SELECT order_id, MAX(product_id) AS product_id, COUNT(*) AS n FROM {0} GROUP BY ROLLUP (order_id)",
+    "SELECT order_id, COUNT(DISTINCT product_id) AS product_id, MIN(n) AS n FROM {0} GROUP BY ALL HAVING MIN(n) > 0",
+    "SELECT order_id, product_id, SUM(n) OVER (PARTITION BY order_id ORDER BY product_id) AS n FROM {0}",
+    "SELECT order_id, product_id, SUM(n) OVER (ORDER BY order_id) AS n FROM {0}",
+    "SELECT order_id, product_id, n FROM {0} QUALIFY RANK() OVER (PARTITION BY order_id ORDER BY n DESC) = 1",
+    "SELECT order_id, product_id, n FROM {0} QUALIFY RANK() OVER (PARTITION BY product_id ORDER BY n DESC) = 1",
+    "SELECT product_id AS order_id, order_id AS product_id, n FROM {0}",
+    "SELECT CASE WHEN n > 1 THEN order_id END AS order_id, product_id, n FROM {0}",
+    "SELECT order_id, product_id, n FROM {0} UNION SELECT order_id, 1, n FROM {{lines}}",
+    "SELECT order_id, product_id, n FROM {0} UNION ALL SELECT MAX(order_id), 1, 1 FROM {{orders}}",
+    "SELECT order_id, product_id, n FROM {0} EXCEPT SELECT order_id, product_id, n FROM {{items}} WHERE n > 2",
+    "SELECT order_id, product_id, n FROM {0} INTERSECT SELECT order_id, product_id, n FROM {{lines}}",
+    "SELECT a.order_id, a.product_id, b.n FROM {0} AS a JOIN {0} AS b ON a.order_id = b.order_id AND a.n < b.n",
+    "SELECT a.order_id, a.product_id, b.n FROM {0} AS a JOIN {0} AS b ON a.product_id = b.product_id",
+    "SELECT b.order_id, a.product_id, a.n FROM {0} AS a LEFT JOIN {{orders}} AS b ON a.order_id = b.order_id",
+    "SELECT a.order_id, a.product_id, a.n FROM {0} AS a LEFT ANTI JOIN {{orders}} AS b ON a.order_id = b.order_id",
+    "SELECT a.order_id, a.product_id, b.c AS n FROM {0} AS a LEFT JOIN"
+    " (SELECT order_id, COUNT(*) AS c FROM {{lines}} GROUP BY order_id) AS b ON b.order_id = a.order_id",
+    "SELECT a.order_id, a.product_id, b.c AS n FROM {0} AS a LEFT JOIN"
+    " (SELECT product_id, COUNT(*) AS c FROM {{lines}} GROUP BY product_id) AS b ON b.product_id = a.product_id",
+    "SELECT a.order_id, a.product_id, length(c.tier) AS n FROM {0} AS a JOIN {{orders}} AS b"
+    " ON b.order_id = a.order_id LEFT JOIN {{users}} AS c ON c.user_id = b.user_id",
+)
+
+
+def nested_query(chance: random.Random) -> str:
+    """A query of one or two steps, the second over the first."""
+    parts = [f"c0 AS (SELECT order_id, product_id, n FROM {chance.choice(('{items}', '{lines}'))})"]
+    for number in range(1, chance.choice((2, 2, 3))):
+        parts.append(f"c{number} AS ({chance.choice(STEPS).format(f'c{number - 1}')})")
+    return f"WITH {', '.join(parts)} SELECT order_id, product_id, n FROM c{len(parts) - 1}"
+
+
 def by_key_query(chance: random.Random) -> str:
     """A query over items, orders and users, from constructs that hold by order_id and others that do not."""
     pick = chance.choice
@@ -327,9 +363,12 @@ def test_random_aggregates_are_refused_or_give_the_rows_of_a_full_refresh(engine
     assert seen["proven"] > QUERIES / 5 and seen["refused and differs"] > QUERIES / 20, seen
 
 
-def test_random_upserts_are_refused_or_give_the_rows_of_a_full_refresh(engine: Engine) -> None:
+@pytest.mark.parametrize("query_of", [by_key_query, nested_query])
+def test_random_upserts_are_refused_or_give_the_rows_of_a_full_refresh(
+    query_of: Callable[[random.Random], str], engine: Engine
+) -> None:
     def make(chance: random.Random) -> Table:
-        query = by_key_query(chance)
+        query = query_of(chance)
         via = VIA if "{users}" in query else {}
         return Table(keys=("order_id",), query=query, incremental=ByKey("order_id", via=via), name="gold_x")
 
