@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 MAX_LINES, MAX_BYTES = 200_000, 128 << 20  # of a feed in quarantine, that are read at once; an hour never has so many
 MAX_REASONS = 20  # of an hour that are counted one by one
 OTHER_REASONS = "other reasons"
+SNAPSHOT = "snapshot"  # stands for the hour of its rows
 _BATCH_LINES = 4_096
 _MAX_CORRECTED_BYTES = 256 << 20  # of a file of corrected lines
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """One rejected line of a change file. raw: its text, cut after 1 MiB, with bytes that are not UTF-8 escaped."""
+    """One rejected line of a change file, or row of the snapshot as a line that inserts it.
+
+    raw: its text, cut after 1 MiB, with bytes that are not UTF-8 escaped.
+    """
 
     hour: str
     file: str
@@ -39,7 +43,7 @@ class Rejected:
 
 
 def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> None:
-    """Store the rejected lines of one hour, replacing those of an earlier attempt."""
+    """Store the rejected lines of one hour, or of SNAPSHOT, replacing those of an earlier attempt."""
     import pyarrow.dataset as ds
     from deltalake import write_deltalake
 
@@ -49,7 +53,7 @@ def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Deco
     if not decoded.rejected and not former:
         return
 
-    file = f"{feed.topic}/{hour}.json"
+    file = f"snapshot/{feed.name}" if hour == SNAPSHOT else f"{feed.topic}/{hour}.json"
     table = _arrow(Rejected(hour, file, line, reason, raw, run_id) for line, reason, raw in decoded.rejected)
     if delta is None:
         options = lake.storage_options

@@ -1,20 +1,19 @@
 """Whole operations on a lake, each in one process: refresh an hour, load, restate, replay, roll back."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
-from medallion.ingest import change_log, landing, ledger, quarantine, snapshot
+from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.restatement import Restatement, plan_restatement, read_restatement, write_restatement
 from medallion.ingest.source import Advance, change_files, open_source, silent
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
 from medallion.ops import lake_tables, releases
-from medallion.ops.event_log import EventLog
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.load import load_snapshot
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import run_step
 from medallion.storage.lake import Lake, is_complete, table_id
@@ -86,7 +85,7 @@ def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
             raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
         driver.record_tables()
         with driver.recording(run, "load") as log:
-            _load_bronze(driver, run, log, advance)
+            load_snapshot(driver, run, log, advance)
         return refresh_onward(run, driver)
 
 
@@ -125,29 +124,6 @@ def _require_no_hour_under_way(driver: Driver) -> None:
             f"{hour_or_snapshot(applied)} is in Bronze and not published yet: finish it with medallion refresh"
             f"{f' --hour {applied}' if applied else ''}, then change the tables"
         )
-
-
-def _load_bronze(driver: Driver, run: Run, log: EventLog, advance: Advance) -> None:
-    lake, source = driver.lake, open_source(run.settings)
-    snapshots = {feed.name: snapshot.snapshot_folder(source, feed, lake, advance) for feed in driver.tables.feeds}
-    spark = driver.spark(log)
-    with log.timed("apply", "bronze", cpu=driver.cpu) as event:
-
-        def loaded(name: str, write: Callable[[], None]) -> int:
-            with log.timed("apply", "bronze", name, cpu=driver.cpu) as step:
-                write()
-                if state := lake.state(name):
-                    step.rows_in = step.rows_out = state.rows
-                    step.bytes_out = state.bytes
-            driver.report(f"bronze  {name}  {step.rows_out:,} rows  {step.seconds:.1f} s")
-            return step.rows_out or 0
-
-        event.rows_out = sum(
-            loaded(feed.name, partial(snapshot.load_feed, spark, lake, feed, snapshots[feed.name]))
-            for feed in driver.tables.feeds
-        )
-        for table in driver.tables.logs:
-            loaded(table.name, partial(change_log.begin_log, lake, table, str(snapshots[table.of])))
 
 
 def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:

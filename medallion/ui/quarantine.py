@@ -3,7 +3,7 @@
 import json
 from urllib.parse import quote
 
-from medallion.ingest.quarantine import feed_of, read_rejected
+from medallion.ingest.quarantine import SNAPSHOT, feed_of, read_rejected
 from medallion.inspect.quarantined import count_dropped_rows, count_rejected_lines
 from medallion.model.registry import Registry
 from medallion.model.table import QUARANTINE
@@ -29,6 +29,7 @@ def quarantine_page(lake: Lake, tables: Registry, feed: str = "", hour: str = ""
     ]
     lines = read_rejected(lake, feed_of(tables.feeds, feed), hour or None) if feed else []
     shown = [(row.hour, row.file, row.line_number, Long(row.reason), Long(row.raw)) for row in lines[:SHOWN]]
+    can_be_replayed = lines and hour not in ("", SNAPSHOT)
     correction = [{"line_number": line.line_number, "raw": line.raw} for line in lines]
     return render(
         "quarantine.html",
@@ -38,5 +39,5 @@ def quarantine_page(lake: Lake, tables: Registry, feed: str = "", hour: str = ""
         feed=feed,
         hour=hour,
         lines=Grid(f"{len(shown)} of {len(lines)} lines of {feed}", LINES, shown, {2}) if lines else None,
-        correction=json.dumps(correction, indent=1, ensure_ascii=False) if lines and hour else None,
+        correction=json.dumps(correction, indent=1, ensure_ascii=False) if can_be_replayed else None,
     )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from deltalake import write_deltalake
 from medallion.errors import HourNotAvailable, MedallionError
 from medallion.ingest import apply, snapshot
 from medallion.ingest.decode import arrow_type
+from medallion.ingest.quarantine import read_rejected
+from medallion.ingest.source import silent
 from medallion.model.registry import Registry, registry
-from medallion.ops import event_log
+from medallion.ops import event_log, releases
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.load import load_snapshot
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
@@ -67,7 +71,7 @@ class Shop:
 
         for feed in registry().feeds:
             folder = snapshot.snapshot_folder(open_source(self.settings), feed, self.lake)
-            snapshot.load_feed(spark, self.lake, feed, folder)
+            snapshot.load_feed(spark, self.lake, feed, folder, H0)
 
     def apply(self, hour: str | None = None) -> Outcome:
         run = Run(self.settings, hour, "test")
@@ -314,6 +318,44 @@ def test_a_snapshot_that_cannot_be_used_is_refused(shop: Shop, spoil: Callable[[
     spoil(shop.source)
     with pytest.raises(MedallionError, match=message):
         snapshot.snapshot_folder(open_source(shop.settings), registry().feeds[-1], shop.lake)
+
+
+def load_suppliers(shop: Shop, max_bad_lines: float, *moments: str) -> None:
+    """Load a snapshot with a supplier for each moment of its last update, the first of them number 1."""
+    rows = pa.Table.from_pylist(
+        [supplier(n) | {"updated_at": datetime.fromisoformat(moment)} for n, moment in enumerate(moments, start=1)]
+    )
+    rows = rows.set_column(3, "lead_time_days", rows["lead_time_days"].cast(pa.int32()))
+    write_deltalake(str(shop.source / "snapshot" / SUPPLIERS), rows, mode="overwrite")
+    run = Run(shop.settings.replace(max_bad_lines=max_bad_lines), None, "load")
+    with shop.driver.recording(run, "load") as log:
+        load_snapshot(shop.driver, run, log, silent)
+
+
+def test_rows_of_the_snapshot_that_have_not_happened_go_to_quarantine_and_none_is_lost(shop: Shop) -> None:
+    shop.change(H1)  # the first hour of the source: the snapshot is from before it
+    last, late = "2025-12-01T01:00:00+00:00", "2025-12-01T01:00:00.000001+00:00"
+    load_suppliers(shop, 0.5, "1900-01-01T00:00:00+00:00", last, late, "1899-12-31T23:59:59+00:00")
+    assert list(shop.lead_times()) == [1, 2]
+    aside = read_rejected(shop.lake, registry().feeds[-1])
+    assert [(line.hour, line.file) for line in aside] == [("snapshot", f"snapshot/{SUPPLIERS}")] * 2
+    assert [line.reason for line in aside] == [
+        f"updated_at: {late} is later than the end of hour {H0} by more than 1 day, 0:00:00",
+        "updated_at: 1899-12-31T23:59:59+00:00 is before 1900",
+    ]
+    warned = [row for row in event_log.read(shop.lake, event_type="apply") if row.status == "warned"]
+    assert [(row.table_name, row.details["rejected"]) for row in warned] == [(SUPPLIERS, 2), (None, 2)]
+
+    corrected = [line.raw.replace("2025-12-01T01:00", "2025-11-30T01:00").replace("1899", "1999") for line in aside]
+    shop.change(H1, *corrected)
+    shop.apply()
+    assert shop.lead_times() == dict.fromkeys((1, 2, 3, 4), 7)
+
+
+def test_a_snapshot_with_too_many_rows_that_have_not_happened_is_refused(shop: Shop) -> None:
+    with pytest.raises(MedallionError, match="more than 0 of 1 rows are bad, .* the first: updated_at: 2125-"):
+        load_suppliers(shop, 0.5, "2125-01-01T00:00:00+00:00")
+    assert releases.latest(shop.lake) is None
 
 
 def declared(shop: Shop, schema: str) -> None:
