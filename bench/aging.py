@@ -24,7 +24,7 @@ from medallion.model.table import Feed
 from medallion.ops import releases
 from medallion.ops.event_log import EventLog
 from medallion.pipeline import operations
-from medallion.pipeline.driver import Driver
+from medallion.pipeline.driver import Driver, open_driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
@@ -38,10 +38,9 @@ FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 def age(settings: Settings, hours: int) -> None:
     """Let ``hours`` pass over a loaded lake, up to the first hour of changes."""
     lake, tables = Lake.of(settings), registry()
-    driver = Driver(settings, report=lambda _: None)
     first = parse_hour(FIRST_HOUR) - timedelta(hours=hours)
     rows = {table.name: DeltaTable(lake.path(table.name)).to_pyarrow_table() for table in tables}
-    with progress_bar() as advance:
+    with progress_bar() as advance, open_driver(settings, report=lambda _: None) as driver:
         for number in range(hours):
             hour = format_hour(first + timedelta(hours=number))
             _hour_of_commits(lake, tables, rows, hour)

@@ -20,7 +20,7 @@ from bench.naive import SETTINGS, refresh_naive
 from bench.plan import Plan
 from medallion.errors import MedallionError
 from medallion.pipeline import operations
-from medallion.pipeline.driver import Driver
+from medallion.pipeline.driver import Driver, open_driver
 from medallion.pipeline.run import Run
 from medallion.refresh.full import refresh_full
 from medallion.refresh.strategies import ENGINE_STRATEGIES, Strategies
@@ -110,29 +110,28 @@ class Drivers:
 def _drive(strategy: str, settings: Settings, orders: Connection) -> None:
     """Refresh an hour each time one is named, and answer with what it took, and an error if there is."""
     conf = {**needed_conf(settings, settings.spark_master), **SETTINGS} if strategy == "naive" else None
-    driver = Driver(settings, report=lambda _: None, strategies=BENCHMARK_STRATEGIES)
-    start = time.perf_counter()
-    spark = spark_session(settings, conf=conf)
-    driver.use(spark)
-    orders.send(time.perf_counter() - start)
-    while hour := orders.recv():
-        run = Run(settings, hour, f"bench-{hour}", strategy=strategy)
-        error, taken, after, begun = None, None, None, jobs_begun(spark)
-        start, used = time.perf_counter(), _cpu(driver)
-        try:
-            if strategy == "declarative":
-                after = hour_declarative(run, driver)
-            else:
-                operations.refresh_hour(run, driver)
-            taken = Taken(time.perf_counter() - start, _cpu(driver) - used)
-            if strategy != "declarative":  # whose Spark is another process
-                taken = taken._replace(jobs=jobs_submitted(spark, begun))
-            if after is not None:
-                after()
-        except Exception as failure:  # told to the one who asked, whatever it is
-            error = f"{type(failure).__name__}: {failure}"
-        orders.send((taken, error))
-    driver.stop()
+    with open_driver(settings, report=lambda _: None, strategies=BENCHMARK_STRATEGIES) as driver:
+        start = time.perf_counter()
+        spark = spark_session(settings, conf=conf)
+        driver.use(spark)
+        orders.send(time.perf_counter() - start)
+        while hour := orders.recv():
+            run = Run(settings, hour, f"bench-{hour}", strategy=strategy)
+            error, taken, after, begun = None, None, None, jobs_begun(spark)
+            start, used = time.perf_counter(), _cpu(driver)
+            try:
+                if strategy == "declarative":
+                    after = hour_declarative(run, driver)
+                else:
+                    operations.refresh_hour(run, driver)
+                taken = Taken(time.perf_counter() - start, _cpu(driver) - used)
+                if strategy != "declarative":  # whose Spark is another process
+                    taken = taken._replace(jobs=jobs_submitted(spark, begun))
+                if after is not None:
+                    after()
+            except Exception as failure:  # told to the one who asked, whatever it is
+                error = f"{type(failure).__name__}: {failure}"
+            orders.send((taken, error))
 
 
 def _cpu(driver: Driver) -> float:

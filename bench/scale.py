@@ -21,10 +21,9 @@ from medallion.errors import MedallionError
 from medallion.model.registry import registry
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
-from medallion.pipeline.driver import Driver
+from medallion.pipeline.driver import Driver, open_driver
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
-from medallion.storage.lake import Lake
 
 FULL, INCREMENTAL = 2, 4  # hours of each: the first of them warms up, and the first incremental one makes its sums
 
@@ -75,7 +74,12 @@ def _peak(pid: int) -> int:
 def measure(plain: Settings, scale: float, days: int, work: Path) -> None:
     """One size: print a line of JSON for each hour and layer, then one of what it held."""
     settings = plain.replace(lake=str(work / "lake"), source=str(work / "source"))
-    lake, driver = Lake.of(settings), Driver(settings, report=lambda _: None)
+    with open_driver(settings, report=lambda _: None) as driver:
+        _measure_hours(driver, scale, days)
+
+
+def _measure_hours(driver: Driver, scale: float, days: int) -> None:
+    settings, lake = driver.settings, driver.lake
     stages: Stages | None = None
 
     def print_steps(run_id: str, hour: str, strategy: str, began: float) -> None:
@@ -93,7 +97,7 @@ def measure(plain: Settings, scale: float, days: int, work: Path) -> None:
         print(json.dumps({"scale": scale, "hour": hour, "strategy": strategy, "step": "all"} | whole), flush=True)
 
     began = time.perf_counter()
-    generate(work / "source", days=days, hours=FULL + INCREMENTAL, scale=scale, seed=0)
+    generate(Path(settings.source), days=days, hours=FULL + INCREMENTAL, scale=scale, seed=0)
     print(json.dumps({"scale": scale, "step": "generate", "seconds": round(time.perf_counter() - began, 1)}))
     began = time.perf_counter()
     operations.load(Run(settings, None, "load"), driver)
@@ -108,7 +112,6 @@ def measure(plain: Settings, scale: float, days: int, work: Path) -> None:
     states = [lake.state(table.name, release.versions[table.name]) for table in registry()]
     held |= {"rows": sum(s.rows for s in states if s), "lake_megabytes": round(sum(s.bytes for s in states if s) / 1e6)}
     print(json.dumps({"scale": scale, "step": "held"} | held), flush=True)
-    driver.stop()
 
 
 def measure_sizes(settings: Settings, scales: Sequence[float], days: int, work: Path) -> None:

@@ -11,7 +11,7 @@ from medallion.demo.generate import generate
 from medallion.errors import MedallionError
 from medallion.hours import next_hour
 from medallion.pipeline import operations
-from medallion.pipeline.driver import Driver
+from medallion.pipeline.driver import open_driver
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
 from medallion.storage.files import read_json, write_json
@@ -87,9 +87,8 @@ def load_lake(settings: Settings) -> None:
 
 
 def _load_here(settings: Settings) -> None:
-    driver = Driver(settings, report=lambda _: None)
-    operations.load(Run(settings, None, "bench-load"), driver)
-    driver.stop()
+    with open_driver(settings, report=lambda _: None) as driver:
+        operations.load(Run(settings, None, "bench-load"), driver)
 
 
 def folder_bytes(folder: Path) -> int:

@@ -47,7 +47,7 @@ router = APIRouter(dependencies=[Depends(require_same_origin), Depends(may_edit)
 def roll_back(user: GetUserDep, number: Number, confirmed: Text = "") -> HTMLResponse:
     """Publish an earlier release once more, under the same lock as the command."""
     from medallion.pipeline import operations
-    from medallion.pipeline.driver import Driver
+    from medallion.pipeline.driver import open_driver
     from medallion.pipeline.run import Run
 
     if confirmed != "yes":
@@ -55,7 +55,8 @@ def roll_back(user: GetUserDep, number: Number, confirmed: Text = "") -> HTMLRes
     settings = Settings.from_environment()
     run_id = _run_id("rollback")
     _record(user, "medallion_rollback", {"release": number, "run_id": run_id})
-    outcome = operations.rollback(Run(settings, None, run_id), Driver(settings), number)
+    with open_driver(settings) as driver:
+        outcome = operations.rollback(Run(settings, None, run_id), driver, number)
     return HTMLResponse(render_notice("Rolled back", outcome.message, "releases"), headers=OURS)
 
 

@@ -20,6 +20,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
 )
 
+from medallion import advice
 from medallion.airflow.alerts import Webhook
 from medallion.airflow.lineage import lineage_parent
 from medallion.airflow.metrics import STEPS, send_metrics
@@ -80,7 +81,7 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
             redone = {"restate": "restated from", "reprocess": "reprocessed"}.get(context["params"].get("action", ""))
             leave_note(ti, f"{redone} {context['params']['hour']}; {summary}" if redone else summary)
             if error := build_data_docs(lake.reports):
-                logging.getLogger(__name__).warning("Data Docs not built: %s; medallion data-docs builds them", error)
+                logging.getLogger(__name__).warning("Data Docs not built: %s; %s", error, advice.build_data_docs())
     return str(outcome.hour)
 
 
@@ -118,14 +119,15 @@ def run_of(context: Mapping[str, Any], settings: Settings, hour: str | None) -> 
 @task(task_id="maintain")
 def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
     """Do the lake's upkeep in this process; a lake that has not been loaded has none."""
-    from medallion.pipeline.driver import Driver
+    from medallion.pipeline.driver import open_driver
     from medallion.pipeline.maintain import Retention, maintain
     from medallion.pipeline.run import Run
 
     with as_airflow_errors():
         settings = Settings.from_environment()
         run = Run(settings, None, dag_run.run_id, ti.try_number)
-        maintain(run, Driver(settings), Retention(params["keep_hours"], params["keep_days"]))
+        with open_driver(settings) as driver:
+            maintain(run, driver, Retention(params["keep_hours"], params["keep_days"]))
 
 
 @task(task_id="replay")

@@ -11,12 +11,13 @@ from medallion.ingest.landing import decoded_file
 from medallion.ingest.schema_evolution import evolve, identifier
 from medallion.model.table import Feed, Log
 from medallion.spark.session import explained
-from medallion.spark.sessions import session_with
 from medallion.storage import delta_writes, fence
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from medallion.spark.sessions import Sessions
 
 MAX_CHANGE_BYTES = 256 << 20  # of an hour's changes to a table, for this process to merge them: beyond it Spark does
 
@@ -39,11 +40,11 @@ class Applied:
 
 
 def apply_feed(
-    spark: "Callable[[], SparkSession]", lake: Lake, feed: Feed, hour: str, decoded: Decoded | None
+    sessions: "Callable[[], Sessions]", lake: Lake, feed: Feed, hour: str, decoded: Decoded | None
 ) -> Applied | None:
     """Merge one hour's changes into one Bronze table and record the hour in its log, in one commit.
 
-    The last change of a key wins, in the order of lines. spark: asked for a session where this process is not enough:
+    The last change of a key wins, in the order of lines. sessions: asked for where this process is not enough:
     for a table beyond its means, or one to be written anew. decoded: None when the hour has no file for this feed.
     None is returned, and nothing written, when the table has the hour already.
     """
@@ -51,7 +52,7 @@ def apply_feed(
     applied = hour_in(delta)
     if applied is not None and applied >= hour:
         return None
-    undeclared = evolve(spark, lake, feed, delta).undeclared
+    undeclared = evolve(sessions, lake, feed, delta).undeclared
     state = state_of(delta)
     if decoded is None or not decoded.changes:
         record_idle_hour(state, hour)
@@ -59,13 +60,13 @@ def apply_feed(
     if state.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and decoded.bytes <= MAX_CHANGE_BYTES:
         _apply_in_process(lake, feed, hour, state)
         return applied_before(lake, feed, decoded)
-    # The ledger entry of a merge is a setting of its session, so each merge has one of its own.
+    # The ledger entry of a merge is a setting of its session, so each table has a session of its own.
     ledger_entry = {
         "spark.databricks.delta.write.txnAppId": LEDGER,
         "spark.databricks.delta.write.txnVersion": str(hour_number(hour)),
         "spark.databricks.delta.commitInfo.userMetadata": json.dumps(fence.stamp()),
     }
-    session = session_with(spark(), ledger_entry)
+    session = sessions().for_table(feed.name, ledger_entry)
     with explained(f"hour {hour} could not be applied to {feed.name}"):
         lines = session.read.parquet(str(decoded_file(lake, feed, hour)))
         merge_changes(session, lake.path(feed.name), feed, last_per_key(lines, feed), undeclared)

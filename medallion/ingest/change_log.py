@@ -24,7 +24,8 @@ from medallion.storage.rewind import require_version_before
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
-    from pyspark.sql import SparkSession
+
+    from medallion.spark.sessions import Sessions
 
 _BATCH_ROWS = 50_000
 _VERSION = ", version "  # in _source_file of a row that came from the table itself, between its path and a number
@@ -54,13 +55,13 @@ def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
     )
 
 
-def catch_up(spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: str) -> list[str]:
+def catch_up(sessions: "Callable[[], Sessions]", lake: Lake, log: Log, hour: str) -> list[str]:
     """Bring a log to the hour before ``hour`` and to the declared columns; what to warn of.
 
     Hours that it missed are appended as they landed. Where the landed file of such an hour is gone, or is not as it
     landed, what the table has now is appended in its place: history that the log has stays, and a warning names the
     hours. A log that does not exist begins with its table as it is, with a warning where a release had one.
-    spark: as for apply_feed. Raises what decoding raises: nothing is taken for gone because it could not be read.
+    sessions: as for apply_feed. Raises what decoding raises: nothing is taken for gone because it could not be read.
     """
     delta = lake.open(lake.path(log.name))
     if delta is None:
@@ -71,7 +72,7 @@ def catch_up(spark: "Callable[[], SparkSession]", lake: Lake, log: Log, hour: st
         return [f"{log.name} did not exist: rebuilt from {log.of}; earlier history is lost"]
     since = hour_in(delta) or ""
     if since < hour:
-        evolve(spark, lake, log, delta)
+        evolve(sessions, lake, log, delta)
     missed = sorted(landed for landed in landed_hours(lake) if since < landed < hour)
     gone = [late for late in missed if not is_as_landed(lake, log, late)]
     for late in missed:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from medallion import advice
 from medallion.errors import MedallionError
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded, decode_file
@@ -65,7 +66,7 @@ def require_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> None:
     if not same:
         raise NotAsLanded(
             f"{path} is not as it landed: its checksum differs, or it is missing; nothing of hour {hour} was applied:"
-            f" run medallion step land --hour {hour} again"
+            f" {advice.land_again(hour)}"
         )
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Any
 
+from medallion import advice
 from medallion.ingest.ledger import Manifest, known_manifest, named_hours, read_manifest
 from medallion.ingest.source import Listing
 from medallion.storage import files
@@ -90,7 +91,7 @@ def late_warning(late: Collection[LateHour]) -> str | None:
         return None
     what = [sentence for entry in late for sentence in entry.describe()]
     first = min(entry.hour for entry in late)
-    return f"{named_hours(what)}: run medallion refresh --restate {first}"
+    return f"{named_hours(what)}: {advice.restate(first)}"
 
 
 def missing_topics(lake: Lake, manifest: Manifest, landed: Collection[str]) -> list[str]:
@@ -108,7 +109,7 @@ def missing_topics(lake: Lake, manifest: Manifest, landed: Collection[str]) -> l
     usual = set.intersection(*filled)
     return [
         f"{topic} has no {'lines' if topic in manifest.files else 'file'} for {manifest.hour}, and had lines in each of"
-        f" the {len(before)} hours before: if they arrive later, run medallion refresh --restate {manifest.hour}"
+        f" the {len(before)} hours before: if they arrive later, {advice.restate(manifest.hour)}"
         for topic in sorted(usual)
         if topic not in manifest.files or not manifest.files[topic].bytes
     ]

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
+from medallion import advice
 from medallion.errors import HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.hours import ONE_HOUR, has_ended, hour_or_snapshot, is_hour, parse_hour
 from medallion.ingest.source import Landed
@@ -73,7 +74,7 @@ def known_manifest(lake: Lake, hour: str) -> Manifest:
     """Read what landed for ``hour``. Raises MedallionError when nothing has."""
     manifest = read_manifest(lake, hour)
     if manifest is None:
-        raise MedallionError(f"hour {hour} has not landed: run medallion step land --hour {hour}")
+        raise MedallionError(f"hour {hour} has not landed: {advice.land_again(hour)}")
     return manifest
 
 
@@ -147,7 +148,7 @@ def choose_hour(
         if wanted in source and wanted not in landed:
             raise HourOutOfOrder(
                 f"hour {wanted} arrived after {applied} had been applied and was not applied itself:"
-                f" run medallion refresh --restate {wanted}"
+                f" {advice.restate(wanted)}"
             )
         return wanted
     if wanted not in pending:
@@ -171,7 +172,7 @@ def require_no_gap(hour: str, applied: str | None, pending: Iterable[str]) -> No
     if missing := sorted(other for other in pending if (applied is None or other > applied) and other < hour):
         raise HourOutOfOrder(
             f"hour {hour} cannot be applied to Bronze at {hour_or_snapshot(applied)}: earlier hours are missing:"
-            f" {named_hours(missing)}; run medallion refresh --from-hour {missing[0]} --to-hour {missing[-1]} first"
+            f" {named_hours(missing)}; {advice.refresh_range(missing[0], missing[-1])}"
         )
 
 

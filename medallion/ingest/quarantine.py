@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from medallion import advice
 from medallion.errors import UsageError
 from medallion.ingest.decode import Decoded, why_unfit
 from medallion.ingest.ledger import Manifest, known_manifest
@@ -125,7 +126,7 @@ def outdated_corrections(lake: Lake, manifest: Manifest) -> list[str]:
         if content is not None and content["sha256"] != file.sha256:
             sentences.append(
                 f"{len(content['lines'])} corrected lines of {topic}/{hour}.json are left out: the file has changed"
-                f" since; correct what medallion quarantine show {topic} --hour {hour} shows"
+                f" since; correct {advice.see_rejected_lines(topic, hour)}"
             )
     return sentences
 
@@ -170,7 +171,7 @@ def _require_rejected(lake: Lake, feed: Feed, hour: str) -> dict[int, Rejected]:
     """Return the rejected lines of an hour by number. Raises UsageError when there are none."""
     rows = {row.line_number: row for row in read_rejected(lake, feed, hour)}
     if not rows:
-        raise UsageError(f"quarantine has no line of {feed.topic} in {hour}: see medallion quarantine list")
+        raise UsageError(f"quarantine has no line of {feed.topic} in {hour}: {advice.see_quarantine()}")
     return rows
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 
+from medallion import advice
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest.change_log import rewind_log
 from medallion.ingest.landing import is_landed
@@ -44,7 +45,7 @@ class Restatement:
         """Say, where no process is at work on it, that it is unfinished, and how it is finished."""
         return (
             f"the restatement of hours {self.hour} to {self.until} was cut short, and readers keep the release from"
-            f" before it: run medallion refresh --to-hour {self.until} to finish it"
+            f" before it: {advice.finish_restatement(self.until)}"
         )
 
     def with_landed(self, hour: str) -> "Restatement":
@@ -96,7 +97,7 @@ def plan_restatement(
     """
     until = max(applied or "", former.until if former else "")
     if hour > until:
-        raise UsageError(f"hour {hour} is after {until or 'the snapshot'}, the last one: run medallion refresh")
+        raise UsageError(f"hour {hour} is after {until or 'the snapshot'}, the last one: {advice.refresh()}")
     start = min(hour, former.hour) if former and not former.rewound else hour
     known = {*source_hours, *landed_hours(lake)}
     if hour not in known:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError
 from medallion.ingest.decode import arrow_type, shown_name
 from medallion.model.table import Column, Feed, Log
-from medallion.spark.session import new_session
 from medallion.storage import fence
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
     from pyspark.sql import SparkSession
+
+    from medallion.spark.sessions import Sessions
 
 
 def arrow_schema(columns: Iterable[Column]) -> "pa.Schema":
@@ -88,7 +89,7 @@ def require_evolvable(lake: Lake, tables: Iterable[Feed | Log]) -> list[str]:
     return notes
 
 
-def evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log, delta: "DeltaTable") -> Evolution:
+def evolve(sessions: "Callable[[], Sessions]", lake: Lake, table: Feed | Log, delta: "DeltaTable") -> Evolution:
     """Bring a table to its declared columns: add the new, drop NOT NULL, rewrite it where a type was widened.
 
     delta: the table as it was opened; it follows. Errors as for plan_evolution.
@@ -101,18 +102,19 @@ def evolve(spark: "Callable[[], SparkSession]", lake: Lake, table: Feed | Log, d
         fields = Schema.from_arrow(arrow_schema(evolution.new)).fields
         delta.alter.add_columns(fields, commit_properties=properties())
     if evolution.nullable:
-        _drop_not_null(spark(), path, evolution.nullable)
+        _drop_not_null(sessions(), table.name, path, evolution.nullable)
     if evolution.widened:
-        _rewrite(spark(), path, table.columns)
+        _rewrite(sessions().full, path, table.columns)
     if evolution.nullable or evolution.widened:
         delta.update_incremental()
     return evolution
 
 
-def _drop_not_null(spark: "SparkSession", path: str, columns: Iterable[str]) -> None:
-    session = new_session(spark)  # what a commit of ALTER TABLE carries is a setting of its session
+def _drop_not_null(sessions: "Sessions", table: str, path: str, columns: Iterable[str]) -> None:
     for name in columns:
-        session.conf.set("spark.databricks.delta.commitInfo.userMetadata", json.dumps(fence.stamp()))
+        # What a commit of ALTER TABLE carries is a setting of its session.
+        metadata = {"spark.databricks.delta.commitInfo.userMetadata": json.dumps(fence.stamp())}
+        session = sessions.for_table(table, metadata)
         session.sql(f"ALTER TABLE {identifier(path)} ALTER COLUMN {name} DROP NOT NULL")
 
 

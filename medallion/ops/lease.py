@@ -12,6 +12,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
+from medallion import advice
 from medallion.errors import MedallionError
 from medallion.ops import releases
 from medallion.storage.fence import LeaseLost
@@ -48,7 +49,7 @@ class Lease:
         if self._ended is not None:
             raise LeaseLost(
                 f"this run has lost writer lease {self.number} of lake {self._lake.root}: {self._ended}; it writes"
-                " nothing more; see medallion status for the current writer, then run this again"
+                f" nothing more; {advice.see_status()} for the current writer, then run this again"
             )
 
     def confirm(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from medallion import advice
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.storage import fence, files
@@ -164,7 +165,7 @@ def publish(
     )
     overtaken = MedallionError(
         f"another run published while {hour_or_snapshot(hour)} was on its way: nothing of run {run_id} is"
-        " published; run medallion status to see what is"
+        f" published; {advice.see_status()}"
     )
     if _number(newest) != _number(after):
         raise overtaken
@@ -195,7 +196,7 @@ def _confirmed_fence(newest: Release | None, run_id: str) -> int | None:
     if newest is not None and newest.fence is not None and (number or 0) < newest.fence:
         raise fence.LeaseLost(
             f"release {newest.release_id} was published under writer lease {newest.fence}, this run has"
-            f" {number or 'none'}: nothing of run {run_id} is published; run medallion status to see what is"
+            f" {number or 'none'}: nothing of run {run_id} is published; {advice.see_status()}"
         )
     return number
 

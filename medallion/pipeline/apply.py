@@ -4,6 +4,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
+from medallion import advice
 from medallion.errors import MedallionError
 from medallion.ingest import apply, change_log, landing, ledger, quarantine
 from medallion.ingest.restatement import read_restatement
@@ -35,18 +36,15 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
 
         warnings = list(undeclared)
         for table in driver.tables.logs:  # before their tables go on
-            warnings += change_log.catch_up(partial(driver.spark, log), driver.lake, table, hour)
+            warnings += change_log.catch_up(partial(driver.sessions, log), driver.lake, table, hour)
 
         def work(table: Feed | Log) -> apply.Applied | None:
-            spark, content = (
-                partial(driver.spark, log),
-                decoded.get(table.of if isinstance(table, Log) else table.name),
-            )
+            content = decoded.get(table.of if isinstance(table, Log) else table.name)
             with log.timed("apply", "bronze", table.name) as step:
                 if isinstance(table, Log):
                     done = change_log.append_lines(driver.lake, table, hour, content)
                 else:
-                    done = apply.apply_feed(spark, driver.lake, table, hour, content)
+                    done = apply.apply_feed(partial(driver.sessions, log), driver.lake, table, hour, content)
                 if done is None and rows is not None and table.name not in reported:
                     done = apply.applied_before(driver.lake, table, content)
                     step.details["note"] = RECOVERED
@@ -70,7 +68,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
             event.status = "skipped"
         drift = [*landing.drift(feeds, decoded), *warnings]
         if rejected:
-            drift.append(f"{rejected} lines rejected: run medallion quarantine list")
+            drift.append(f"{rejected} lines rejected: {advice.see_quarantine()}")
         if drift:
             event.status, event.details["note"] = "warned", "; ".join(drift)
     message = "; ".join([f"applied {event.rows_in:,} lines of {hour}, {event.rows_out:,} rows changed", *drift])
@@ -98,7 +96,7 @@ def _require_turn(driver: Driver, hour: str) -> None:
     if restated is not None and (not restated.rewound or restated.awaits_landing(hour)):
         raise MedallionError(
             f"hour {hour} cannot be applied: hours {restated.hour} to {restated.until} are being restated;"
-            " run medallion refresh to continue that first"
+            f" {advice.refresh()} to continue that first"
         )
     due = ledger.landed_hours(lake) | {*(restated.hours if restated else ())}
     ledger.require_no_gap(hour, applied, ledger.pending_hours(applied, _listed_hours(driver), due, hour))

@@ -181,14 +181,16 @@ class Driver:
     def stop(self) -> None:
         """End the sessions that were started."""
         if "_sessions" in vars(self):
-            self._sessions.full.stop()
+            self._sessions.stop()
             del self._sessions
 
 
 @contextmanager
-def open_driver(settings: Settings, report: Report = _LOGGER.info) -> Iterator[Driver]:
+def open_driver(
+    settings: Settings, report: Report = _LOGGER.info, strategies: Strategies = ENGINE_STRATEGIES
+) -> Iterator[Driver]:
     """Yield what the steps of one process share; the Spark sessions that they started end with the block."""
-    driver = Driver(settings, report)
+    driver = Driver(settings, report, strategies)
     try:
         yield driver
     finally:

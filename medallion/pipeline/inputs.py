@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from medallion import advice
 from medallion.model.registry import Node
 from medallion.model.selection import read_from
 from medallion.model.table import LAYERS, Layer, Table
@@ -68,7 +69,7 @@ def defer_step(driver: Driver, run: Run, log: EventLog, step: EventType, layer: 
     where = f"{layer} {step}" if layer else step
     note = (
         f"{where} waits: {', '.join(behind)} {'is' if len(behind) == 1 else 'are'} left behind by --select"
-        f" {run.select}; readers keep the release they have: run medallion refresh without --select to catch up"
+        f" {run.select}; readers keep the release they have: {advice.refresh_all_tables()}"
     )
     with log.timed(step, layer) as event:
         event.status, event.details["note"] = "skipped", note

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from medallion import advice
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
 from medallion.ingest.restatement import Restatement, rewind_bronze, write_restatement
@@ -126,7 +127,7 @@ def _applied_already(lake: Lake, log: EventLog, arrival: Arrival) -> Outcome:
     published = release is not None and release.hour is not None and release.hour >= hour
     note = f"hour {hour} is {'published' if published else 'in Bronze'} already: nothing to do"
     if changed := landing.changed_files(arrival.source, arrival.names, arrival.former):
-        note += f"; its files have changed since ({', '.join(changed)}): medallion refresh --restate {hour}"
+        note += f"; its files have changed since ({', '.join(changed)}): {advice.restate(hour)}"
     if release is not None:
         _recover_publish_row(lake, log, release)
     return Outcome("skipped", note, hour)
@@ -163,8 +164,8 @@ def _changed_since_taken(source: Source, names: Mapping[str, str], landed: ledge
     if landed is None or not changed:
         return []
     return [
-        f"{', '.join(changed)} of {landed.hour} changed at the source after a table had taken it: run medallion refresh"
-        f" --restate {landed.hour} once the hour is published"
+        f"{', '.join(changed)} of {landed.hour} changed at the source after a table had taken it:"
+        f" {advice.restate(landed.hour)} once the hour is published"
     ]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from medallion import advice
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import landing, ledger, quarantine
@@ -121,8 +122,8 @@ def _require_no_hour_under_way(driver: Driver) -> None:
     release = releases.require_release(driver.lake, None)
     if (applied := ledger.applied_hour(driver.lake, driver.tables)) != release.hour:
         raise UsageError(
-            f"{hour_or_snapshot(applied)} is in Bronze and not published yet: finish it with medallion refresh"
-            f"{f' --hour {applied}' if applied else ''}, then change the tables"
+            f"{hour_or_snapshot(applied)} is in Bronze and not published yet: to finish it,"
+            f" {advice.refresh(applied)}, then change the tables"
         )
 
 
@@ -200,8 +201,8 @@ def _require_same_file(driver: Driver, feed: Feed, hour: str) -> None:
     if landing.changed_files(source, names, ledger.read_manifest(driver.lake, hour)):
         raise MedallionError(
             f"{feed.topic}/{hour}.json has changed at the source since its lines went to quarantine; nothing"
-            f" was replayed: run medallion refresh --restate {hour}, then correct what medallion quarantine show"
-            f" {feed.topic} --hour {hour} shows"
+            f" was replayed: {advice.restate(hour)}, then correct"
+            f" {advice.see_rejected_lines(feed.topic, hour)}"
         )
 
 

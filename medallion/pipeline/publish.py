@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from medallion import advice
 from medallion.errors import CheckFailed, MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
@@ -94,7 +95,7 @@ def _checked_tables(driver: Driver, audited: "Mapping[str, DeltaTable]") -> dict
     """
     checked: dict[str, CheckedTable] = {}
     for layer, record in read_check_records(driver.lake, driver.tables.layers).items():
-        again = f"nothing is published; check the {layer} layer again: medallion step check --layer {layer}"
+        again = f"nothing is published; check the {layer} layer again: {advice.check_again(layer)}"
         if record is None:
             raise CheckFailed(f"the {layer} layer has not been checked: {again}")
         if record.status == "failed":

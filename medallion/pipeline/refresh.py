@@ -1,5 +1,6 @@
 """The step `refresh`: the tables of one layer, brought to their inputs' current versions."""
 
+from medallion import advice
 from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
@@ -72,5 +73,5 @@ def require_bronze_at(driver: Driver, hour: str | None) -> None:
     if applied != hour:
         raise MedallionError(
             f"Bronze is at {hour_or_snapshot(applied)}, not at {hour_or_snapshot(hour)}: another run has applied a"
-            " later hour, or this hour was not applied; run medallion refresh to continue from there"
+            f" later hour, or this hour was not applied; {advice.refresh()} to continue from there"
         )

@@ -9,7 +9,6 @@ from medallion.refresh.commits import Written, files_by_key, versions_of
 from medallion.refresh.plan import FullRecompute, Refresh, require_followable
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import changed_values, files_with, read_table
-from medallion.spark.sessions import session_with
 from medallion.storage import delta_writes, fence
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import bytes_written, key_condition, literal_list, properties, replace_rows
@@ -90,7 +89,8 @@ def _ensure_clustered(refresh: Refresh, column: str) -> bool:
         cluster(former.delta, column, file_bytes, former.bytes, json.dumps(refresh.origin))
     else:
         fence.require()
-        session = session_with(refresh.spark, {"spark.databricks.delta.optimize.maxFileSize": str(file_bytes)})
+        file_size = {"spark.databricks.delta.optimize.maxFileSize": str(file_bytes)}
+        session = refresh.run.sessions.for_table(refresh.table.name, file_size)
         session.sql(f"OPTIMIZE delta.`{refresh.path}` ZORDER BY (`{column}`)")
         former.delta.update_incremental()
     return True

@@ -1,6 +1,8 @@
-"""The sessions of one Spark: the one of the process, and those with settings that small jobs or one job need."""
+"""The sessions of one Spark: the one of the process, and those with settings that small jobs or one table need."""
 
+import atexit
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +17,15 @@ MAX_TASKS = 32  # of a stage, on a cluster however large: a change is small, and
 class Sessions:
     """The sessions that a process works with, each started when it is first used, once for all threads.
 
-    full: the session of the process.
+    A warm Spark keeps a session until it is stopped, so there is one per purpose and table, however many hours a
+    process refreshes. full: the session of the process.
     """
 
     def __init__(self, full: "SparkSession") -> None:
         self.full = full
         self._small: dict[bool, SparkSession] = {}
+        self._of_tables: dict[str, SparkSession] = {}
+        self._table_settings: dict[str, Mapping[str, str]] = {}
         self._starting = Lock()
 
     @property
@@ -32,6 +37,29 @@ class Sessions:
     def filewise(self) -> "SparkSession":
         """The same with one task per file, so that replacing rows leaves each file in its place and merges none."""
         return self._small_job_session(filewise=True)
+
+    def for_table(self, table: str, settings: Mapping[str, str]) -> "SparkSession":
+        """Return the session of ``table``, with ``settings`` in place of those of its last job.
+
+        One job of a table runs at a time.
+        """
+        with self._starting:
+            if table not in self._of_tables:
+                self._of_tables[table] = new_session(self.full)
+            session, former = self._of_tables[table], self._table_settings.get(table, {})
+            self._table_settings[table] = settings
+        for name in former.keys() - settings.keys():
+            session.conf.unset(name)
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        return session
+
+    def stop(self) -> None:
+        """Stop all of them. Those in this process stop together: one is Spark itself."""
+        for session in (*self._small.values(), *self._of_tables.values()):
+            if is_connect(session):
+                _release(session)
+        self.full.stop()
 
     def forget_logs(self) -> None:
         """Let Spark read every Delta log anew: it remembers those that are no longer there."""
@@ -47,6 +75,18 @@ class Sessions:
             return self._small[filewise]
 
 
+def _release(session: "SparkSession") -> None:
+    """End a cloned session of a warm Spark, where that still runs; pyspark 4.2 clones one whose stop() fails."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    atexit.unregister(session.client.close)
+    session.client.set_retry_policies([DefaultPolicy(max_retries=1)])
+    with suppress(PySparkException):
+        session.client.release_session()
+    session.client.close()
+
+
 def _suit_small_jobs(session: "SparkSession", *, filewise: bool) -> None:
     session.conf.set("spark.sql.adaptive.enabled", "false")
     # Keys stay out of the code that is generated for a query: each hour's would be compiled anew.
@@ -56,11 +96,3 @@ def _suit_small_jobs(session: "SparkSession", *, filewise: bool) -> None:
     session.conf.set("spark.sql.shuffle.partitions", str(min(partitions, MAX_TASKS)))
     if filewise:
         session.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))
-
-
-def session_with(spark: "SparkSession", settings: Mapping[str, str]) -> "SparkSession":
-    """Start a session of the same Spark for one job that needs ``settings`` of its own."""
-    session = new_session(spark)
-    for name, value in settings.items():
-        session.conf.set(name, value)
-    return session

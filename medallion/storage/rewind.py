@@ -22,7 +22,7 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
         version = -1  # its log goes back no further
     if version < 0 or not lake.is_whole(table, version):
         raise MedallionError(
-            f"no version of {table} from before {hour} exists: medallion maintain removed it; restate a later hour"
+            f"no version of {table} from before {hour} exists: maintenance removed it; restate a later hour"
         )
     return version
 

@@ -107,6 +107,39 @@ def test_an_empty_table_that_a_warm_spark_reads_is_written_with_types_that_other
     assert DeltaTable(target).schema().to_json() == DeltaTable(source).schema().to_json()
 
 
+SESSIONS_OF_A_PROCESS = """
+import os
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from medallion.settings import Settings
+from medallion.spark.session import spark_session
+from medallion.spark.sessions import Sessions
+sessions = Sessions(spark_session(Settings.from_environment()))
+
+def answers(session_id):
+    remote = f"{os.environ['MEDALLION_SPARK_CONNECT']}/;session_id={session_id}"
+    try:
+        return bool(SparkSession.builder.remote(remote).create().version)
+    except PySparkException as error:
+        assert "SESSION_CLOSED" in str(error), error
+        return False
+
+first = sessions.for_table("bronze_orders", {"spark.sql.shuffle.partitions": "3"})
+again = sessions.for_table("bronze_orders", {"spark.sql.shuffle.partitions": "4"})
+assert again is first and again.conf.get("spark.sql.shuffle.partitions") == "4"
+assert sessions.small.range(2).count() == again.range(2).count() == 2
+ids = [session.session_id for session in (again, sessions.small, sessions.full)]
+assert all(map(answers, ids))
+sessions.stop()
+assert not any(map(answers, ids)), "a warm Spark keeps none of them"
+"""
+
+
+def test_sessions_of_a_process_end_on_a_warm_spark_when_the_process_stops_them(warm: Warm) -> None:
+    warm.jvm()
+    subprocess.run([sys.executable, "-c", SESSIONS_OF_A_PROCESS], env=os.environ | warm.attached, check=True)
+
+
 def test_warm_spark_is_restarted_and_the_hour_retried_when_it_dies_at_work(world: World, warm: Warm) -> None:
     jvm = warm.jvm()
     process = start(world, H0, **warm.attached)

@@ -16,6 +16,7 @@ from medallion.model.table import Feed, Log
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.spark.configuration import TABLE_PROPERTIES
+from medallion.spark.sessions import Sessions
 from medallion.storage import delta_writes
 from medallion.storage.lake import Lake
 from tests.refresh_run import refresh_run
@@ -72,7 +73,7 @@ def test_spark_and_this_process_merge_alike_and_a_dimension_refreshed_by_key_equ
             with monkeypatch.context() as patch:
                 if way == "spark":
                     patch.setattr(delta_writes, "MAX_LOCAL_TABLE_BYTES", -1)
-                apply.apply_feed(lambda: spark, lake, FEED, hour, decoded[FEED.name])
+                apply.apply_feed(lambda: Sessions(spark), lake, FEED, hour, decoded[FEED.name])
         assert rows(lakes["here"], FEED.name) == rows(lakes["spark"], FEED.name)
         for name, refresh in (("silver_by_full", refresh_full), ("silver_by_incremental", refresh_incremental)):
             written = refresh(refresh_run(lakes["here"], spark, hour=hour, run_id=hour), TABLES[name])  # type: ignore[arg-type, operator]

@@ -38,7 +38,7 @@ def test_a_late_file_of_an_applied_hour_is_a_warning_with_the_command(shop: Shop
     said: list[str] = []
     shop.refresh(H2, said)
     warning = f"items/{H0}.json arrived after its hour had been applied: run medallion refresh --restate {H0}"
-    assert warning in said
+    assert any(warning in message for message in said)
     assert last_land(shop).status == "warned"
     assert warning in last_land(shop).details["note"]
     shop.restate(H0)
@@ -54,7 +54,8 @@ def test_a_late_hour_is_a_warning_with_the_command(shop: Shop) -> None:
     with pytest.raises(HourNotAvailable):
         shop.refresh()  # nothing else is due: it is seen all the same
     warning = late_warning(read_late(shop.lake))
-    assert warning == f"hour {H1} arrived after a later one had been applied: run medallion refresh --restate {H1}"
+    assert warning is not None
+    assert f"hour {H1} arrived after a later one had been applied: run medallion refresh --restate {H1}" in warning
     shop.restate(H1)
     assert shop.published() == {1: H2, 5: "late"}
     assert read_late(shop.lake) == ()
@@ -116,7 +117,7 @@ def test_a_warning_names_a_few_late_files_and_the_earliest_hour() -> None:
     late = [LateHour(f"2025-11-30T{n:02}", new=("orders",)) for n in range(9)]
     warning = late_warning(late)
     assert warning is not None
-    assert warning.endswith(f" and 4 more: run medallion refresh --restate {H0}")
+    assert f" and 4 more: run medallion refresh --restate {H0}" in warning
     assert late_warning([]) is None
 
 

@@ -1,0 +1,58 @@
+"""What a message tells its reader to do next, as a command and as its way in Airflow: both readers see one message."""
+
+
+def refresh(hour: str | None = None) -> str:
+    """Say how to refresh ``hour``; without it, the next pending one."""
+    command = "run medallion refresh" + (f" --hour {hour}" if hour else "")
+    return f"{command} (in Airflow: trigger hourly_refresh{f' with Hour {hour}' if hour else ''})"
+
+
+def refresh_all_tables() -> str:
+    """Say how to refresh the tables that a selection left behind."""
+    return "run medallion refresh without --select (in Airflow: trigger hourly_refresh, Tables empty) to catch up"
+
+
+def refresh_range(first: str, last: str) -> str:
+    """Say how to refresh several hours before another."""
+    command = f"run medallion refresh --from-hour {first} --to-hour {last} first"
+    return f"{command} (in Airflow: backfill hourly_refresh over these hours)"
+
+
+def finish_restatement(until: str) -> str:
+    """Say how to go on with a restatement that was cut short."""
+    return f"run medallion refresh --to-hour {until} to finish it (in Airflow: trigger hourly_refresh, Hour empty)"
+
+
+def restate(hour: str) -> str:
+    """Say how to restate from ``hour``."""
+    return f"run medallion refresh --restate {hour} (in Airflow: trigger hourly_refresh, Action restate)"
+
+
+def land_again(hour: str) -> str:
+    """Say how to land ``hour``."""
+    return f"run medallion step land --hour {hour} again (in Airflow: clear the task land_changes of its run)"
+
+
+def check_again(layer: str) -> str:
+    """Say how to check ``layer`` again."""
+    return f"medallion step check --layer {layer} (in Airflow: clear the task {layer}.check)"
+
+
+def see_status() -> str:
+    """Say where the state of the lake is shown."""
+    return "see medallion status (in Airflow: Browse, Lakehouse)"
+
+
+def see_quarantine() -> str:
+    """Say where rejected lines are shown."""
+    return "see medallion quarantine list (in Airflow: Browse, Quarantine)"
+
+
+def see_rejected_lines(topic: str, hour: str) -> str:
+    """Say where the rejected lines of an hour of ``topic`` are shown and corrected."""
+    return f"what medallion quarantine show {topic} --hour {hour} shows (in Airflow: Browse, Quarantine)"
+
+
+def build_data_docs() -> str:
+    """Say how Data Docs are built once more."""
+    return "medallion data-docs builds them (in Airflow: so does the next run)"
