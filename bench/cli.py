@@ -61,7 +61,7 @@ def run_strategies(
     all Silver and Gold tables are compared, and a difference fails the run.
 
     \b
-    The report is OUT/report.html; the measurements are in OUT/measures.json, written after each round.
+    The report is OUT/report.html; the raw rows are in OUT/measures.parquet, written after each round.
       medallion bench run --strategies full,incremental --days 7 --hours 2 --scale 0.1    takes minutes
       medallion bench run --days 30,90,365 --repeats 3 --changes 0.1,10,100 --work FOLDER  takes hours
       medallion bench run --days 30,90,365 --repeats 3 --changes 0.1,10,100 --work FOLDER --resume    continues

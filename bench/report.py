@@ -11,6 +11,7 @@ from bench.measures import Key, totals_by_strategy
 from bench.parts import Cells, Heading, Paragraph, Part, Price, draw
 from bench.report_plots import DAG_COLOURS, colour_of, draw_hours, draw_phases, draw_stacks
 from bench.report_tables import bill_table, conditions_table, first_hours_table, hours_table, phases_table
+from bench.results import read_results
 from medallion.storage.files import read_json, write_text
 from medallion.templating import render as render_template
 from medallion.ui.plots import add_legend, make_figure
@@ -23,8 +24,8 @@ PUBLISHED = (
 
 
 def write(out: Path) -> None:
-    """Write OUT/report.html from what has been measured there: OUT/measures.json, OUT/dag.json, or both."""
-    page = render(read_json(out / "measures.json"), read_json(out / "dag.json"))
+    """Write OUT/report.html from what has been measured there: the results of a comparison, OUT/dag.json, or both."""
+    page = render(read_results(out), read_json(out / "dag.json"))
     write_text(out / "report.html", page)
 
 

@@ -16,6 +16,7 @@ from bench.feldera.driver import FelderaDriver
 from bench.machine import commit, machine
 from bench.plan import FIRST_HOUR, PHASES, VIEWS, Measure, Plan, Round
 from bench.proof import differing
+from bench.results import CONDITIONS, read_results, write_results
 from bench.sources import folder_bytes, prepare, require_room
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_from_number, hour_number
@@ -23,7 +24,6 @@ from medallion.model.registry import registry
 from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
 from medallion.settings import Settings
-from medallion.storage.files import read_json, write_text
 from medallion.storage.lake import Lake
 
 
@@ -76,7 +76,7 @@ def run(
                 result["kept_bytes"].setdefault(str(days), state_bytes)  # the first round's: of the usual change
         where = {"days": days, "change": change, "repeat": repeat}
         result["rounds"].append(where | {"commit": commit(), "load": f"{os.getloadavg()[0]:.2f}"})
-        write_text(out / "measures.json", as_json(result))
+        write_results(out, result)
     return result
 
 
@@ -84,30 +84,20 @@ def _short(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def as_json(result: Mapping[str, Any]) -> str:
-    """The results as JSON, a measure or round to the line."""
-
-    def encode(value: Any) -> str:
-        if not isinstance(value, list):
-            return json.dumps(value)
-        return "[\n  " + ",\n  ".join(map(json.dumps, value)) + "\n ]"
-
-    return "{\n " + ",\n ".join(f"{json.dumps(name)}: {encode(value)}" for name, value in result.items()) + "\n}\n"
-
-
 _MAY_GROW = {"days", "changes", "changes_at", "repeats"}  # in a plan that is resumed
 
 
 def _former(out: Path, now: Mapping[str, Any]) -> dict[str, Any]:
     """The results in ``out``, whose rounds are whole, or ``now``, which has none, where there are no results."""
-    file = out / "measures.json"
-    former = read_json(file)
+    former = read_results(out)
     if former is None:
         return dict(now)
     same = {name: value for name, value in former["machine"].items() if name != "load at the start"} == machine()
     plan = json.loads(json.dumps(now["plan"]))
     if not same or any(former["plan"][name] != value for name, value in plan.items() if name not in _MAY_GROW):
-        raise UsageError(f"{file} is of another plan, machine or version: give another --out, or leave out --resume")
+        raise UsageError(
+            f"{out / CONDITIONS} is of another plan, machine or version: give another --out, or leave out --resume"
+        )
     return former | {"plan": plan}
 
 

@@ -1,6 +1,5 @@
 """Draw the plot of the documentation from the benchmark's committed figures: `python -m scripts.plots`."""
 
-import json
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -8,8 +7,10 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from bench.results import read_results
+
 ROOT = Path(__file__).resolve().parents[1]
-MEASURES = ROOT / "docs" / "benchmark" / "measures.json"
+BENCHMARK = ROOT / "docs" / "benchmark"
 PLOT = ROOT / "docs" / "images" / "seconds-by-history.svg"
 COLOURS = {"naive": "#b35900", "full": "#3b6fb6", "incremental": "#1d8348", "duckdb": "#7d5ba6"}
 LABELS = {"duckdb": "DuckDB, one process"}
@@ -54,7 +55,9 @@ def draw(medians: dict[str, dict[int, float]]) -> Figure:
 
 def main() -> None:
     """Write the plot; the same figures give the same bytes."""
-    figure = draw(median_seconds(json.loads(MEASURES.read_text())))
+    result = read_results(BENCHMARK)
+    assert result is not None, f"{BENCHMARK} has results"
+    figure = draw(median_seconds(result))
     with rc_context({"svg.hashsalt": "medallion", "svg.fonttype": "path"}):
         figure.savefig(PLOT, metadata={"Date": None}, facecolor="white")
 

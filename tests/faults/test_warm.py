@@ -132,12 +132,15 @@ ids = [session.session_id for session in (again, sessions.small, sessions.full)]
 assert all(map(answers, ids))
 sessions.stop()
 assert not any(map(answers, ids)), "a warm Spark keeps none of them"
+os._exit(0)  # those that asked are still connected, and gRPC would wait for them
 """
 
 
 def test_sessions_of_a_process_end_on_a_warm_spark_when_the_process_stops_them(warm: Warm) -> None:
     warm.jvm()
-    subprocess.run([sys.executable, "-c", SESSIONS_OF_A_PROCESS], env=os.environ | warm.attached, check=True)
+    subprocess.run(
+        [sys.executable, "-c", SESSIONS_OF_A_PROCESS], env=os.environ | warm.attached, check=True, timeout=240
+    )
 
 
 def test_warm_spark_is_restarted_and_the_hour_retried_when_it_dies_at_work(world: World, warm: Warm) -> None:

@@ -1,5 +1,6 @@
 """The benchmark without its drivers: what it refuses, how it proves rows equal, and what its page says."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
@@ -21,6 +23,7 @@ from bench.duck import translated
 from bench.plan import FIRST_HOUR, PHASES, Measure, Plan
 from bench.proof import differing
 from bench.report import crossover, render
+from bench.results import read_results, write_results
 from medallion.errors import MedallionError, UsageError
 from medallion.model.registry import registry
 from medallion.model.table import Table
@@ -210,6 +213,17 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_rounds_it_lacks(
         run(replace(plan, hours=1), resume=True)
     run(replace(plan, days=(7, 30, 90), changes=(10,), changes_at=30), resume=True)
     assert rounds[5:] == [(90, 1), (30, 1), (90, 2)], "a report may grow"
+
+
+def test_results_are_read_as_they_were_written_with_the_measures_as_parquet(tmp_path: Path) -> None:
+    result = measured()
+    result["measures"][0]["jobs"] = None
+    write_results(tmp_path, result)
+    assert pq.read_table(tmp_path / "measures.parquet").num_rows == len(result["measures"])
+    assert "measures" not in json.loads((tmp_path / "measures.json").read_text())
+    read = read_results(tmp_path)
+    assert read is not None and render(read) == render(result)
+    assert read_results(tmp_path / "nowhere") is None
 
 
 def test_jobs_files_and_seconds_are_those_of_the_phase_in_which_they_were(tmp_path: Path) -> None:
