@@ -1,4 +1,4 @@
-"""Draw the plot of the documentation from the benchmark's committed figures: `python -m scripts.plots`."""
+"""Draw the plot of the documentation from the benchmark's committed figures: `python -m bench.docs_plot`."""
 
 from pathlib import Path
 from statistics import median
