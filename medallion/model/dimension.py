@@ -30,12 +30,26 @@ def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
 ) -> Table:
     """Declare a dimension over a change log: the ``columns`` of each ``key``, in one of four SCD types.
 
-    scd_type 0: as they first were. 1: as they are. 2: a row for each time that ``track`` (all columns, if not given)
-    stayed the same, valid from __START_AT up to, not including, __END_AT, null where it still is; of other columns the
-    last values of that time. 3: as they are, and for each column in ``track`` the value before, previous_<column>, and
-    when it changed, <column>_changed_at. A key that is deleted has a row in type 2 alone, which has ended.
+    A key that is deleted has a row in type 2 alone, which has ended.
 
-    Raises MedallionError for a type 3 that tracks nothing, and for a tracked column that is not among ``columns``.
+    Args:
+        log: The Bronze log of the changes.
+        key: What identifies a member.
+        sequence_by: The column with the moment of a change.
+        scd_type: 0: as they first were. 1: as they are. 2: a row for each time that ``track`` stayed the same, valid
+            from __START_AT up to, not including, __END_AT, null where it still is; of other columns the last values of
+            that time. 3: as they are, and for each column in ``track`` the value before, previous_<column>, and when it
+            changed, <column>_changed_at.
+        columns: Those of the dimension, besides the key.
+        track: The columns whose changes count; all of them if not given.
+        expect: As for Table.
+        extra: As for Table.
+
+    Returns:
+        One row per key; in type 2, per key and __START_AT.
+
+    Raises:
+        MedallionError: A type 3 tracks nothing, or a tracked column is not among ``columns``.
     """
     if strange := set(track) - set(columns):
         raise MedallionError(f"cannot track {strange.pop()}: it is not among the columns of this dimension")

@@ -19,9 +19,14 @@ from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table
 
 
 def prove(tables: Iterable[Table], nodes: Mapping[str, Feed | Log | Table]) -> None:
-    """Raise MedallionError for the first of ``tables`` whose refresh method could give other rows than its query.
+    """Prove that the refresh method of each table gives the rows of its query.
 
-    nodes: every table by name, for the columns of what they read.
+    Args:
+        tables: Those to prove.
+        nodes: Every table by name, for the columns of what they read.
+
+    Raises:
+        MedallionError: The refresh method of a table could give other rows; table, construct and remedy are named.
     """
     schemas = Schemas(nodes)
     for table in tables:

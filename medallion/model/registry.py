@@ -12,6 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from medallion.errors import MedallionError, UsageError
 from medallion.model.chart import output_columns
+from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.table import LAYERS, ByKey, Feed, Layer, Log, Table
 
 Node = Feed | Log | Table
@@ -60,7 +61,11 @@ class Registry:
 def registry(*, extras: bool = False) -> Registry:
     """Build the registry of the tables that this project declares; medallion.ops.lake_tables says which a lake has.
 
-    extras: with those that are declared extra.
+    Args:
+        extras: Whether with those that are declared extra.
+
+    Raises:
+        MedallionError: As for build.
     """
     return build(table for table in _discover() if extras or not table.extra)
 
@@ -68,8 +73,9 @@ def registry(*, extras: bool = False) -> Registry:
 def build(tables: Iterable[Node]) -> Registry:
     """Build a registry of ``tables`` in dependency order.
 
-    Raises MedallionError, naming the module, for a missing docstring, a column that cannot be read, an unknown
-    input, an input from a layer it may not read, a chart of unknown columns, and a cycle.
+    Raises:
+        MedallionError: A docstring is missing, a column cannot be read, an input is unknown or of a layer that the
+            table may not read, a chart is of unknown columns, or there is a cycle. The module is named.
     """
     by_name = {table.name: table for table in tables}
     by_name |= {table.name: _with_feed(table, by_name) for table in by_name.values() if isinstance(table, Log)}
@@ -150,4 +156,4 @@ def _discover() -> Iterator[Node]:
                 raise MedallionError(f"spark_jobs/{layer}/{info.name}.py declares no TABLE for layer {layer}")
             doc = (module.__doc__ or "").strip()
             table = replace(declared, name=f"{layer}_{info.name}", layer=layer, doc=doc)
-            yield from table.split_dropped_rows() if isinstance(table, Table) else (table,)
+            yield from split_dropped_rows(table) if isinstance(table, Table) else (table,)

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
-from math import inf
 from string import Formatter
 from textwrap import dedent
 from typing import Literal, get_args
 
-from expectations.vocabulary import Expectation, not_null, spark_text, unique
+from expectations.vocabulary import Expectation, not_null, unique
 from medallion.errors import MedallionError
 from medallion.model.chart import Chart
 from medallion.model.refresh_method import RefreshMethod
@@ -38,8 +37,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Via:
-    """How rows of an input lead to a key that it does not have: its ``column`` is found in the input ``through``, there
-    as ``as_column``."""
+    """How rows of an input lead to a key that they do not have.
+
+    Args:
+        column: The column of the input.
+        through: Another input, in which its values are found.
+        as_column: The column in which they are found there.
+    """
 
     column: str
     through: str
@@ -50,9 +54,12 @@ class Via:
 class ByKey:
     """Incremental upsert: the rows with those values of ``column`` that a change touches are recomputed and replaced.
 
-    Right for a table whose rows with one value of ``column`` follow from the input rows with that value. via: how a
-    row of an input without such a column leads to one: ``{"silver_customers": Via("customer_id", "bronze_orders",
-    "user_id")}`` says that a customer_id is found as user_id in bronze_orders.
+    Right for a table whose rows with one value of ``column`` follow from the input rows with that value.
+
+    Args:
+        column: The key.
+        via: How a row of an input without such a column leads to one: ``{"silver_customers": Via("customer_id",
+            "bronze_orders", "user_id")}`` says that a customer_id is found as user_id in bronze_orders.
     """
 
     column: str
@@ -63,9 +70,10 @@ class ByKey:
 class Additive:
     """Incremental aggregate: inserted rows are added to sums and counts, deleted rows are subtracted.
 
-    parts: common table expressions of the query, each over one input or over an earlier part, of keys, SUM and COUNT
-    alone; the rest of the query is computed from them in full. COUNT(DISTINCT x) adds up where the input is refreshed
-    by key x: a change then brings all rows of an x, as they were and as they are.
+    Args:
+        parts: Common table expressions of the query, each over one input or over an earlier part, of keys, SUM and
+            COUNT alone; the rest of the query is computed from them in full. COUNT(DISTINCT x) adds up where the input
+            is refreshed by key x: a change then brings all rows of an x, as they were and as they are.
     """
 
     parts: tuple[str, ...]
@@ -73,7 +81,13 @@ class Additive:
 
 @dataclass(frozen=True)
 class Recent:
-    """Incremental: only the newest part of an input matters, the rows less than ``span`` before its largest value."""
+    """Incremental: only the newest part of an input matters.
+
+    Args:
+        input: The table that it is the newest part of.
+        column: What orders its rows, a moment.
+        span: How far before the largest value of ``column`` rows matter.
+    """
 
     input: str
     column: str
@@ -100,15 +114,21 @@ class Drop:
 class Table:
     """A Silver or Gold table: a pure function of the tables its query names.
 
-    keys: the grain, one row per combination. query: Spark SQL with inputs as ``{silver_customers}``; a literal
-    brace is doubled. expect: expectations beyond the keys, which are always unique. nullable_keys: the keys that
-    may be null and then form a group of their own. incremental: how it is refreshed by touching what changed; None
-    for a table that stays small and is always recomputed. pruned_by: columns besides the keys by which readers look for
-    few rows: files tell their ranges. extra: one of the tables that not every lake has. may_be_empty: whether it may
-    lose all its rows; else a check that finds it emptied since the last release fails. max_row_change: the share by
-    which its row count may change from one release to the next without a warning. chart: how the
-    page of results draws it; None for its rows alone. drops: of a table of dropped rows, why they are. name, layer and
-    doc are filled in by the registry from the module's path and docstring.
+    The registry fills in name, layer and doc, from the module's path and docstring.
+
+    Args:
+        keys: The grain, one row per combination.
+        query: Spark SQL with inputs as ``{silver_customers}``; a literal brace is doubled.
+        expect: Expectations beyond the keys, which are always unique.
+        nullable_keys: The keys that may be null and then form a group of their own.
+        incremental: How it is refreshed by touching what changed; None for a table that stays small and is always
+            recomputed.
+        pruned_by: Columns besides the keys by which readers look for few rows: files tell their ranges.
+        extra: Whether it is one of the tables that not every lake has.
+        may_be_empty: Whether it may lose all its rows; else a check that finds it emptied since the last release fails.
+        max_row_change: The share by which its row count may change from one release to the next without a warning.
+        chart: How the page of results draws it; None for its rows alone.
+        drops: Of a table of dropped rows, why they are.
     """
 
     keys: tuple[str, ...]
@@ -153,45 +173,17 @@ class Table:
         """Every expectation on this table: its grain first, then what it declares."""
         return (*_grain(self.keys, self.nullable_keys), *self.expect)
 
-    def split_dropped_rows(self) -> "tuple[Table, ...]":
-        """Split off the table of dropped rows, where the table declares any such expectation.
-
-        It is called ``quarantine_<name>``: the same columns, and in ``_broken`` what a row breaks. It is refreshed like
-        any table. Its check counts the rows, and warns when their share exceeds what is declared or jumps.
-        """
-        drops = [expectation for expectation in self.expect if expectation.severity == "drop"]
-        if not drops:
-            return (self,)
-        if isinstance(self.incremental, Additive):
-            raise MedallionError(f"{self.name} keeps sums, so it cannot drop rows: drop them in a table that reads it")
-        breaks = [f"NOT COALESCE({drop.condition}, TRUE)" for drop in drops]  # as everywhere, null passes
-        reasons = ", ".join(
-            f"CASE WHEN {b} THEN {spark_text(drop.meaning)} END" for b, drop in zip(breaks, drops, strict=True)
-        )
-        source, either = f"FROM ({self.query}) AS found", " OR ".join(breaks)
-        passing = replace(self, query=f"SELECT * {source} WHERE NOT ({either})")
-        passing = replace(passing, expect=tuple(expectation for expectation in self.expect if expectation not in drops))
-        return passing, replace(
-            self,
-            query=f"SELECT *, CONCAT_WS('; ', {reasons}) AS {BROKEN} {source} WHERE {either}",
-            expect=(),
-            drops=tuple(Drop(drop.meaning, drop.allowed_share) for drop in drops),
-            may_be_empty=True,
-            max_row_change=inf,
-            chart=None,
-            name=f"{QUARANTINE}{self.name}",
-            doc=f"The rows that {self.name} drops. One row per {' and '.join(self.keys)}.",
-        )
-
 
 @dataclass(frozen=True)
 class Feed:
     """A Bronze table: the rows of a source system, kept current by its change feed.
 
-    keys: what identifies a row; the last change of a key wins, in the order of the lines. schema: the
-    declared columns as SQL, ``NOT NULL`` where a row without a value is rejected. event_time: columns that say when
-    something happened: a row of an hour's file is rejected where one is before EARLIEST, or after the end of the hour
-    by more than max_skew. The rest as for Table.
+    Args:
+        keys: What identifies a row; the last change of a key wins, in the order of the lines.
+        schema: The declared columns as SQL, ``NOT NULL`` where a row without a value is rejected.
+        event_time: Columns that say when something happened: a row of an hour's file is rejected where one is before
+            EARLIEST, or after the end of the hour by more than max_skew.
+        max_skew: See event_time. The rest as for Table.
     """
 
     keys: tuple[str, ...]
@@ -245,9 +237,12 @@ ORIGIN = (
 class Log:
     """A Bronze table of every change of a feed, as it arrived: the history that the feed's own table forgets.
 
-    of: that table. It begins with the rows that are there, loaded once; from then on the lines of each hour's file are
-    appended. source_system: where they come from, in each row. One row per _source_file and _line, with the columns of
-    ORIGIN. feed, name and doc are filled in by the registry.
+    One row per _source_file and _line, with the columns of ORIGIN. It begins with the rows of the feed's table; from
+    then on the lines of each hour's file are appended. The registry fills in feed, name and doc.
+
+    Args:
+        of: The feed's table.
+        source_system: Where the lines come from, in each row.
     """
 
     of: str

@@ -49,7 +49,12 @@ class Retention:
 
 
 def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
-    """Do all of it, as the lake's one writer: one row per table in the event log."""
+    """Do all of it, as the lake's one writer: one row per table in the event log.
+
+    Raises:
+        MedallionError: The upkeep of a table failed; that of the others is done.
+        LeaseLost: Another writer has taken over; the rest is left to it.
+    """
     lake = driver.lake
     with driver.recording(run, "maintain") as log:
         with log.timed("maintain", cpu=driver.cpu) as whole:
@@ -143,7 +148,12 @@ def maintain_table(
 ) -> dict[str, Any]:
     """Merge small files, checkpoint the log, remove what no kept version needs; how many files each, and a note.
 
-    column: the one that the table is clustered by; it stays so, unless sorting it takes too much memory.
+    Args:
+        lake: The lake.
+        path: Of the table.
+        needed: The versions that kept releases name.
+        keep: How long others are kept.
+        column: The one that the table is clustered by; it stays so, unless sorting it takes too much memory.
     """
     fence.require()
     delta = lake.open(path)

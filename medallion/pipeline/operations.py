@@ -41,9 +41,13 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
 def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent) -> None:
     """Refresh the hours of ``runs`` in order; an hour that the source lacks is skipped for a later one.
 
-    advance: called with the hour being refreshed, its number, and the number of hours.
+    Args:
+        runs: One for each hour.
+        driver: What its steps share.
+        advance: Called with the hour being refreshed, its number, and the number of hours.
 
-    Errors as for refresh_hour; HourNotAvailable for the first hour at the end that the source does not have.
+    Raises:
+        HourNotAvailable: The source has none of the last hours. Others as for refresh_hour.
     """
     missing: list[HourNotAvailable] = []
     for number, run in enumerate(runs):
@@ -76,9 +80,14 @@ def refresh_onward(run: Run, driver: Driver) -> Outcome:
 def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
     """Load the snapshot into Bronze, compute Silver and Gold in full, and publish the first release.
 
-    advance: called with the progress of copying the snapshot, where the source is not a folder.
+    Args:
+        run: Of no hour.
+        driver: What its steps share.
+        advance: Called with the progress of copying the snapshot, where the source is not a folder.
 
-    Raises UsageError when the lake has been loaded already, MedallionError when the snapshot cannot be used.
+    Raises:
+        UsageError: The lake has been loaded already.
+        MedallionError: The snapshot cannot be used.
     """
     lake = driver.lake
     with driver.writing(run, "load"):

@@ -22,9 +22,17 @@ from medallion.storage import fence
 def run_step(name: str, run: Run, driver: Driver, layer: Layer | None = None) -> Outcome:
     """Run one step and append its events to the event log, also when it fails.
 
-    name: land, apply, refresh, check, publish or validate; layer: for refresh any but bronze, for check any.
-    Raises UsageError for an unknown step or layer, HourNotAvailable when the source does not have the hour,
-    CheckFailed when a critical expectation does not hold, MedallionError for the rest.
+    Args:
+        name: land, apply, refresh, check, publish or validate.
+        run: Of which hour, and how.
+        driver: What the steps of this process share.
+        layer: For refresh any but bronze, for check any.
+
+    Raises:
+        UsageError: The step or layer is unknown.
+        HourNotAvailable: The source does not have the hour.
+        CheckFailed: A critical expectation does not hold.
+        MedallionError: Anything else failed.
     """
     step = STEPS.get(name)
     if step is None:

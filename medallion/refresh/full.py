@@ -32,6 +32,9 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
     """Recompute ``table`` from its inputs' current versions and overwrite it in one commit.
 
     The first write clusters it by its key, so that a change touches few files; later ones need not pay for that.
+
+    Raises:
+        MedallionError: An input has not been written, the table cannot be opened, or Spark failed.
     """
     lake, run = run.lake, replace(run, strategy="full")
     inputs = input_states(lake, table)

@@ -23,6 +23,12 @@ def refresh_incremental(run: RefreshRun, table: Table) -> Written:
     """Bring ``table`` to its inputs' current versions in one commit, or none where no input changed.
 
     The rows are those that refresh_full gives.
+
+    Returns:
+        What was written, with the method, and the reason where the table was recomputed instead.
+
+    Raises:
+        MedallionError: An input has not been written, or Spark failed; the table is as it was.
     """
     try:
         return _refresh(_plan(replace(run, strategy="incremental"), table))

@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from expectations.vocabulary import in_set
 from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRule
 from medallion.errors import CheckFailed, MedallionError
+from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.table import Drop, Table
 from medallion.ops import releases
 from medallion.ops.check_records import read_check_record
@@ -221,7 +222,7 @@ def test_an_emptied_table_says_what_it_had_and_how_to_allow_it() -> None:
 
 def test_a_quarantine_table_may_be_empty() -> None:
     drop = in_set("id", ("a",), severity="drop")
-    kept, dropped = Table(keys=("id",), query="SELECT 1 AS id", expect=(drop,), name="silver_x").split_dropped_rows()
+    kept, dropped = split_dropped_rows(Table(keys=("id",), query="SELECT 1 AS id", expect=(drop,), name="silver_x"))
     assert (kept.may_be_empty, dropped.may_be_empty, dropped.max_row_change) == (False, True, inf)
 
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 from bench.duck import translated
 from expectations.vocabulary import in_set, not_null, unique
 from medallion.errors import MedallionError, UsageError
+from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.registry import Node, build, registry
 from medallion.model.table import Additive, Feed, Table
 
@@ -262,7 +263,7 @@ PICKY = replace(
 
 
 def test_a_row_that_breaks_a_promise_to_drop_is_kept_beside_the_table_with_all_that_it_breaks() -> None:
-    kept, dropped = PICKY.split_dropped_rows()
+    kept, dropped = split_dropped_rows(PICKY)
     assert (kept.name, dropped.name, dropped.keys) == ("silver_a", "quarantine_silver_a", ("id",))
     rows = "INSERT INTO bronze_a VALUES (1, 'it''s'), (2, NULL), (3, 'c'), (4, '{b}')"
     with duckdb.connect() as connection:
@@ -273,16 +274,16 @@ def test_a_row_that_breaks_a_promise_to_drop_is_kept_beside_the_table_with_all_t
 
 
 def test_what_is_dropped_is_promised_no_more_and_counted() -> None:
-    kept, dropped = PICKY.split_dropped_rows()
+    kept, dropped = split_dropped_rows(PICKY)
     assert [promise.meaning for promise in kept.expect] == ["id is never null"]
     assert [(drop.reason, drop.max_share) for drop in dropped.drops] == [
         ("name is never null", None),
         ("name is one of it's, {b}", None),
     ]
     tolerant = not_null("id", severity="drop", allowed_percent=5)
-    (_, beside) = replace(PICKY, expect=(tolerant,)).split_dropped_rows()
+    (_, beside) = split_dropped_rows(replace(PICKY, expect=(tolerant,)))
     assert [(drop.reason, drop.max_share) for drop in beside.drops] == [("id is never null", 0.05)]
-    assert SILVER.split_dropped_rows() == (SILVER,), "a table that drops nothing has nothing beside it"
+    assert split_dropped_rows(SILVER) == (SILVER,), "a table that drops nothing has nothing beside it"
 
 
 def test_what_no_single_row_breaks_cannot_drop_one() -> None:
@@ -290,4 +291,4 @@ def test_what_no_single_row_breaks_cannot_drop_one() -> None:
         unique("id", severity="drop")
     sums = replace(PICKY, incremental=Additive(("a",)))
     with pytest.raises(MedallionError, match="silver_a keeps sums, so it cannot drop rows"):
-        sums.split_dropped_rows()
+        split_dropped_rows(sums)

@@ -1,0 +1,46 @@
+"""The rows that a table drops, as a table of their own."""
+
+from dataclasses import replace
+from math import inf
+
+from expectations.vocabulary import spark_text
+from medallion.errors import MedallionError
+from medallion.model.table import BROKEN, QUARANTINE, Additive, Drop, Table
+
+
+def split_dropped_rows(table: Table) -> tuple[Table, ...]:
+    """Split off the table of dropped rows, where ``table`` declares an expectation that drops them.
+
+    It is called ``quarantine_<name>``, and is refreshed like any table. Its check counts the rows, and warns when their
+    share exceeds what is declared or jumps.
+
+    Returns:
+        The table without these rows, and that of the rows: the same columns, and in ``_broken`` what a row breaks. The
+        table alone where it drops none.
+
+    Raises:
+        MedallionError: The table keeps sums, from which no row can be dropped.
+    """
+    drops = [expectation for expectation in table.expect if expectation.severity == "drop"]
+    if not drops:
+        return (table,)
+    if isinstance(table.incremental, Additive):
+        raise MedallionError(f"{table.name} keeps sums, so it cannot drop rows: drop them in a table that reads it")
+    breaks = [f"NOT COALESCE({drop.condition}, TRUE)" for drop in drops]  # as everywhere, null passes
+    reasons = ", ".join(
+        f"CASE WHEN {b} THEN {spark_text(drop.meaning)} END" for b, drop in zip(breaks, drops, strict=True)
+    )
+    source, either = f"FROM ({table.query}) AS found", " OR ".join(breaks)
+    passing = replace(table, query=f"SELECT * {source} WHERE NOT ({either})")
+    passing = replace(passing, expect=tuple(expectation for expectation in table.expect if expectation not in drops))
+    return passing, replace(
+        table,
+        query=f"SELECT *, CONCAT_WS('; ', {reasons}) AS {BROKEN} {source} WHERE {either}",
+        expect=(),
+        drops=tuple(Drop(drop.meaning, drop.allowed_share) for drop in drops),
+        may_be_empty=True,
+        max_row_change=inf,
+        chart=None,
+        name=f"{QUARANTINE}{table.name}",
+        doc=f"The rows that {table.name} drops. One row per {' and '.join(table.keys)}.",
+    )
