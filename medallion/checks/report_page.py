@@ -28,7 +28,7 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
         if expectation["status"] == status
     ]
     expectations = sum(len(table["expectations"]) for table in result["tables"])
-    checks = [*reversed(before), result]
+    trends = _trends([*reversed(before), result])
     return templating.render(
         "report.html",
         title=f"{result['layer'].capitalize()} check, {result['hour']}",
@@ -42,7 +42,7 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
         percent=_percent,
         dedent=dedent,
         table_facts=_table_facts,
-        trend=lambda table, meaning: _trend(table, meaning, checks),
+        trend=lambda table, meaning: trends[table, meaning],
     )
 
 
@@ -118,16 +118,15 @@ def _table_facts(table: Mapping[str, Any]) -> str:
     return ", ".join(fact for fact in facts if fact)
 
 
-def _trend(table: str, meaning: str, checks: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Status and words for each check that looked at an expectation, oldest first."""
-    return [
-        (line["status"], f"{check['hour']}: {_WORDS[line['status']]}, {line['observed']}{_percent(line)}")
-        for check in checks
-        for known in check["tables"]
-        if known["table"] == table
-        for line in known["expectations"]
-        if line["meaning"] == meaning
-    ]
+def _trends(checks: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """By table and meaning of an expectation, its status and words in each check that looked at it, in their order."""
+    trends: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for check in checks:
+        for table in check["tables"]:
+            for line in table["expectations"]:
+                words = f"{check['hour']}: {_WORDS[line['status']]}, {line['observed']}{_percent(line)}"
+                trends.setdefault((table["table"], line["meaning"]), []).append((line["status"], words))
+    return trends
 
 
 def _percent(expectation: Mapping[str, Any]) -> str:
