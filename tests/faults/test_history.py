@@ -63,7 +63,7 @@ def test_corrected_files_are_reported_until_their_hour_is_restated(at: After) ->
     right = file.read_text()
     world.refresh(H1)  # as it was: nothing to say
     file.write_text("\n".join(line for line in right.splitlines() if '"delivered"' not in line) + "\n")
-    assert f"(orders): medallion refresh --restate {H1}" in world.refresh(H1).message
+    assert f"(orders): run medallion refresh --restate {H1}" in world.refresh(H1).message
     restate(world, H1)
     before, after = releases.read_all(world.lake)[-2:]
     changed = {d.table: d for d in diff(world.lake, before, after, world.tables) if d}
