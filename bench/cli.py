@@ -60,17 +60,19 @@ def run_strategies(
     Each strategy has its own copy of the lake and its own driver; they take turns hour by hour. After each hour
     all Silver and Gold tables are compared, and a difference fails the run.
 
-    \b
-    The report is OUT/report.html; the raw rows are in OUT/measures.parquet, written after each round.
-      medallion bench run --strategies full,incremental --days 7 --hours 2 --scale 0.1    takes minutes
-      medallion bench run --days 30,90,365 --repeats 3 --changes 0.1,10,100 --work FOLDER  takes hours
-      medallion bench run --days 30,90,365 --repeats 3 --changes 0.1,10,100 --work FOLDER --resume    continues
+    The report is OUT/report.html; the raw rows are in OUT/measures.parquet, written after each round. The first
+    of these takes minutes, the second hours; with --resume it continues.
 
     \b
+      medallion bench run --strategies full,incremental --days 7 --hours 2
+      medallion bench run --days 30,90,365 --changes 0.1,10,100 --work FOLDER
+
     With --feldera-url, a running Feldera takes part; its pipeline is replaced by the one that
     medallion feldera-program prints. MEDALLION_FELDERA_KEY is its API key; MEDALLION_FELDERA_REQUEST_BYTES
     limits requests for a proxy.
-      medallion bench run --strategies full,incremental,feldera --feldera-url http://127.0.0.1:8080
+
+    \b
+      medallion bench run --strategies full,feldera --feldera-url URL
     """
     from tempfile import TemporaryDirectory
 

@@ -25,7 +25,16 @@ def finish_restatement(until: str) -> str:
 
 def restate(hour: str) -> str:
     """Say how to restate from ``hour``."""
-    return f"run medallion refresh --restate {hour} (in Airflow: trigger hourly_refresh, Action restate)"
+    form = f"trigger hourly_refresh with Action restate, {hour} in Hour and Confirmation"
+    return f"run medallion refresh --restate {hour} (in Airflow: {form})"
+
+
+def recover_red_hour(hour: str, run_id: str) -> str:
+    """Say how an hour whose check failed gets published, by what was at fault."""
+    return (
+        f"If the source was at fault, correct its files and {restate(hour)}."
+        f" If a rule or the code was, correct it and clear the failed task of run {run_id}"
+    )
 
 
 def land_again(hour: str) -> str:

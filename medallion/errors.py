@@ -34,3 +34,7 @@ def one_line(error: BaseException | str, width: int = 300) -> str:
     lines = (line.strip() for line in str(error).splitlines())
     text = next((line for line in lines if line), type(error).__name__)
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+class DamagedFile(MedallionError):
+    """A file of the lake was read, and holds something else than what was written."""

@@ -112,12 +112,12 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
 
-def render_notice(title: str, text: str, page: str = "", up: str = "") -> str:
+def render_notice(title: str, text: str, page: str = "", up: str = "", run: str = "") -> str:
     """A page of one paragraph: what is wrong, or what is to be done so that something can be shown.
 
-    up: the way from where it is shown to the folder of the pages.
+    up: the way from where it is shown to the folder of the pages. run: the address of a run in Airflow to look at.
     """
-    return render("notice.html", title=title, text=text, page=page, up=up)
+    return render("notice.html", title=title, text=text, page=page, up=up, run=run)
 
 
 @cache

@@ -3,7 +3,7 @@
 import json
 from datetime import UTC, datetime
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse
 from medallion.airflow.headers import OURS
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
-from medallion.ingest.quarantine import feed_of, parse_corrected_lines
+from medallion.ingest.quarantine import feed_of, parse_corrected_lines, require_fitting_corrections
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
@@ -69,18 +69,33 @@ def replay(user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Tex
     if confirmed != "yes":
         raise UsageError(NOT_CONFIRMED)
     parse_hour(hour)
-    feed_of(tables_of(Lake.of(Settings.from_environment())).feeds, feed)
-    parse_corrected_lines(lines, "the text")
+    lake = Lake.of(Settings.from_environment())
+    chosen = feed_of(tables_of(lake).feeds, feed)
+    require_fitting_corrections(lake, chosen, hour, parse_corrected_lines(lines, "the text"))
     run_id = _run_id("replay")
     _record(user, "medallion_replay", {"feed": feed, "hour": hour, "run_id": run_id})
     conf = {"feed": feed, "hour": hour, "lines": lines}
     trigger_dag(REPLAY_DAG_ID, run_id=run_id, conf=conf, triggered_by=DagRunTriggeredByType.UI)
     text = f"Run {run_id} of {REPLAY_DAG_ID} replays the lines of {feed} in {hour}, once that DAG is unpaused."
-    return HTMLResponse(render_notice("Replay started", text, "quarantine"), headers=OURS)
+    run = f"../dags/{REPLAY_DAG_ID}/runs/{quote(run_id)}"
+    return HTMLResponse(render_notice("Replay started", text, "quarantine", run=run), headers=OURS)
 
 
 def _run_id(action: str) -> str:
     return f"{action}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}_{uuid4().hex[:6]}"
+
+
+def running_runs() -> frozenset[str]:
+    """Return the ids of the runs that refresh, or wait for their turn to, now."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+    from sqlalchemy import select
+
+    with create_session() as session:
+        running = DagRun.state == DagRunState.RUNNING
+        wanted = select(DagRun.run_id).where(DagRun.dag_id.in_((DAG_ID, REPLAY_DAG_ID)), running)
+        return frozenset(session.scalars(wanted))
 
 
 def _record(user: GetUserDep, event: str, details: dict[str, str | int]) -> None:

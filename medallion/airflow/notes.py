@@ -24,7 +24,15 @@ TAG = "medallion"
 def leave_note(ti: Any, text: str) -> None:
     """Leave the note of the run of task instance ``ti``, and log it; the one that is left last counts."""
     logging.getLogger(__name__).info("note of this run: %s", text)
-    ti.xcom_push(key=KEY, value=text[:MAX_CHARACTERS])
+    ti.xcom_push(key=KEY, value=fit_note(text))
+
+
+def fit_note(text: str) -> str:
+    """Shorten a note that is too long in its middle: it begins with what happened and ends with what to do."""
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    ending = MAX_CHARACTERS // 2
+    return f"{text[: MAX_CHARACTERS - ending - 5]} ... {text[-ending:]}"
 
 
 @contextmanager
@@ -72,7 +80,7 @@ def write_note(dag_run: Any) -> None:
             if text is None and failed and ours:
                 text = f"{', '.join(failed)} failed without a word, as when its process is killed: see its log"
             if text is not None:
-                _store(connection, key, text[:MAX_CHARACTERS])
+                _store(connection, key, fit_note(text))
     except Exception:
         logging.getLogger(__name__).exception("the note of run %s was not written", run_id)
 

@@ -133,7 +133,7 @@ def runs(
     """Every run in figures."""
     for hour in filter(None, (since, until)):
         parse_hour(hour)
-    return HTMLResponse(runs_page(_lake(), since, until, price), headers=OURS)
+    return HTMLResponse(runs_page(_lake(), since, until, price, actions.running_runs()), headers=OURS)
 
 
 @app.get("/run", response_class=HTMLResponse)
@@ -201,7 +201,7 @@ def table_csv(name: str) -> StreamingResponse:
 @app.get("/status", response_class=HTMLResponse)
 def status(table: str = "") -> HTMLResponse:
     """Freshness, checks and lineage; table: the one whose neighbours are lit."""
-    standing = read_standing(Settings.from_environment())
+    standing = read_standing(Settings.from_environment(), actions.running_runs())
     return HTMLResponse(status_page(standing, tables_of(_lake()), table), headers=OURS)
 
 

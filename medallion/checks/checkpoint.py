@@ -13,7 +13,7 @@ from expectations.vocabulary import Expectation
 from medallion.checks.by_change import INSERTED, QUERY, UNCHANGED, WHOLE, Basis, ChangedRows, Look, fingerprint
 from medallion.checks.docs_queue import keep_for_docs
 from medallion.checks.lean_imports import lean_imports
-from medallion.checks.report_store import publish
+from medallion.checks.report_store import write_report
 from medallion.checks.result import (
     EXAMPLES,
     CheckResult,
@@ -100,7 +100,7 @@ def run_checkpoint(
                 for table, suite in judgements.items()
             },
         )
-    publish(result, reports)
+    write_report(result, reports)
     keep_for_docs(judge.judged, reports, result.page.replace("/", "-").removesuffix(".html"))
     return result
 
@@ -260,7 +260,7 @@ def _describe_finding(expectation: Expectation, verdict: Verdict, rows: int) -> 
     if unexpected is None:
         return "not counted"
     return (
-        f"{_count_of_rows(unexpected)} found"
+        f"{unexpected:,} violation{'s' * (unexpected != 1)}"  # rows or values, as its query counts
         if QUERY in expectation.arguments
         else f"{unexpected:,} of {_count_of_rows(rows)}"
     )

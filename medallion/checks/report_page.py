@@ -27,14 +27,13 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
         for expectation in table["expectations"]
         if expectation["status"] == status
     ]
-    expectations = sum(len(table["expectations"]) for table in result["tables"])
     trends = _trends([*reversed(before), result])
     return templating.render(
         "report.html",
         title=f"{result['layer'].capitalize()} check, {result['hour']}",
         name=str(result["page"]).rsplit("/", 1)[-1].removesuffix(".html"),
         result=result,
-        lead=_lead(len(broken), expectations, len(result["tables"])),
+        lead=_lead(result),
         facts=_facts(result),
         broken=broken,
         tables=sorted(result["tables"], key=lambda table: WORST_FIRST.index(table["status"])),
@@ -103,10 +102,13 @@ def _moment(iso: str) -> str:
     return iso[:19].replace("T", " ")
 
 
-def _lead(broken: int, expectations: int, tables: int) -> str:
-    if not broken:
-        return f"All {expectations} expectations on {tables} tables passed."
-    return f"{broken} of {expectations} expectations on {tables} tables failed."
+def _lead(result: Mapping[str, Any]) -> str:
+    statuses = _statuses(result)
+    expectations, tables = sum(statuses.values()), len(result["tables"])
+    of_all = f"{expectations} expectation{'s' * (expectations != 1)} on {tables} table{'s' * (tables != 1)}"
+    if statuses["succeeded"] == expectations:
+        return f"All of {of_all} passed."
+    return f"Of {of_all}, {_not_passed(statuses)}."
 
 
 def _table_facts(table: Mapping[str, Any]) -> str:
@@ -135,5 +137,14 @@ def _percent(expectation: Mapping[str, Any]) -> str:
 
 
 def _count_failed(result: Mapping[str, Any]) -> str:
-    statuses = [line["status"] for table in result["tables"] for line in table["expectations"]]
-    return f"{len(statuses) - statuses.count('succeeded')} of {len(statuses)}"
+    statuses = _statuses(result)
+    return f"{_not_passed(statuses) or 'none'} of {sum(statuses.values())}"
+
+
+def _statuses(result: Mapping[str, Any]) -> Counter[str]:
+    return Counter(line["status"] for table in result["tables"] for line in table["expectations"])
+
+
+def _not_passed(statuses: Mapping[str, int]) -> str:
+    """Say how many expectations failed and how many gave a warning, which is no failure."""
+    return " and ".join(f"{statuses[status]} {status}" for status in WORST_FIRST[:-1] if statuses.get(status))

@@ -18,7 +18,7 @@ LISTED = 200  # checks on the index page
 TREND = 15  # earlier checks beside each expectation
 
 
-def publish(result: CheckResult, folder: Place) -> Place:
+def write_report(result: CheckResult, folder: Place) -> Place:
     """Write the page of ``result``, its JSON beside it, and the index; return the page.
 
     Readers see whole files only, and a check that runs again under the same names replaces its own.

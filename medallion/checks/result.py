@@ -170,7 +170,8 @@ class CheckResult:
         failures = self.failures
         if not failures:
             expectations = sum(len(table.expectations) for table in self.tables)
-            return f"{self.layer} check: all {expectations} expectations on {len(self.tables)} tables passed"
+            tables = f"{len(self.tables)} table{'s' * (len(self.tables) != 1)}"
+            return f"{self.layer} check: all {expectations} expectations on {tables} passed"
         table, first = failures[0]
         more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {first.error or first.observed}{more}"

@@ -41,9 +41,11 @@ def catalog_duckdb(file: Path, number: int | None) -> None:
 def catalog_spark(database: str | None, number: int | None) -> None:
     """Print SQL that gives a Spark with Delta a view per table, as of one release.
 
+    With a metastore and --database the views are there for all its users.
+
     \b
       medallion catalog spark > views.sql && spark-sql -i views.sql
-      medallion catalog spark --database shop | spark-sql -f /dev/stdin    with a metastore: for all its users
+      medallion catalog spark --database shop | spark-sql -f /dev/stdin
     """
     from medallion.inspect.catalog import spark_statements
 

@@ -75,7 +75,8 @@ def tables(root: str | None, add: str | None, drop: str | None, form: str) -> No
       medallion tables
       medallion tables --tree gold_supplier_performance
       medallion tables --add extras
-      medallion tables --drop gold_old_report    its module is gone: the next release comes without it
+      medallion tables --drop gold_old_report    its module is gone: the next
+                                                 release comes without it
     """
     if add is not None or drop is not None:
         from medallion.pipeline import operations
@@ -181,7 +182,7 @@ def query(sql: str, number: int | None, form: str) -> None:
 
     \b
       medallion query "SELECT * FROM gold_order_status_summary"
-      medallion query --format csv "SELECT * FROM gold_weekly_revenue_trend" > weeks.csv
+      medallion query --format csv "SELECT * FROM gold_inventory_risk" > risk.csv
     """
     from medallion.inspect.query import open_release, select
 

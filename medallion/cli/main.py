@@ -46,22 +46,22 @@ def cli() -> None:
 
     \b
     A first run, from nothing:
-      medallion source generate data/source          a demo shop: 7 days of history, 24 hours of changes
-      medallion load                                 its snapshot into the lake
-      medallion refresh --hour 2025-11-30T00         the first hour of changes
-      medallion status                               what the lake holds now
+      medallion source generate data/source      a demo shop, 24 hours of changes
+      medallion load                             its snapshot into the lake
+      medallion refresh --hour 2025-11-30T00     the first hour of changes
+      medallion status                           what the lake holds now
       medallion events                               where the seconds went
 
     \b
     Settings come from the environment:
-      MEDALLION_LAKE            the lake, a path or s3a://bucket/prefix      (./lake)
-      MEDALLION_SOURCE          the source, a path or s3://bucket/prefix     (./data/source)
-      MEDALLION_SPARK_MASTER    where Spark runs                             (local[*])
-      MEDALLION_SPARK_CONNECT   a warm Spark to attach to, sc://localhost:15002  (one per process)
-      MEDALLION_DRIVER_MEMORY   heap of the driver                           (4g)
-      MEDALLION_MAX_BAD_LINES   share of a file's lines that may be bad      (0.01)
-      MEDALLION_LOCK_WAIT       seconds to wait for another writer           (600)
-      MEDALLION_S3_ENDPOINT, MEDALLION_S3_REGION, MEDALLION_S3_ANONYMOUS, MEDALLION_S3_TIMEOUT     for buckets
+      MEDALLION_LAKE           the lake, a path or s3a://bucket/prefix  (./lake)
+      MEDALLION_SOURCE         a path or s3://bucket/prefix      (./data/source)
+      MEDALLION_SPARK_MASTER   where Spark runs                       (local[*])
+      MEDALLION_SPARK_CONNECT  a warm Spark, such as sc://localhost:15002 (none)
+      MEDALLION_DRIVER_MEMORY  heap of the driver                           (4g)
+      MEDALLION_MAX_BAD_LINES  share of a file's lines that may be bad    (0.01)
+      MEDALLION_LOCK_WAIT      seconds to wait for another writer          (600)
+      MEDALLION_S3_ENDPOINT, _REGION, _ANONYMOUS, _TIMEOUT           for buckets
 
     Hours are written YYYY-MM-DDTHH and are UTC.
     """

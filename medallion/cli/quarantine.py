@@ -55,8 +55,8 @@ def replay_quarantine(feed: str, hour: str, file: Path | None) -> None:
     spark_jobs/bronze/, nothing more is needed; to correct the lines themselves, edit them in what show prints:
 
     \b
-      medallion quarantine show orders --hour 2025-11-30T05 --format json > lines.json
-      medallion quarantine replay orders --hour 2025-11-30T05 --file lines.json
+      medallion quarantine show orders --hour H --format json > fix.json
+      medallion quarantine replay orders --hour H --file fix.json
     """
     from medallion.ingest.quarantine import read_corrected_lines
     from medallion.pipeline import operations

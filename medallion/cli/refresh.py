@@ -53,7 +53,6 @@ def refresh(
 ) -> None:
     """Land, apply, refresh, check and publish an hour of changes, in one Spark session and without Airflow.
 
-    \b
     Hours apply in order, once. An hour that is published already is skipped; after a failure, run the
     same command again and it goes on from where it stopped.
 
@@ -127,7 +126,8 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
 
     \b
     Each hour is a line, in seconds from when its files were last modified:
-      2025-11-30T00  landed 10.2  bronze 13.0  silver 16.1  gold 18.4  published 21.9
+      2025-11-30T00  landed 10.2  bronze 13.0  silver 16.1  gold 18.4
+        published 21.9
     """
     from medallion.pipeline import follow as following
 
@@ -155,7 +155,6 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
 def step(name: str, hour: str | None, layer: "Layer | None", run_id: str | None, **of_run: Any) -> None:
     """Run one step of an hour, as a DAG task does: land, apply, refresh, check, publish or validate.
 
-    \b
     In order: land; apply; check --layer bronze; refresh and check --layer silver; refresh and
     check --layer gold; publish; validate. Every step can be run again.
     """

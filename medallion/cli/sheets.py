@@ -47,6 +47,7 @@ EVENTS_COLUMNS = (
     Column("rows out", rank=1),
     Column("MB out", rank=5),
     Column("status"),
+    Column("method", rank=3),
     Column("note", note=True),
 )
 
@@ -118,6 +119,7 @@ def events_sheet(rows: Sequence[EventRow]) -> Sheet:
             row.rows_out,
             _round_to_unit(row.bytes_out, 1e6, 2),
             row.status,
+            row.details.get("how"),
             row.details.get("error") or row.details.get("note"),
         )
         for row in rows

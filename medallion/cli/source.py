@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from medallion.cli.common import HOUR
+from medallion.cli.common import HOUR, current_lake, current_tables, settings
 from medallion.errors import UsageError
 
 
@@ -28,7 +28,6 @@ def generate_source(target: Path, days: int, hours: int, scale: float, seed: int
 
     More --hours continue an existing source. A source with other arguments is replaced only with --force.
 
-    \b
     The first hour of changes is 2025-11-30T00. With 90 days, a scale of 1 gives about
     650,000 orders, 1.6 million items, 3 million clicks and 2.2 million inventory events.
     """
@@ -66,6 +65,7 @@ def break_source(target: Path, hour: str) -> None:
     """
     from medallion.demo.broken_hour import break_hour
 
+    _refuse_applied(target, hour)
     click.echo(f"{target}: {hour} deletes all {break_hour(target, hour):,} suppliers")
 
 
@@ -76,4 +76,19 @@ def mend_source(target: Path, hour: str) -> None:
     """Take back what `source break` did to an hour."""
     from medallion.demo.broken_hour import mend_hour
 
-    click.echo(f"{target}: {mend_hour(target, hour):,} lines of {hour} removed; now medallion refresh --restate {hour}")
+    removed = mend_hour(target, hour)
+    if not removed:
+        click.echo(f"{target}: {hour} is not broken: nothing to do")
+        return
+    click.echo(f"{target}: {removed:,} lines of {hour} removed; now medallion refresh --restate {hour}")
+
+
+def _refuse_applied(target: Path, hour: str) -> None:
+    """Raise UsageError where the lake of the environment reads ``target`` and has applied ``hour``."""
+    from medallion.ingest.ledger import applied_hour
+
+    if Path(settings().source).resolve() != target.resolve():
+        return
+    applied = applied_hour(current_lake(), current_tables())
+    if applied is not None and hour <= applied:
+        raise UsageError(f"{hour} is applied already (the newest applied hour is {applied}): break a later hour")

@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def change_hours(self) -> range:
-        """The hours of changes, numbered as in core.hours."""
+        """The hours of changes, numbered as in medallion.hours."""
         first = hour_number(FIRST_CHANGE_HOUR)
         return range(first, first + self.hours)
 

@@ -193,7 +193,7 @@ class ChangeFiles:
     """The change files of one feed: takes images as they become known, writes the hours that are complete."""
 
     def __init__(self, folder: Path, feed: Feed, style: Style, *, hours: range, every_hour: bool) -> None:
-        """hours: the hours to come, numbered as in core.hours. every_hour: one without a change gets an empty file."""
+        """hours: those to come, numbered as in medallion.hours. every_hour: one without a change gets an empty file."""
         self.lines = 0
         self._folder, self._feed, self._style, self._every_hour = folder, feed, style, every_hour
         self._start, self._end = hours.start * HOUR, hours.stop * HOUR

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from medallion.hours import hour_number
 from medallion.ingest.decode import DELETED, LINE, Decoded
 from medallion.ingest.landing import decoded_file
-from medallion.ingest.schema_evolution import evolve, identifier
+from medallion.ingest.schema_evolution import evolve
 from medallion.model.table import Feed, Log
 from medallion.spark.session import explained
 from medallion.storage import delta_writes, fence
+from medallion.storage.delta_writes import identifier
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ _VERSION = ", version "  # in _source_file of a row that came from the table its
 def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
     """Begin a log with the rows of its table, in one commit, as of the hour that the table is at.
 
-    A log that exists is overwritten: only one without history to lose may be. source_file: where the rows came from;
-    the table itself if not given. Without Spark, batch by batch.
+    A log that exists is overwritten, so call it only where no history would be lost. source_file: where the rows came
+    from; the table itself if not given. Without Spark, batch by batch.
     """
     import pyarrow as pa
     from deltalake import write_deltalake
@@ -108,8 +108,7 @@ def rewind_log(lake: Lake, log: Log, hour: str) -> str | None:
         return f"{log.name} began after {hour}: it begins again with the rows that {log.of} had before that hour"
     before = lake.applied_hour(log.of)
     commit = delta_writes.properties(None, (LEDGER, hour_number(before) if before else 0))
-    moment = f"arrow_cast('{parse_hour(hour):%Y-%m-%dT%H:%M:%S}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-    delta.delete(f"_hour >= {moment}", commit_properties=commit)
+    delta.delete(f"_hour >= {delta_writes.timestamp_literal(parse_hour(hour))}", commit_properties=commit)
     delta = lake.opened(path)
     if (hour_in(delta) or "") >= hour:  # no line came since, so nothing was committed
         delta_writes.append_rows(delta, None, commit)

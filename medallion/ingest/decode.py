@@ -110,7 +110,7 @@ def _batches(
             rows.append((number, *decode(raw)))
             size += len(raw)
         except _Unfit as unfit:
-            if not complete:
+            if not complete and not _is_json(raw):
                 raise MedallionError(
                     f"{path} is cut off in the middle of line {number}: nothing of it was applied;"
                     " have it delivered again, then run the hour again"
@@ -171,20 +171,29 @@ def why_unfit(feed: Feed, hour: str, raw: str) -> str | None:
 
 
 def _lines(path: Place) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield each line that is not blank: its number from 1, its bytes, and whether a line end closes it."""
+    """Yield each line that is not blank: its number from 1, its bytes, and whether a line end closes it.
+
+    Of a line that is too long, its first bytes are given: enough of them to see that it is.
+    """
     with path.open("rb") as stream:
         number = 0
-        while raw := stream.readline(_MAX_LINE + 1):
+        while raw := stream.readline(_MAX_LINE + len(b"\r\n")):
             number += 1
             complete = raw.endswith(b"\n")
-            while not raw.endswith(b"\n") and (rest := stream.readline(_MAX_LINE)):
+            while not complete and (rest := stream.readline(_MAX_LINE)):
                 complete = rest.endswith(b"\n")  # too long to be taken: skipped to its end, reported by its start
-                if complete:
-                    break
+            if _is_too_long(raw):  # as it stands in the file, lest a part of it is taken for the whole
+                yield number, raw, complete
+                continue
             if number == 1:
                 raw = raw.removeprefix(b"\xef\xbb\xbf")
             if raw.strip():
                 yield number, raw, complete
+
+
+def _is_too_long(raw: bytes) -> bool:
+    """Check whether a line, without its line end, is longer than a line may be."""
+    return len(raw.removesuffix(b"\n").removesuffix(b"\r")) > _MAX_LINE
 
 
 def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
@@ -248,7 +257,7 @@ def _shown_value(value: Any) -> str:
 
 
 def _operation(raw: bytes) -> tuple[bool, dict[str, Any]]:
-    if len(raw.rstrip(b"\r\n")) > _MAX_LINE:
+    if _is_too_long(raw):
         raise _Unfit(f"longer than {_MAX_LINE} bytes")
     try:
         line = json.loads(raw, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)
@@ -264,6 +273,17 @@ def _operation(raw: bytes) -> tuple[bool, dict[str, Any]]:
     if not isinstance(row, dict):
         raise _Unfit(f"{operation} holds no row")
     return operation == "delete", row
+
+
+def _is_json(raw: bytes) -> bool:
+    """Check whether a line is JSON from its start to its end, which the first part of a row never is."""
+    if _is_too_long(raw):
+        return False
+    try:
+        json.loads(raw, parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _no_constant(name: str) -> NoReturn:

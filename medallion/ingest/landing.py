@@ -91,7 +91,8 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
         require_as_landed(lake, feed.topic, hour, manifest.files[feed.topic])
         lines = quarantine.read_corrections(lake, feed, hour, manifest.files[feed.topic].sha256)
         result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines)
-        if len(result.rejected) > max_bad_lines * result.lines:
+        # One bad line is no sign of a bad file, however small.
+        if len(result.rejected) > (max(1, max_bad_lines * result.lines) if max_bad_lines else 0):
             line, reason, _ = result.rejected[0]
             raise MedallionError(
                 f"{path}: {len(result.rejected)} of {result.lines} lines are bad, more than the {max_bad_lines:.1%}"

@@ -53,14 +53,18 @@ def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collect
         landed: The hours that have landed at some time.
     """
     state = files.read_json(_place(lake)) or {}
+    if applied is None:  # no hour of the source was applied, or a restatement applies every one again
+        if state:
+            write_json(_place(lake), {})
+        return ()
     if applied not in landed:  # the landing folder is gone: no hour can be compared, so none is recorded as compared
-        if applied is not None and state.get("lost_at") != applied:
+        if state.get("lost_at") != applied:
             write_json(_place(lake), {**state, "lost_at": applied})
         return tuple(_read(state))
     former_days: Mapping[str, str] = state.get("days", {})
     listings: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
     for hour, names in listing.hours.items():
-        if applied is not None and hour <= applied:
+        if hour <= applied:
             listings[hour[:10]][hour] = names
     lost_at = None if state.get("lost_at") in landed else state.get("lost_at")
     unknown = {hour for hours in listings.values() for hour in hours if hour <= (lost_at or "") and hour not in landed}

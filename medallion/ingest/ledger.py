@@ -139,7 +139,9 @@ def choose_hour(
     pending = pending_hours(applied, source, landed, now=now)
     if wanted is None:
         if not pending:
-            raise HourNotAvailable(f"the source has no hour after {applied}: nothing to do until one arrives")
+            raise HourNotAvailable(
+                f"the source has no hour after {applied or 'the snapshot'}: nothing to do until one arrives"
+            )
         return pending[0]
     if not has_ended(wanted, now):
         ends = f"{parse_hour(wanted) + ONE_HOUR:%Y-%m-%d %H:%M} UTC"

@@ -156,15 +156,20 @@ def record_corrections(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, st
     Raises:
         UsageError: A corrected line does not fit, or is no line in quarantine; nothing is recorded then.
     """
+    require_fitting_corrections(lake, feed, hour, lines)
+    landed = known_manifest(lake, hour).files[feed.topic].sha256
+    every = {**read_corrections(lake, feed, hour, landed), **lines}
+    write_json(_corrections_file(lake, feed, hour), {"sha256": landed, "lines": every})
+
+
+def require_fitting_corrections(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str]) -> None:
+    """Raise UsageError when a corrected line does not fit the feed's schema, or is no line in quarantine."""
     rows = _require_rejected(lake, feed, hour)
     if unknown := sorted(set(lines) - set(rows)):
         raise UsageError(f"line {unknown[0]} of {feed.topic}/{hour}.json is not in quarantine")
     for number, raw in lines.items():
         if reason := why_unfit(feed, hour, raw):
             raise UsageError(f"line {number} of {feed.topic}/{hour}.json still does not fit: {reason}")
-    landed = known_manifest(lake, hour).files[feed.topic].sha256
-    every = {**read_corrections(lake, feed, hour, landed), **lines}
-    write_json(_corrections_file(lake, feed, hour), {"sha256": landed, "lines": every})
 
 
 def _require_rejected(lake: Lake, feed: Feed, hour: str) -> dict[int, Rejected]:

@@ -22,7 +22,7 @@ class Restatement:
 
     hour: the hour that Bronze goes back before. until: the last of ``hours``. rewound: whether every Bronze table has
     gone back. hours: every hour that must be applied again, in order. landed: those of them that have landed again,
-    as the source has them now.
+    as the source has them now. run_id: the run that began it.
     """
 
     hour: str
@@ -30,6 +30,11 @@ class Restatement:
     rewound: bool = False
     hours: tuple[str, ...] = ()
     landed: tuple[str, ...] = ()
+    run_id: str = ""
+
+    def is_of(self, run_id: str, hour: str) -> bool:
+        """Check whether that run began it, for ``hour``, and Bronze has gone back: a later attempt goes on."""
+        return self.rewound and (self.run_id, self.hour) == (run_id, hour)
 
     def remaining(self, applied: str | None) -> tuple[str, ...]:
         """Return the hours still to apply. applied: the last hour that every Bronze table has."""

@@ -9,7 +9,7 @@ from medallion.errors import MedallionError
 from medallion.ingest.decode import arrow_type, shown_name
 from medallion.model.table import Column, Feed, Log
 from medallion.storage import fence
-from medallion.storage.delta_writes import properties
+from medallion.storage.delta_writes import identifier, properties
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -116,11 +116,6 @@ def _drop_not_null(sessions: "Sessions", table: str, path: str, columns: Iterabl
         metadata = {"spark.databricks.delta.commitInfo.userMetadata": json.dumps(fence.stamp())}
         session = sessions.for_table(table, metadata)
         session.sql(f"ALTER TABLE {identifier(path)} ALTER COLUMN {name} DROP NOT NULL")
-
-
-def identifier(path: str) -> str:
-    """Return the Delta table at ``path`` as a name in SQL."""
-    return f"delta.`{path.replace('`', '``')}`"
 
 
 def _require_same_keys(table: Feed | Log, delta: "DeltaTable") -> None:

@@ -1,4 +1,4 @@
-"""The state of each hour: published, red, missing, skipped, restated or pending."""
+"""The state of each hour: published, running, red, missing, skipped, restated or pending."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Literal
 
 from medallion.hours import ONE_HOUR, format_hour, parse_hour
 from medallion.ops import event_log
-from medallion.ops.event_schema import EventRow
+from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.ops.releases import Release, read_all
 from medallion.storage.lake import Lake
 
-HourStatus = Literal["published", "restated", "red", "skipped", "pending", "missing"]
+HourStatus = Literal["published", "running", "restated", "red", "skipped", "pending", "missing"]
 COLUMNS = ("run_id", "hour", "event_type", "table_name", "status", "details")
 MAX_DAYS = 14
 MAX_DELAY = timedelta(days=1)  # from the end of an hour to its release, of a lake that goes with the clock
@@ -26,11 +26,15 @@ class HourMark:
     run_id: str | None = None
 
 
-def hour_history(lake: Lake, pending: Collection[str] = ()) -> list[HourMark]:
+def hour_history(lake: Lake, pending: Collection[str] = (), running: Collection[str] = ()) -> list[HourMark]:
     """Every hour from the first to the last that is known, of the newest MAX_DAYS days, oldest first.
 
-    pending: the hours that the source has and the lake has not. An hour that lies between others and of which neither
-    knows anything is missing.
+    An hour that lies between others and of which neither source nor lake knows anything is missing.
+
+    Args:
+        lake: Whose event log and releases are read.
+        pending: The hours that the source has and the lake has not.
+        running: The ids of the runs at work now.
     """
     steps: dict[str, list[EventRow]] = {}
     for row in event_log.read(lake, event_log.RECENT, COLUMNS):
@@ -38,7 +42,8 @@ def hour_history(lake: Lake, pending: Collection[str] = ()) -> list[HourMark]:
             steps.setdefault(row.hour, []).append(row)
     releases = {release.hour: release for release in read_all(lake) if release.hour}
     known = sorted({*steps, *releases, *pending})
-    return [_mark(hour, steps.get(hour, []), releases.get(hour), pending) for hour in _span(known)]
+    marks = (_mark(hour, steps.get(hour, []), releases.get(hour), pending) for hour in _span(known))
+    return [_if_running(mark, steps.get(mark.hour, []), running) for mark in marks]
 
 
 def goes_with_clock(releases: Iterable[Release]) -> bool:
@@ -66,10 +71,29 @@ def _mark(hour: str, steps: Sequence[EventRow], release: Release | None, pending
     judged = [row.status for row in steps if row.event_type in ("check", "publish", "validate")]
     if judged and judged[-1] == "failed":
         return HourMark(hour, "red", run_id)
-    if len(publishing) > 1:
+    if len(publishing) > 1 or _is_applied_again(steps):
         return HourMark(hour, "restated", run_id)
     if publishing or release:
         return HourMark(hour, "published", run_id)
     if hour in pending:
         return HourMark(hour, "pending", run_id)
     return HourMark(hour, "skipped" if any(row.status == "skipped" for row in steps) else "missing", run_id)
+
+
+def _if_running(mark: HourMark, steps: Sequence[EventRow], running: Collection[str]) -> HourMark:
+    """Return ``mark`` as running where its last run is at work and has not published the hour."""
+    own = [row for row in steps if row.run_id == mark.run_id]
+    if mark.run_id not in running or any(row.event_type == "publish" and row.status in DID_WORK for row in own):
+        return mark
+    return HourMark(mark.hour, "running", mark.run_id)
+
+
+def _is_applied_again(steps: Sequence[EventRow]) -> bool:
+    """Whether a run applied the hour that another one had published: a restatement publishes its last hour alone."""
+    published_by: set[str] = set()
+    for row in steps:
+        if row.event_type == "publish" and row.status in DID_WORK and "rolled_back_to" not in row.details:
+            published_by.add(row.run_id)
+        elif row.event_type == "apply" and row.status in DID_WORK and published_by - {row.run_id}:
+            return True
+    return False

@@ -104,7 +104,8 @@ def final_steps(rows: Iterable[EventRow]) -> list[EventRow]:
     """
     final: dict[tuple[Any, ...], EventRow] = {}
     for row in rows:
-        key = (row.hour, row.event_type, row.layer, row.table_name)
+        started = row.started_at if row.event_type == "session" else None  # each is a JVM of its own
+        key = (row.hour, row.event_type, row.layer, row.table_name, started)
         if row.status != "skipped" or key not in final or final[key].status not in DID_WORK:
             final[key] = row
     return [*final.values()]

@@ -72,11 +72,14 @@ class LakeStatus:
     problems: Sequence[str] = ()
 
 
-def lake_status(settings: Settings, stale_hours: float | None = None, max_failures: int = 0) -> LakeStatus:
+def lake_status(
+    settings: Settings, stale_hours: float | None = None, max_failures: int = 0, is_at_work: bool = False
+) -> LakeStatus:
     """Describe the lake.
 
     stale_hours: a table is stale whose last hour ended longer ago; None for STALE_HOURS where the lake goes with the
-    clock, and for no limit elsewhere. max_failures: more of a table are a problem.
+    clock, and for no limit elsewhere. max_failures: more of a table are a problem. is_at_work: a run is, also where no
+    process of it holds the lock between two of its tasks.
     """
     lake = Lake.of(settings)
     retained = releases.read_all(lake)
@@ -116,7 +119,7 @@ def lake_status(settings: Settings, stale_hours: float | None = None, max_failur
     tables = files.side_by_side(table_status, tables_of(lake, settings.extras))
     writer, restatement = current_writer(lake), read_restatement(lake)
     late = late_warning(read_late(lake))
-    cut_short = restatement.describe_cut_short() if restatement and not writer else None
+    cut_short = restatement.describe_cut_short() if restatement and not (writer or is_at_work) else None
     return LakeStatus(
         lake.root,
         exists=bool(release or rows or any(table.version is not None for table in tables)),

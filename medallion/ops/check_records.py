@@ -3,10 +3,12 @@
 Publishing goes by these records and not by the event log, which may be unwritable without stopping a refresh.
 """
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
+from medallion.errors import DamagedFile
 from medallion.storage import fence, files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
@@ -64,8 +66,12 @@ def write_check_record(lake: Lake, record: CheckRecord) -> None:
 
 
 def read_check_record(lake: Lake, layer: str) -> CheckRecord | None:
-    """The newest check of a layer; None where there is none."""
-    content = files.read_json(_place(lake, layer))
+    """The newest check of a layer; None where there is none, or its record is damaged: the next check replaces it."""
+    try:
+        content = files.read_json(_place(lake, layer))
+    except DamagedFile as damage:
+        logging.getLogger(__name__).warning("%s; whole tables are checked again", damage)
+        return None
     if content is None:
         return None
     tables = {name: CheckedTable(**table) for name, table in content["tables"].items()}

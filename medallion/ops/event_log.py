@@ -61,7 +61,8 @@ class EventLog:
         try:
             yield event
         except (HourNotAvailable, HourOutOfOrder) as reason:
-            event.status, event.details["note"] = "skipped", str(reason)
+            event.status = "skipped"
+            event.details["note"] = "; ".join(filter(None, (str(reason), event.details.get("note"))))
             raise
         except BaseException as error:
             event.status = "failed"
@@ -143,7 +144,7 @@ def read(
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     known = {name: value for name, value in equal.items() if value is not None}
     waiting_rows = [asdict(event) for waiting in _waiting_files(lake).values() for event in waiting.events]
-    rows = _in_table(lake, path, since, known, wanted)  # after what is kept, which goes into it
+    rows = _in_table(lake, path, since, known, wanted)  # after the waiting files: a flush meanwhile moves them into it
     earliest = since if isinstance(since, datetime) else datetime.min.replace(tzinfo=UTC)
     for row in waiting_rows:
         if all(row[name] == value for name, value in known.items()) and row["event_timestamp"] >= earliest:

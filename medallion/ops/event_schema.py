@@ -61,7 +61,7 @@ PHASE_COLOURS: dict[Phase, str] = {
     "compute": "#c07ee8",
     "silver": "#3b5fb0",
     "gold": "#e2a336",
-    "platinum": "#8aa4b8",
+    "platinum": "#1fa7b8",
     "check": "#2a9d64",
     "publish": "#7c66c1",
 }

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
-from medallion.errors import MedallionError, UsageError
+from medallion.errors import DamagedFile, UsageError
 from medallion.model.registry import Registry, registry
 from medallion.model.table import Log
 from medallion.ops import releases
@@ -30,13 +30,13 @@ class TableRecord:
 def read_record(lake: Lake) -> TableRecord | None:
     """The record of a lake; None where there is none: it is not loaded, or was loaded before records were kept.
 
-    Raises MedallionError when the file is no such record.
+    Raises DamagedFile when the file is no such record.
     """
     try:
         content = files.read_json(_place(lake))
         return None if content is None else TableRecord(bool(content["extras"]), tuple(content["dropped"]))
-    except (ValueError, KeyError, TypeError):
-        raise MedallionError(
+    except (DamagedFile, KeyError, TypeError):
+        raise DamagedFile(
             f"{_place(lake)} is damaged: restore it, or remove it to take the tables of the newest release"
         ) from None
 

@@ -16,7 +16,7 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.event_schema import DID_WORK
 from medallion.ops.events import Event
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.land import RECOVERED
+from medallion.pipeline.land import RECOVERED, require_whole_load
 from medallion.pipeline.run import Outcome, Run
 from medallion.spark.session import in_parallel
 
@@ -27,8 +27,8 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
         _require_turn(driver, hour)
         undeclared = require_evolvable(driver.lake, (*feeds, *driver.tables.logs))
         decoded = landing.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
-        for feed in feeds:
-            if feed.name in decoded:
+        for feed in feeds:  # of an hour that the table has, quarantine stays: none of its lines is applied again
+            if feed.name in decoded and (driver.lake.applied_hour(feed.name) or "") < hour:
                 quarantine.write_rejected(driver.lake, feed, hour, run.run_id, decoded[feed.name])
 
         rows = event_log.read_if_whole(driver.lake, hour=hour, event_type="apply")
@@ -45,7 +45,8 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
                     done = change_log.append_lines(driver.lake, table, hour, content)
                 else:
                     done = apply.apply_feed(partial(driver.sessions, log), driver.lake, table, hour, content)
-                if done is None and rows is not None and table.name not in reported:
+                is_lost = done is None and rows is not None and table.name not in reported
+                if is_lost and driver.lake.applied_hour(table.name) == hour:  # else its newest commit is a later one
                     done = apply.applied_before(driver.lake, table, content)
                     step.details["note"] = RECOVERED
                 _fill_applied(step, done)
@@ -92,6 +93,7 @@ def _require_turn(driver: Driver, hour: str) -> None:
     applied = ledger.applied_hour(lake, driver.tables)
     if applied is not None and hour <= applied:
         return
+    require_whole_load(lake, applied)
     restated = read_restatement(lake)
     if restated is not None and (not restated.rewound or restated.awaits_landing(hour)):
         raise MedallionError(

@@ -71,7 +71,7 @@ class Driver:
 
     @contextmanager
     def writing(self, run: Run, doing: str) -> Iterator[None]:
-        """Hold the writer lock of the lake for the block; within such a block, do nothing.
+        """Hold the writer lock of the lake for the block; an inner block takes no second lock.
 
         Raises UsageError for an unknown strategy, before anything is written; MedallionError, naming the other writer,
         when it is still at work after MEDALLION_LOCK_WAIT seconds.

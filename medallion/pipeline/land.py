@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from medallion import advice
+from medallion.errors import UsageError
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
 from medallion.ingest.restatement import Restatement, rewind_bronze, write_restatement
@@ -52,7 +53,11 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outco
         notes: list[str] = []
         source = open_source(run.settings)
         restated = rewind_bronze(driver.lake, driver.tables, driver.report, notes)
-        arrival = plan_landing(driver, run.hour, source, restated, notes)
+        try:
+            arrival = plan_landing(driver, run.hour, source, restated, notes)
+        finally:  # they hold, whether there is an hour to land or not
+            if notes:
+                event.details["note"] = "; ".join(notes)
         log.hour = arrival.hour
         if arrival.applied is not None and arrival.hour <= arrival.applied:
             outcome = _applied_already(driver.lake, log, arrival)
@@ -85,6 +90,7 @@ def plan_landing(
         notes: Warnings so far; those about the source are added, and all reported, also if no hour can be chosen.
 
     Raises:
+        UsageError: The lake has not been loaded, or its load was cut short.
         HourNotAvailable: The source does not list the hour.
         HourOutOfOrder: Earlier hours are missing.
     """
@@ -92,6 +98,7 @@ def plan_landing(
     listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
     table_hours, landed = ledger.hours_by_table(lake, driver.tables), ledger.landed_hours(lake)
     applied = ledger.last_common_hour(table_hours)
+    require_whole_load(lake, applied)
     notes += _source_warnings(lake, listing, applied, landed)
     for note in notes:
         driver.report(note)
@@ -99,6 +106,17 @@ def plan_landing(
     unfinished = unpublished_hour(lake, applied, restated) if hour is None else None
     hour = unfinished or ledger.choose_hour(hour, applied, listing.hours, due)
     return Arrival(hour, source, listing, table_hours, landed, restated, ledger.read_manifest(lake, hour))
+
+
+def require_whole_load(lake: Lake, applied: str | None) -> None:
+    """Raise UsageError when the load was cut short: before its release, tables may lack rows of the snapshot.
+
+    applied: the last hour that every Bronze table has.
+    """
+    if applied is None and releases.latest(lake) is None:
+        raise UsageError(
+            f"the load of lake {lake.root} was cut short before its first release: run medallion load again"
+        )
 
 
 def unpublished_hour(lake: Lake, applied: str | None, restated: Restatement | None) -> str | None:

@@ -24,7 +24,7 @@ from medallion.refresh.commits import files_by_key
 from medallion.settings import KEEP_DAYS, KEEP_HOURS
 from medallion.storage import fence, files
 from medallion.storage.clustering import cluster
-from medallion.storage.delta_writes import properties
+from medallion.storage.delta_writes import properties, timestamp_literal
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, origin_of, state_of
 from medallion.storage.log_cleanup import clean_log, turn_off_log_cleanup
@@ -206,8 +206,7 @@ def _forget_events(lake: Lake, keep: Retention) -> None:
     delta = lake.open(lake.event_log)
     if delta is not None:
         before = datetime.now(UTC) - timedelta(days=keep.days)
-        moment = f"arrow_cast('{before:%Y-%m-%dT%H:%M:%S}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-        delta.delete(f"event_timestamp < {moment}", commit_properties=properties())
+        delta.delete(f"event_timestamp < {timestamp_literal(before)}", commit_properties=properties())
 
 
 def remove_expired_files(lake: Lake, keep: Retention) -> int:

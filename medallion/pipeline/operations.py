@@ -27,9 +27,9 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
 
     Errors as for run_step. An hour that is published already is skipped.
     """
+    if run.select:
+        select_tables(driver.tables, run.select)  # a wrong name waits for no writer and changes nothing
     with driver.writing(run, "refresh"):
-        if run.select:
-            select_tables(driver.tables, run.select)  # a wrong name changes nothing
         landed = run_step("land", run, driver)
         if landed.status == "skipped":
             return landed
@@ -121,8 +121,8 @@ def drop_tables(run: Run, driver: Driver, name: str) -> str:
             _require_no_hour_under_way(driver)
         names = lake_tables.drop_tables(driver.lake, name)
     return (
-        f"{len(names)} tables are dropped: the next release will not have {', '.join(names)}; their files stay,"
-        " and releases up to now still name them"
+        f"dropped {len(names)} table{'s' * (len(names) != 1)}: the next release will not have {', '.join(names)};"
+        " files stay, and releases up to now still name them"
     )
 
 
@@ -137,7 +137,7 @@ def _require_no_hour_under_way(driver: Driver) -> None:
 
 
 def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
-    """Publish the versions of an earlier release once more: of release ``number``, else of the one before that served.
+    """Publish the versions of an earlier release once more: of release ``number``, else the one before that of readers.
 
     Rolling back twice without a number goes back two releases: a release that a roll back published counts as the
     one that it restores.
@@ -145,6 +145,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     Raises UsageError when there is no such release, MedallionError when files of it are missing.
     """
     lake = driver.lake
+    releases.require_earlier(lake, releases.require_release(lake, None), number)  # a wrong number is no failed run
     with driver.recording(run, "rollback") as log, log.timed("rollback", cpu=driver.cpu) as event:
         newest = releases.require_release(lake, None)
         target = releases.require_earlier(lake, newest, number)
@@ -188,19 +189,43 @@ def _require_whole(lake: Lake, release: releases.Release) -> dict[str, str]:
 def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None) -> Outcome:
     """Replay lines in quarantine in their place, corrected or with a corrected schema: restates their hour.
 
+    A replay that was cut short after its hour was applied again goes on from there.
     Raises UsageError, and changes nothing, when there is nothing to replay; MedallionError when the source has
-    another file than the one that the lines came with.
+    another file than the one that the lines came with. Others as for ``restate``.
     """
+    hour = run.required_hour
     with driver.writing(run, "replay"):
         feed = quarantine.feed_of(driver.tables.feeds, topic)
+        if _is_replayed(driver, feed, hour, lines):
+            driver.report(f"the lines of {topic} in {hour} are in Bronze: going on from there")
+            return restate(run, driver, resume=True)
         if lines is None:
-            fitting = quarantine.require_fitting_lines(driver.lake, feed, run.required_hour)
+            fitting = quarantine.require_fitting_lines(driver.lake, feed, hour)
         else:
-            _require_same_file(driver, feed, run.required_hour)
-            quarantine.record_corrections(driver.lake, feed, run.required_hour, lines)
+            _require_same_file(driver, feed, hour)
+            _plan_restatement(driver, hour)  # a refused restatement leaves no corrected lines behind
+            quarantine.record_corrections(driver.lake, feed, hour, lines)
             fitting = len(lines)
-        driver.report(f"{fitting:,} lines of {topic} in {run.hour} fit now")
+        driver.report(f"{fitting:,} lines of {topic} in {hour} fit now")
         return restate(run, driver)
+
+
+def _is_replayed(driver: Driver, feed: Feed, hour: str, lines: Mapping[int, str] | None) -> bool:
+    """Check whether the restatement under way has applied ``hour`` again, with these corrected lines if any are given.
+
+    None of the lines is in quarantine then.
+    """
+    plan = read_restatement(driver.lake)
+    if plan is None or not plan.rewound or hour not in plan.hours:
+        return False
+    if hour in plan.remaining(ledger.applied_hour(driver.lake, driver.tables)):
+        return False
+    rejected = {line.line_number for line in quarantine.read_rejected(driver.lake, feed, hour)}
+    if lines is None:
+        return not rejected
+    landed = ledger.known_manifest(driver.lake, hour).files[feed.topic].sha256
+    recorded = quarantine.read_corrections(driver.lake, feed, hour, landed)
+    return not rejected & lines.keys() and lines.items() <= recorded.items()
 
 
 def _require_same_file(driver: Driver, feed: Feed, hour: str) -> None:
@@ -215,36 +240,47 @@ def _require_same_file(driver: Driver, feed: Feed, hour: str) -> None:
         )
 
 
-def restate(run: Run, driver: Driver) -> Outcome:
+def restate(run: Run, driver: Driver, *, resume: bool = False) -> Outcome:
     """Reprocess from ``run.hour``: restore Bronze to before it, apply the source as it is now, publish the last hour.
 
     Hours that the source no longer lists are applied as they landed. A restatement that was cut short continues with
     the next refresh, and nothing is published before it has passed all its hours.
-    Raises UsageError for an hour after the last applied one, MedallionError when Bronze of before is no longer kept,
-    or a file of an hour cannot be had any more; nothing is changed then.
+
+    Args:
+        run: Of the hour; a later attempt goes on with the restatement that the run began.
+        driver: What its steps share.
+        resume: Whether to go on with the restatement under way, whichever run began it.
+
+    Raises:
+        UsageError: The hour is after the last applied one.
+        MedallionError: Bronze of before is no longer kept, or a file of an hour cannot be had any more; nothing is
+            changed then.
     """
     lake = driver.lake
     with driver.writing(run, "restate"):
         before = releases.latest(lake)
-        outcome = refresh_onward(replace(run, hour=restate_bronze(run, driver)), driver)
+        outcome = refresh_onward(replace(run, hour=restate_bronze(run, driver, resume=resume)), driver)
     after = releases.latest(lake)
     if before is not None and after is not None:
         report_difference(driver, before, after)
     return outcome
 
 
-def restate_bronze(run: Run, driver: Driver) -> str:
+def restate_bronze(run: Run, driver: Driver, *, resume: bool = False) -> str:
     """Restore Bronze to before ``run.hour`` and apply every hour since again; return the last one.
 
-    Readers keep the release from before it, until that hour is published. Errors as for ``restate``.
+    Readers keep the release from before it, until that hour is published. Arguments and errors as for ``restate``.
     """
     with driver.writing(run, "restate"):
-        plan = begin_restatement(driver, run.required_hour)
-        while True:
+        plan = read_restatement(driver.lake)
+        if plan is None or not (resume or plan.is_of(run.run_id, run.required_hour)):
+            plan = begin_restatement(driver, run.required_hour, run.run_id)
+        remaining = plan.remaining(ledger.applied_hour(driver.lake, driver.tables))
+        while remaining:
             landed = run_step("land", replace(run, hour=None), driver)
             run_step("apply", replace(run, hour=landed.hour), driver)
-            if not replace(plan, rewound=True).remaining(ledger.applied_hour(driver.lake, driver.tables)):
-                return str(landed.hour)
+            remaining = replace(plan, rewound=True).remaining(ledger.applied_hour(driver.lake, driver.tables))
+        return plan.until
 
 
 def require_published(run: Run, driver: Driver) -> None:
@@ -258,16 +294,22 @@ def require_published(run: Run, driver: Driver) -> None:
         )
 
 
-def begin_restatement(driver: Driver, hour: str) -> Restatement:
-    """Record a restatement from ``hour``: any refresh from then on restores Bronze and continues it.
+def begin_restatement(driver: Driver, hour: str, run_id: str = "") -> Restatement:
+    """Record a restatement from ``hour`` that a run begins: any refresh from then on restores Bronze and continues it.
 
     Raises UsageError or MedallionError, and records nothing, when it could not be completed.
     """
+    plan = replace(_plan_restatement(driver, hour), run_id=run_id)
+    write_restatement(driver.lake, plan)
+    return plan
+
+
+def _plan_restatement(driver: Driver, hour: str) -> Restatement:
+    """Plan a restatement from ``hour``; nothing is changed. Errors as for ``begin_restatement``."""
     lake = driver.lake
     applied = ledger.applied_hour(lake, driver.tables)
     listing = change_files(open_source(driver.settings), tuple(feed.topic for feed in driver.tables.feeds))
     plan = plan_restatement(lake, hour, applied, listing.hours, read_restatement(lake))
     for feed in driver.tables.feeds:
         require_version_before(lake, feed.name, plan.hour)  # all of them or none
-    write_restatement(lake, plan)
     return plan

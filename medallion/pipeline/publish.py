@@ -40,7 +40,7 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
         if missing := missing_tables(driver.lake, driver.tables.tables):
             raise MedallionError(
                 f"{', '.join(missing)} would drop out of the release: nothing is published; declare them again, or run"
-                f" medallion tables --drop {missing[0]}"
+                f" {' and '.join(f'medallion tables --drop {name}' for name in missing)}"
             )
         audited = _audited_tables(driver)
         checked = _checked_tables(driver, audited)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from medallion import advice
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ops import event_log, releases
 from medallion.settings import Settings
@@ -152,8 +153,8 @@ def _decide_after_unpublished(request: Request, unpublished: UnpublishedHour, ru
     before = unpublished.hour
     if unpublished.red is not None:
         reason = (
-            f"waiting: hour {before} is red: {unpublished.red}. Mend the cause, then clear the failed task of run"
-            f" {unpublished.run_id}; once it is published, later hours go on from there"
+            f"waiting: hour {before} is red: {unpublished.red}."
+            f" {advice.recover_red_hour(before, unpublished.run_id)}; then later hours go on from there"
         )
         if request.by_person:
             reason += ": trigger or backfill them again"

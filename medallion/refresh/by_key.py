@@ -11,7 +11,14 @@ from medallion.spark.collect import collect
 from medallion.spark.delta_reads import changed_values, files_with, read_table
 from medallion.storage import delta_writes, fence
 from medallion.storage.clustering import cluster
-from medallion.storage.delta_writes import bytes_written, key_condition, literal_list, properties, replace_rows
+from medallion.storage.delta_writes import (
+    bytes_written,
+    identifier,
+    key_condition,
+    literal_list,
+    properties,
+    replace_rows,
+)
 from medallion.storage.lake import TableState
 
 if TYPE_CHECKING:
@@ -88,10 +95,12 @@ def _ensure_clustered(refresh: Refresh, column: str) -> bool:
     if former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES:
         cluster(former.delta, column, file_bytes, former.bytes, json.dumps(refresh.origin))
     else:
-        fence.require()
-        file_size = {"spark.databricks.delta.optimize.maxFileSize": str(file_bytes)}
-        session = refresh.run.sessions.for_table(refresh.table.name, file_size)
-        session.sql(f"OPTIMIZE delta.`{refresh.path}` ZORDER BY (`{column}`)")
+        of_commit = {
+            "spark.databricks.delta.optimize.maxFileSize": str(file_bytes),
+            "spark.databricks.delta.commitInfo.userMetadata": json.dumps({**refresh.origin, **fence.stamp()}),
+        }
+        session = refresh.run.sessions.for_table(refresh.table.name, of_commit)
+        session.sql(f"OPTIMIZE {identifier(refresh.path)} ZORDER BY (`{column}`)")
         former.delta.update_incremental()
     return True
 

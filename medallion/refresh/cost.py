@@ -33,14 +33,19 @@ class Costs:
     def predict_seconds(self, changed: int) -> float:
         """Predict the seconds of an incremental refresh of ``changed`` values or bytes.
 
-        By linear regression over the known refreshes; their median where time does not grow with size.
+        By linear regression over the known refreshes; their median where time does not grow with size. The line is
+        followed as far as the longest refresh reaches in proportion: known sizes that lie close together make it steep.
         """
+        sizes = [size for size, _ in self.incremental]
         seconds = [s for _, s in self.incremental]
         try:
-            line = linear_regression([size for size, _ in self.incremental], seconds)
+            line = linear_regression(sizes, seconds)
         except StatisticsError:  # one size alone
             return median(seconds)
-        return max(min(seconds), line.intercept + line.slope * changed) if line.slope > 0 else median(seconds)
+        if line.slope <= 0:
+            return median(seconds)
+        longest = max(seconds) * max(1.0, changed / max(sizes))
+        return min(max(min(seconds), line.intercept + line.slope * changed), longest)
 
     def reason_to_recompute(self, changed: int, change: str) -> str | None:
         """Return why a full recompute is cheaper for a change of that size; None where it is not, or not known to be.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_CHANGED_SHARE = 0.2  # of an input, in bytes: beyond it, recomputing is cheaper
-MAX_UNCHANGED_COMMITS = 16  # of an input, none of which changed a row, that are read again by the next refresh
+MAX_UNCHANGED_COMMITS = 16  # of an input without a changed row: after so many, record how far it was read
 MIN_INPUT_BYTES = 1_000_000  # a smaller input counts as one of this size
 
 

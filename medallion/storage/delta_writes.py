@@ -1,6 +1,7 @@
 """Writing Delta tables from this process, through delta-rs: a commit costs tens of milliseconds, in Spark half a second
 and more. For what fits in this process's memory; the rest goes through Spark."""
 
+from datetime import datetime
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -214,6 +215,16 @@ def properties(metadata_text: str | None = None, transaction: tuple[str, int] | 
         custom_metadata=metadata or None,
         app_transactions=[Transaction(*transaction)] if transaction else None,
     )
+
+
+def identifier(path: str) -> str:
+    """Return the Delta table at ``path`` as a name in SQL."""
+    return f"delta.`{path.replace('`', '``')}`"
+
+
+def timestamp_literal(moment: datetime) -> str:
+    """Return ``moment``, in UTC, to the second, as delta-rs compares it with a TIMESTAMP column."""
+    return f"arrow_cast('{moment:%Y-%m-%dT%H:%M:%S}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
 
 
 def bytes_written(folder: Place, version: int) -> int:

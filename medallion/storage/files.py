@@ -17,6 +17,7 @@ from threading import get_ident
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from medallion.errors import DamagedFile
 from medallion.storage import s3
 from medallion.storage.s3 import S3Access, S3Path
 
@@ -66,8 +67,10 @@ def write_text(place: Place, text: str) -> None:
     if isinstance(place, S3Path):
         place.write_text(text)
     else:
-        with whole(place) as partial:
-            partial.write_text(text, encoding="utf-8")
+        with whole(place) as partial, partial.open("w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())  # before its name stands for it, or a power cut leaves an empty file
 
 
 def write_json(place: Place, content: Mapping[str, object]) -> None:
@@ -76,12 +79,15 @@ def write_json(place: Place, content: Mapping[str, object]) -> None:
 
 
 def read_json(place: Place) -> dict[str, Any] | None:
-    """The object in the file at ``place``; None where there is no file."""
+    """The object in the file at ``place``; None where there is no file. Raises DamagedFile."""
     try:
-        text = place.read_text(encoding="utf-8")
+        content = json.loads(place.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    content: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise DamagedFile(f"{place} is damaged: {error}; restore it from a backup") from None
+    if not isinstance(content, dict):
+        raise DamagedFile(f"{place} is damaged: it holds no JSON object; restore it from a backup")
     return content
 
 

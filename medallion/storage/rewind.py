@@ -7,7 +7,9 @@ from medallion.storage.log_cleanup import turn_off_log_cleanup
 
 
 def require_version_before(lake: Lake, table: str, hour: str) -> int:
-    """Return the newest version of a Bronze table without ``hour`` and later ones.
+    """Return the newest version of a Bronze table without ``hour`` and later ones whose files are retained.
+
+    Maintenance writes versions of the same rows, of which a kept release names but one.
 
     Raises:
         MedallionError: Its files are no longer retained; an older version would lack the hours in between.
@@ -20,11 +22,23 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
             delta = lake.open(lake.path(table), version) if version >= 0 else None
     except MedallionError:
         version = -1  # its log goes back no further
-    if version < 0 or not lake.is_whole(table, version):
+    while version >= 0 and not lake.is_whole(table, version):
+        version = version - 1 if _has_same_rows(lake, table, version) else -1
+    if version < 0:
         raise MedallionError(
             f"no version of {table} from before {hour} exists: maintenance removed it; restate a later hour"
         )
     return version
+
+
+def _has_same_rows(lake: Lake, table: str, version: int) -> bool:
+    """Check whether the version before ``version`` has its hour and its rows. Without its log, that is not known."""
+    try:
+        versions = [lake.open(lake.path(table), number) for number in (version - 1, version)]
+    except (MedallionError, OverflowError):
+        return False
+    hours = [delta and hour_in(delta) for delta in versions]
+    return hours[0] == hours[1] and None not in versions and lake.same_rows(table, version - 1, version)
 
 
 def rewind(lake: Lake, table: str, hour: str) -> int:

@@ -12,7 +12,7 @@ from medallion.ui.results import NOTHING
 
 SHOWN = 50
 SHOWN_ROWS = 50
-COLUMNS = ("release", "hour", "published (UTC)", "strategy", "tables", "run")
+COLUMNS = ("release", "hour", "published (UTC)", "strategy", "tables", "note", "run")
 
 
 def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None, table: str = "") -> str:
@@ -30,6 +30,7 @@ def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None
             release.published_at,
             release.strategy,
             len(release.versions),
+            _note(release, retained),
             RunLink(release.run_id),
         )
         for release in reversed(retained[-SHOWN:])
@@ -50,6 +51,13 @@ def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None
         comparison=comparison,
         differing=differing,
     )
+
+
+def _note(release: releases.Release, retained: Sequence[releases.Release]) -> str:
+    if release.restores is not None:
+        return f"release {release.restores} again"
+    earlier = (former.hour for former in retained if former.release_id < release.release_id)
+    return "restated or reprocessed" if release.hour in earlier else ""
 
 
 def _comparison(lake: Lake, tables: Registry, old: int, new: int) -> Grid:

@@ -16,12 +16,13 @@ from medallion.ui.plots import SERIES_COLOURS, add_legend, make_figure, to_svg
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+PARTIAL = "The first and the last point may cover a part of their period only."
 NOTHING = "Nothing is published yet: run medallion load, then trigger hourly_refresh."
 
 
 @dataclass(frozen=True)
 class Section:
-    """One table on the page. lead: the first sentence of its documentation."""
+    """One table on the page. lead: the first sentence of its documentation. note: how to read the picture."""
 
     name: str
     title: str
@@ -29,6 +30,7 @@ class Section:
     plot: Plot | None
     rows: Grid | None
     error: str | None
+    note: str = ""
 
 
 def results_page(lake: Lake, tables: Registry) -> str:
@@ -51,7 +53,8 @@ def _section(result: TableResult) -> Section:
     plot = draw(table.chart, result.series, table.name) if table.chart and result.series else None
     rows = None if sample is None else sample_grid(sample, table.name)
     title = table.name.partition("_")[2].replace("_", " ").capitalize()
-    return Section(table.name, title, table.doc.partition("\n")[0], plot, rows, result.error)
+    note = PARTIAL if plot and table.chart and table.chart.kind == "line" else ""
+    return Section(table.name, title, table.doc.partition("\n")[0], plot, rows, result.error, note)
 
 
 def sample_grid(sample: Sample, table: str) -> Grid:

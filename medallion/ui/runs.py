@@ -1,6 +1,6 @@
 """Every run in figures, what it cost, and full beside incremental for each hour."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from urllib.parse import quote
 
 from medallion.inspect.run_history import COLUMNS, HourCost, RunFigures, compare_costs, run_history
@@ -16,10 +16,10 @@ PLOTTED = 48  # hours, the newest
 PRICE = 0.05  # of a core-hour, in any currency
 
 
-def runs_page(lake: Lake, since: str = "", until: str = "", price: float = PRICE) -> str:
+def runs_page(lake: Lake, since: str = "", until: str = "", price: float = PRICE, running: Collection[str] = ()) -> str:
     """The runs for the hours from ``since`` to ``until``, empty for those of the newest 7 days in the event log.
 
-    price: of a core-hour, in any currency.
+    price: of a core-hour, in any currency. running: the ids of the runs at work now.
     """
     rows = event_log.read(lake, first_moment(since), COLUMNS)
     runs = run_history(row for row in rows if row.hour and since <= row.hour <= (until or "9"))
@@ -31,17 +31,17 @@ def runs_page(lake: Lake, since: str = "", until: str = "", price: float = PRICE
         since=since,
         until=until,
         price=price,
-        runs=_grid(runs[:SHOWN], len(runs), price),
+        runs=_grid(runs[:SHOWN], len(runs), price, running),
         costs=_plot(costs) if costs else None,
     )
 
 
-def _grid(runs: Sequence[RunFigures], whole: int, price: float) -> Grid:
+def _grid(runs: Sequence[RunFigures], whole: int, price: float, running: Collection[str]) -> Grid:
     rows = [
         (
             Link(run.hour, f"run?run_id={quote(run.run_id)}"),
             f"{run.strategy}, set-up" if run.built_state else run.strategy,
-            Status(run.status),
+            Status("running" if run.run_id in running and run.release_id is None else run.status),
             *(run.rows_in, run.rows_changed, f"{run.tables[0]} of {run.tables[1]}", run.warnings, run.release_id),
             f"{sum(run.seconds.values()):.1f}",
             *(f"{run.seconds[phase]:.1f}" if phase in run.seconds else "" for phase in RUN_PHASES),

@@ -1,15 +1,25 @@
 """Where the lake stands beside its source: what is pending, and what holds up the next hour."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, parse_hour
 from medallion.inspect.hour_history import HourMark, hour_history
 from medallion.inspect.status import LakeStatus, lake_status
+from medallion.ops.writer_lock import Holder, current_writer
 from medallion.pipeline.turns import UnpublishedHour, read_line
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """A run that refreshes now. step: the one that holds the writer lock, with since when; None between two tasks."""
+
+    run_id: str
+    hour: str | None
+    step: str | None
 
 
 @dataclass(frozen=True)
@@ -18,7 +28,7 @@ class Standing:
 
     status: of the lake; tables are stale by the clock only where it goes with the clock. pending: hours that the
     source has and the lake has not. blocked: the hour that later ones wait for. source_error: why the source was not
-    listed. hours: what became of each.
+    listed. hours: what became of each. at_work: the run that refreshes an hour now.
     """
 
     status: LakeStatus
@@ -27,6 +37,7 @@ class Standing:
     blocked: UnpublishedHour | None = None
     source_error: str | None = None
     hours: Sequence[HourMark] = ()
+    at_work: AtWork | None = None
 
     @property
     def newest(self) -> str | None:
@@ -45,15 +56,32 @@ class Standing:
         return max(0.0, (parse_hour(self.newest) - parse_hour(hour)) / ONE_HOUR)
 
 
-def read_standing(settings: Settings) -> Standing:
-    """Read where the lake stands: logs and one listing of the source; a source that cannot be listed is no error."""
+def read_standing(settings: Settings, running: Collection[str] = ()) -> Standing:
+    """Read where the lake stands: logs and one listing of the source; a source that cannot be listed is no error.
+
+    running: the ids of the runs that are known to be at work; who holds the writer lock is one more.
+    """
     lake = Lake.of(settings)
-    status = lake_status(settings)
-    release = status.release
-    if release is None:
-        return Standing(status)
+    line, error = None, None
     try:
         line = read_line(settings)
-    except MedallionError as error:
-        return Standing(status, release.hour, source_error=str(error), hours=hour_history(lake))
-    return Standing(status, line.applied, line.pending, line.unpublished, None, hour_history(lake, line.pending))
+    except MedallionError as failure:
+        error = str(failure)
+    pending = line.pending if line else ()
+    writer = current_writer(lake)
+    hours = hour_history(lake, pending, {*running, *([writer.run_id] if writer else [])})
+    at_work = _at_work(writer, hours)
+    status = lake_status(settings, is_at_work=at_work is not None)
+    if status.release is None:
+        return Standing(status)
+    applied, blocked = (line.applied, line.unpublished) if line else (status.release.hour, None)
+    return Standing(status, applied, pending, blocked, error, hours, at_work)
+
+
+def _at_work(writer: Holder | None, hours: Sequence[HourMark]) -> AtWork | None:
+    """Return who refreshes now: the writer, else the run of the newest running hour; a run that only waits is not."""
+    newest = next((mark for mark in reversed(hours) if mark.status == "running"), None)
+    if writer is None:
+        return AtWork(str(newest.run_id), newest.hour, None) if newest else None
+    hour = newest.hour if newest and newest.run_id == writer.run_id else None
+    return AtWork(writer.run_id, hour, f"{writer.doing}, since {writer.since}")

@@ -44,10 +44,9 @@ def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
     if release is None:
         text = f"Nothing is published in {status.lake}: run medallion load, then trigger the DAG."
         return render_notice(title, text, "status")
-    writer = f"; being written by {status.writer}" if status.writer else ""
     lead = (
         f"Release {release.release_id} of {hour_or_snapshot(release.hour)}, published"
-        f" {release.published_at:%Y-%m-%d %H:%M:%S} UTC{writer}"
+        f" {release.published_at:%Y-%m-%d %H:%M:%S} UTC"
     )
     problems = status.problems
     more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []

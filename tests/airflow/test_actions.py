@@ -11,8 +11,11 @@ from deltalake import write_deltalake
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
 
-from medallion.airflow.actions import may_edit
+from medallion.airflow.actions import may_edit, running_runs
 from medallion.airflow.pages import app
+from medallion.ingest.decode import Decoded
+from medallion.ingest.quarantine import write_rejected
+from medallion.model.registry import registry
 from medallion.ops import releases
 from medallion.storage.lake import Lake
 
@@ -41,12 +44,9 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def client(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    """Somebody who may edit the DAG, and Airflow's table of the audit log."""
+    """Somebody who may edit the DAG."""
     from airflow.api_fastapi.core_api.security import get_user
-    from airflow.models.log import Log
-    from airflow.settings import engine
 
-    Log.__table__.create(engine, checkfirst=True)
     monkeypatch.setenv("MEDALLION_LAKE", lake.root)
     app.dependency_overrides |= {get_user: Somebody, may_edit: lambda: None}
     yield TestClient(app)
@@ -119,8 +119,44 @@ def test_replay_refuses_what_are_no_lines(client: TestClient) -> None:
     assert "is not an hour" in client.post("/replay", data=form | {"hour": "noon"}).text
 
 
+def test_replay_of_a_line_that_still_does_not_fit_starts_no_run(client: TestClient, lake: Lake) -> None:
+    raw = '{"insert": {"order_id": 1, "order_total": "a lot"}}'
+    (feed,) = (feed for feed in registry().feeds if feed.topic == "orders")
+    hour = "2025-11-30T00"
+    write_rejected(lake, feed, hour, "r", Decoded(rejected=[(1, "order_total is no number", raw)]))
+    form = {"feed": "orders", "hour": hour, "lines": json.dumps([{"line_number": 1, "raw": raw}]), "confirmed": "yes"}
+    answer = client.post("/replay", data=form)
+    assert answer.status_code == 400 and "line 1 of orders/2025-11-30T00.json still does not fit" in answer.text
+
+
 def test_releases_are_compared_row_by_row(client: TestClient) -> None:
     page = client.get(f"/releases?old=1&new=2&table={STATUS}").text
     assert f'href="releases?old=1&amp;new=2&amp;table={STATUS}#rows"' in page
     assert "- as in release 1, + as in release 2; 2 rows at most" in page
     assert client.get("/releases?old=1&new=9").status_code == 400
+
+
+def test_releases_say_which_of_them_an_hour_was_published_in_again(client: TestClient, lake: Lake) -> None:
+    for restores in (None, 1):
+        newest = releases.require_release(lake, None)
+        contents = releases.Contents(newest.versions, restores=restores)
+        releases.publish(lake, after=newest, hour="2025-11-30T01", run_id="r", strategy="full", contents=contents)
+    page = client.get("/releases").text
+    assert page.count("restated or reprocessed") == 1 and page.count("release 1 again") == 1
+
+
+def test_runs_of_the_refresh_that_airflow_calls_running_are_at_work(client: TestClient) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.types import DagRunType
+
+    runs = [
+        ("hourly_refresh", "a", "running"),
+        ("hourly_refresh", "b", "success"),
+        ("hourly_self_check", "c", "running"),
+    ]
+    with create_session() as session:
+        session.add_all(
+            DagRun(dag_id=dag, run_id=run_id, state=state, run_type=DagRunType.MANUAL) for dag, run_id, state in runs
+        )
+    assert running_runs() == {"a"}

@@ -28,6 +28,8 @@ CONTEXT = {
     "exception": "3 of 5 expectations are broken",
 }
 
+OVERDUE = "the run has taken 60 minutes longer than the last ones on average, and has not ended"
+
 
 @pytest.fixture
 def received(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Received]:
@@ -75,7 +77,7 @@ def test_chat_gets_the_alert_as_one_text(received: Received, monkeypatch: pytest
         {
             "text": "red check: hourly_refresh, r, silver.check: 3 of 5 expectations are broken\nhttp://localhost:8080/log"
         },
-        {"text": "late: hourly_refresh, r: the run has not ended 60 minutes after it was queued"},
+        {"text": f"late: hourly_refresh, r: {OVERDUE}"},
     ]
 
 

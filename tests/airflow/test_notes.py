@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, insert, text
 from sqlalchemy.orm import Session
 
 from medallion.airflow import notes
-from medallion.airflow.notes import KEY, leave_note, write_note
+from medallion.airflow.notes import KEY, MAX_CHARACTERS, fit_note, leave_note, write_note
 
 
 @pytest.fixture
@@ -107,3 +107,9 @@ def test_a_note_is_cut_to_what_the_column_takes() -> None:
     pushed: list[str] = []
     leave_note(SimpleNamespace(xcom_push=lambda key, value: pushed.append(value)), "x" * 5000)
     assert len(pushed[0]) == 1000
+
+
+def test_long_note_keeps_what_happened_and_what_to_do() -> None:
+    note = fit_note(f"silver check failed: {'x, ' * 900}then clear the failed task")
+    assert len(note) == MAX_CHARACTERS
+    assert note.startswith("silver check failed: ") and note.endswith("then clear the failed task")

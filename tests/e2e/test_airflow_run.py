@@ -441,7 +441,8 @@ def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airf
     )
     changes.parent.mkdir(exist_ok=True)
     changes.write_text("".join(f'{{"delete": {{"supplier_id": {number}}}}}\n' for number in ids))
-    ended, tasks = outcome(airflow, trigger(airflow, "red", H6))
+    red = outcome(airflow, trigger(airflow, "red", H6))
+    ended, tasks = red
     assert ended == "failed"
     reached = {"land_changes": "success", "bronze.apply_changes": "success", "bronze.check": "failed"}
     assert tasks == dict.fromkeys(TASKS, "upstream_failed") | reached
@@ -458,6 +459,10 @@ def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airf
             page.frame_locator("iframe").get_by_text("bronze_suppliers").first.wait_for(timeout=60_000)
             told = page.frame_locator("iframe").locator("body").inner_text()
         assert "failed" in told and "not empty" in told, told
+    cleared = {"dry_run": False, "dag_run_id": "red", "task_ids": ["bronze.check"], "include_downstream": True}
+    airflow.api.call("POST", f"dags/{DAG_ID}/clearTaskInstances", cleared)
+    assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/red") == red, "the same rows are judged the same"
+    assert airflow.api.call("GET", "dags/hourly_refresh/dagRuns/red/taskInstances/bronze.check")["try_number"] == 2
 
 
 def driver_of(run_id: str, layer: str = "") -> int | None:

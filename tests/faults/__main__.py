@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -33,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=(__doc__ or "").split("\n\n")[1])
     parser.add_argument("--seed", type=int, default=0, help="chooses the random ones, and which when not all")
     parser.add_argument("--faults", type=int, default=0, help="at most so many  [all]")
-    parser.add_argument("--only", default="", metavar="TEXT", help="those with this in their name")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="those whose name has this regular expression")
     parser.add_argument("--strategy", choices=STRATEGIES, default="full", help="how hours are refreshed")
     parser.add_argument("--lake", choices=("disk", "s3"), default="disk", help="where it is: an S3 server over HTTP")
     parser.add_argument("--cluster", action="store_true", help="on a master and two workers, not in one JVM")
@@ -66,7 +67,7 @@ def main() -> int:
             last.append(world.copy(Path(folder, name), since, given.strategy))
             return last[-1]
 
-        faults = [fault for fault in every_fault(fresh, given.seed) if given.only in fault.name]
+        faults = [fault for fault in every_fault(fresh, given.seed) if re.search(given.only, fault.name)]
         if given.faults:
             faults = random.Random(given.seed).sample(faults, min(given.faults, len(faults)))
         results = json.loads(given.report.read_text()) if given.report and given.report.exists() else []

@@ -57,7 +57,8 @@ class World:
         """Where they are; nobody waits for a lock, and in files of forty lines one may be bad."""
         lake = f"{self.bucket}/{self.root.name}" if self.bucket else str(self.root / "lake")
         source = str(self.root / "source")
-        return Settings(lake=lake, source=source, lock_wait=0, max_bad_lines=0.1)
+        ways = Settings.from_environment() if self.bucket else Settings()  # how the bucket is reached
+        return ways.replace(lake=lake, source=source, lock_wait=0, max_bad_lines=0.1)
 
     @property
     def lake(self) -> Lake:
@@ -104,14 +105,16 @@ class World:
         shutil.copytree(self.ahead[at], root)
         made = replace(self, root=root, in_part=[], strategy=strategy)
         if self.bucket:
-            S3Path.of(f"{self.bucket}/{self.ahead[at].name}").copy_tree(S3Path.of(made.settings.lake))
+            access = made.lake.access
+            there = S3Path.of(f"{self.bucket}/{self.ahead[at].name}", access)
+            there.copy_tree(S3Path.of(made.settings.lake, access))
         return made
 
     def remove(self) -> None:
         """Remove it with its lake."""
         shutil.rmtree(self.root, ignore_errors=True)
         if self.bucket:
-            S3Path.of(self.settings.lake).remove_tree()
+            S3Path.of(self.settings.lake, self.lake.access).remove_tree()
 
 
 def some_tables(*wanted: str) -> Registry:

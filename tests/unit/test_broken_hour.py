@@ -54,3 +54,17 @@ def test_commands_say_what_they_did_and_what_comes_next(shop: Path) -> None:
     assert f"{HOUR} deletes all" in broken.output
     mended = CliRunner().invoke(cli, ["source", "mend", str(shop), "--hour", HOUR])
     assert f"now medallion refresh --restate {HOUR}" in mended.output
+    again = CliRunner().invoke(cli, ["source", "mend", str(shop), "--hour", HOUR])
+    assert "is not broken: nothing to do" in again.output
+
+
+def test_hour_that_the_lake_has_applied_is_not_broken(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lake would call its file late, and its check stays green."""
+    monkeypatch.setenv("MEDALLION_SOURCE", str(shop))
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setattr("medallion.ingest.ledger.applied_hour", lambda lake, tables: HOUR)
+    before = files(shop)
+    refused = CliRunner().invoke(cli, ["source", "break", str(shop), "--hour", HOUR])
+    assert f"{HOUR} is applied already" in str(refused.exception or refused.output) and files(shop) == before

@@ -89,10 +89,10 @@ BROKEN: list[tuple[Expectation, str, list[dict[str, str | None]]]] = [
     (in_set("tier", ("gold", "silver")), "1 of 5 rows", [{"tier": "lead", "id": "2", "paid": "-1"}]),
     (at_least("paid", 0), "1 of 5 rows", [{"paid": "-1", "id": "2", "tier": "lead"}]),
     (between("paid", -1, 100), "1 of 5 rows", [{"paid": "101", "id": None, "tier": "gold"}]),
-    (unique("id"), "2 rows found", [{"id": "2", "copies": "2"}, {"id": None, "copies": "2"}]),
-    (unique("tier", "paid"), "0 rows found", []),
-    (no_rows("SELECT id FROM {batch} WHERE paid > 100", "nobody paid more than 100"), "1 row found", [{"id": None}]),
-    (refers_to("tier", "tiers"), "1 row found", [{"tier": "lead", "rows_with_it": "1"}]),
+    (unique("id"), "2 violations", [{"id": "2", "copies": "2"}, {"id": None, "copies": "2"}]),
+    (unique("tier", "paid"), "0 violations", []),
+    (no_rows("SELECT id FROM {batch} WHERE paid > 100", "nobody paid more than 100"), "1 violation", [{"id": None}]),
+    (refers_to("tier", "tiers"), "1 violation", [{"tier": "lead", "rows_with_it": "1"}]),
     (not_empty(), "5 rows", []),
 ]
 
@@ -114,10 +114,10 @@ def test_a_green_check_says_what_it_looked_at(lake: Lake) -> None:
 
     assert result.status == "succeeded"
     assert [line.observed for line in result.tables[0].expectations] == [
-        "0 rows found", "0 of 3 rows", "0 of 3 rows", "3 rows",
+        "0 violations", "0 of 3 rows", "0 of 3 rows", "3 rows",
     ]  # fmt: skip
     assert (result.tables[0].rows, result.versions) == (3, {"shop": 0})
-    assert result.summary() == "silver check: all 4 expectations on 1 tables passed"
+    assert result.summary() == "silver check: all 4 expectations on 1 table passed"
 
 
 def test_an_empty_table_breaks_only_the_promise_of_rows(lake: Lake) -> None:
@@ -318,7 +318,8 @@ def test_a_check_leaves_a_page_its_json_an_index_and_data_docs(shop: Lake) -> No
     assert page.name.startswith("silver-manual__2025-11-30T00-00-00-00-00-")
     assert page.name.endswith("-2.html")
     assert json.loads(page.with_suffix(".json").read_text()) == json.loads(json.dumps(result.to_dict()))
-    for text in (RUN, "attempt 2", "2025-11-30T00", "id is never null", "2 of 5 rows", "shop 0", "failed"):
+    lead = "Of 2 expectations on 1 table, 1 failed."
+    for text in (RUN, "attempt 2", "2025-11-30T00", "id is never null", "2 of 5 rows", "shop 0", lead):
         assert text in page.read_text()
     assert f'href="{result.page}"' in (shop.reports / "index.html").read_text()
     assert not (shop.reports / "gx/site").exists(), "Data Docs are built later"

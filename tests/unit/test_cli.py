@@ -228,3 +228,10 @@ def test_a_full_disk_is_one_line_with_advice_whichever_library_finds_it(capsys: 
         assert run(command) == 1
         (line,) = capsys.readouterr().err.splitlines()
         assert "No space left on device" in line and line.endswith("then run this again")
+
+
+@pytest.mark.parametrize("path", [(), *((group,) for group in GROUPS), *(path for path, _ in commands())], ids=" ".join)
+def test_help_fits_a_terminal_of_80_columns(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(cli, [*path, "--help"], terminal_width=80)
+    assert result.exit_code == 0
+    assert not [line for line in result.output.splitlines() if len(line) > 80]

@@ -23,6 +23,12 @@ def test_what_is_expected_grows_with_the_change() -> None:
     assert costs.predict_seconds(0) == 2, "but less than any known refresh is not expected"
 
 
+def test_prediction_grows_at_most_with_the_size_when_known_sizes_lie_close_together() -> None:
+    close = [row("incremental", seconds, size) for seconds, size in ((5.0, 1_000), (6.0, 1_001), (12.0, 1_002))]
+    assert known(*close).predict_seconds(1_503) == 18
+    assert known(*close).predict_seconds(900) == 5
+
+
 def test_a_large_change_is_recomputed_and_the_reason_has_both_figures() -> None:
     costs = known(row("full", 10.0), *GROWING)
     assert costs.reason_to_recompute(5_000_000, "a change") is None

@@ -142,6 +142,27 @@ def test_line_fits_when_it_is_as_long_as_a_line_may_be(decode: Any) -> None:
     assert (len(changes), [number for number, _, _ in result.rejected]) == (1, [2])
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        insert(id=2).rstrip() + "\r" * (1 << 20) + '{"insert": {"id": 3, "quantity": 1}}\n',
+        insert(id=2).rstrip() + " " * (1 << 20) + '{"insert": {"id": 3, "quantity": 1}}\n',
+        " " * (1 << 20) + insert(id=3),
+    ],
+)
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_line_is_rejected_when_what_is_too_long_in_it_is_blank(decode: Any, mark: bytes, line: str) -> None:
+    result, changes = decode(mark + line.encode() + insert(id=4).encode())
+    assert [change["id"] for change in changes] == [4]
+    assert [(number, why) for number, why, _ in result.rejected] == [(1, "longer than 1048576 bytes")]
+
+
+def test_first_line_is_rejected_when_it_is_too_long_with_its_byte_order_mark(decode: Any) -> None:
+    line = insert(id=2).rstrip()
+    result, changes = decode(b"\xef\xbb\xbf" + line.encode() + b" " * ((1 << 20) - len(line) - 2) + b'{"insert": {}}\n')
+    assert (changes, [why for _, why, _ in result.rejected]) == ([], ["longer than 1048576 bytes"])
+
+
 def test_a_rejected_line_is_kept_as_it_came(decode: Any) -> None:
     assert decode(b'{"insert": \xff}\n')[0].rejected == [(1, "not JSON", '{"insert": \\xff}\n')]
 
@@ -156,6 +177,22 @@ def test_a_file_cut_off_in_the_middle_of_a_line_is_refused(decode: Any, cut: str
     whole = insert().encode()
     with pytest.raises(MedallionError, match="cut off in the middle of line 2"):
         decode(whole + (cut if isinstance(cut, bytes) else cut.encode()))
+
+
+@pytest.mark.parametrize(
+    "bad", [insert(name=5), '{"insert": {"id": 1, "id": 2}}', '{"insert": {"id": 1, "price": NaN}}']
+)
+def test_last_line_is_rejected_when_it_is_whole_json_that_does_not_fit(decode: Any, bad: str) -> None:
+    result, changes = decode(insert(id=1) + bad.rstrip())
+    assert ([change["id"] for change in changes], [number for number, _, _ in result.rejected]) == ([1], [2])
+
+
+@pytest.mark.parametrize(
+    "cut", ['{"insert": {"id": 1, "id": 2}', '{"insert": {"id": 1, "price": NaN', insert(name="x" * (1 << 20)).rstrip()]
+)
+def test_last_line_is_cut_off_when_it_is_no_whole_json_or_too_long(decode: Any, cut: str) -> None:
+    with pytest.raises(MedallionError, match="cut off in the middle of line 2"):
+        decode(insert() + cut)
 
 
 def test_a_last_line_without_line_end_counts_when_it_is_whole(decode: Any) -> None:

@@ -190,3 +190,30 @@ def test_hours_from_before_a_lost_landing_folder_are_not_taken_for_late_ones(sho
     with pytest.raises(HourNotAvailable):
         shop.refresh()
     assert read_late(shop.lake) == (LateHour(H2, new=("items",)),), "hours since are compared as ever"
+
+
+def test_late_files_are_forgotten_when_their_first_hour_is_restated(shop: Shop) -> None:
+    shop.put(H0, {1: "half"})
+    shop.refresh(H0)
+    shop.put(H0, {1: "half", 2: "the other half"})
+    with pytest.raises(HourNotAvailable):
+        shop.refresh()
+    assert read_late(shop.lake) == (LateHour(H0, changed=("orders",)),)
+    said: list[str] = []
+    shop.restate(H0, said)
+    assert shop.rows() == {1: "half", 2: "the other half"}
+    assert read_late(shop.lake) == ()
+    assert not any("--restate" in line for line in said)
+
+
+def test_late_files_are_in_the_event_of_land_when_no_hour_is_pending(shop: Shop) -> None:
+    for hour in (H0, H1):
+        shop.put(hour, {1: hour})
+        shop.refresh(hour)
+    shop.put(H0, {7: "item"}, "items")
+    with pytest.raises(HourNotAvailable):
+        shop.refresh()
+    event = last_land(shop)
+    assert event.status == "skipped"
+    assert event.details["note"].startswith(f"the source has no hour after {H1}")
+    assert f"items/{H0}.json arrived after its hour had been applied" in event.details["note"]

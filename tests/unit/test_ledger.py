@@ -51,6 +51,8 @@ def test_an_hour_that_has_not_ended_is_refused_though_the_source_lists_it() -> N
 def test_an_exhausted_source_says_so() -> None:
     with pytest.raises(HourNotAvailable, match="no hour after 2025-11-30T04"):
         choose_hour(None, "2025-11-30T04", LISTED)
+    with pytest.raises(HourNotAvailable, match="no hour after the snapshot: nothing to do until one arrives"):
+        choose_hour(None, None, [])
 
 
 def test_pending_hours_are_all_hours_after_the_applied_one_up_to_a_given_hour() -> None:

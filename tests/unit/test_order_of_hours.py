@@ -17,6 +17,7 @@ from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
+from medallion.ui.standing import AtWork, read_standing
 from tests.unit.small_lake import H0, H1, H2, H3, Shop
 
 
@@ -31,7 +32,7 @@ def test_apply_refuses_an_hour_while_landed_ones_before_it_are_missing(shop: Sho
     up_to(shop, H0, H1, H2)
     shop.put(H3, {3: H3})
     shop.step("land", H3)
-    shop.put(H1, "{broken\n")
+    shop.put(H1, "{broken\n" * 2)
     with pytest.raises(MedallionError, match="bad"):
         shop.restate(H1)
     assert shop.applied == H0
@@ -68,7 +69,7 @@ def test_apply_continues_with_landed_files_when_the_source_is_unreachable(shop: 
 def test_a_restatement_knows_every_hour_that_it_must_pass(shop: Shop) -> None:
     up_to(shop, H0, H1, H3)
     shop.put(H2, {2: "late"})
-    shop.put(H1, "{broken\n")
+    shop.put(H1, "{broken\n" * 2)
     with pytest.raises(MedallionError):
         shop.restate(H1)
     under_way = read_restatement(shop.lake)
@@ -78,7 +79,7 @@ def test_a_restatement_knows_every_hour_that_it_must_pass(shop: Shop) -> None:
 
 def test_a_restatement_ends_with_its_last_hour_and_nothing_else(shop: Shop) -> None:
     up_to(shop, H0, H1, H2)
-    shop.put(H2, "{broken\n")
+    shop.put(H2, "{broken\n" * 2)
     with pytest.raises(MedallionError):
         shop.restate(H1)
     assert shop.applied == H1
@@ -131,7 +132,7 @@ def test_a_restatement_whose_bronze_versions_were_pruned_is_refused_before_bronz
 
 def test_apply_refuses_the_old_file_of_an_hour_that_is_being_restated(shop: Shop) -> None:
     up_to(shop, H0, H1)
-    shop.put(H0, "{broken\n")
+    shop.put(H0, "{broken\n" * 2)
     with pytest.raises(MedallionError):
         shop.restate(H0)
     manifest = read_restatement(shop.lake)
@@ -213,8 +214,20 @@ def test_rolling_back_twice_goes_back_two_releases(shop: Shop) -> None:
         shop.roll_back()
     with pytest.raises(UsageError, match="readers have release 1 already"):
         shop.roll_back(1)
+    with pytest.raises(UsageError, match="there is no release 99"):
+        shop.roll_back(99)
+    tries = [row.status for row in event_log.read(shop.lake) if row.event_type == "rollback"]
+    assert tries == ["succeeded", "succeeded"], "a wrong number is no failed run"
     restored = [(release.release_id, release.restores) for release in releases.read_all(shop.lake)]
     assert restored == [(1, None), (2, None), (3, None), (4, 2), (5, 1)]
+
+
+def test_wrong_table_name_is_refused_without_waiting_for_the_writer(shop: Shop) -> None:
+    up_to(shop, H0)
+    wrong = Run(shop.settings, H1, "other", select="nope")
+    writer = shop.driver().writing(Run(shop.settings, H1, "writer"), "refresh")
+    with writer, pytest.raises(UsageError, match="no table is called 'nope'"):
+        operations.refresh_hour(wrong, shop.driver())
 
 
 def test_a_roll_back_is_undone_by_the_number_of_the_release_it_left(shop: Shop) -> None:
@@ -246,7 +259,7 @@ def test_after_a_roll_back_the_same_hour_is_published_again(shop: Shop) -> None:
 
 def test_a_roll_back_during_a_restatement_ends_nothing(shop: Shop) -> None:
     up_to(shop, H0, H1, H2)
-    shop.put(H1, "{broken\n")
+    shop.put(H1, "{broken\n" * 2)
     with pytest.raises(MedallionError):
         shop.restate(H1)
     shop.roll_back()
@@ -312,6 +325,11 @@ def test_status_is_red_for_a_restatement_that_was_cut_short_and_says_how_to_fini
     driver = shop.driver()
     with driver.writing(Run(shop.settings, None, "restate"), "restate"):
         assert not [told for told in lake_status(shop.settings).problems if "restatement" in told], "it is at work"
+        at_work = read_standing(shop.settings).at_work
+        assert at_work is not None and (at_work.run_id, (at_work.step or "")[:8]) == ("restate", "restate,")
+    between = read_standing(shop.settings, ["run", "waits for its source"])  # Airflow's running runs
+    assert between.at_work == AtWork("run", H1, None) and not between.status.problems
+    assert problem in read_standing(shop.settings, ["waits for its source"]).status.problems
     for hour in arrivals.pending_at_source(shop.settings, H2):
         shop.refresh(hour)
     assert shop.published()[1] == "corrected"

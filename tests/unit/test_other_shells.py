@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.model.registry import registry
+from medallion.ops import releases
 from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.lake import Lake
@@ -66,6 +67,8 @@ def applied(root: Path, shells: list[str], umasks: list[str]) -> dict[str, list[
     for feed in registry().feeds:
         DeltaTable.create(lake.path(feed.name), arrow_schema(feed.columns), configuration=TABLE_PROPERTIES)
     write_record(lake, TableRecord(extras=False))
+    contents = releases.Contents({feed.name: 0 for feed in registry().feeds})
+    releases.publish(lake, after=None, hour=None, run_id="load", strategy="full", contents=contents)
     own = {"MEDALLION_LAKE": lake.root, "MEDALLION_SOURCE": str(source), "MEDALLION_MAX_BAD_LINES": "1"}
     base = {name: value for name, value in os.environ.items() if not name.startswith("MEDALLION_")}
     for hour, shell, umask in zip(HOURS, shells, umasks, strict=True):

@@ -1,13 +1,17 @@
 """Lines in quarantine are replayed in their old place, or it is said why not; landed files are what they were."""
 
 import json
+from typing import Any
 
 import pytest
 
 from medallion.errors import MedallionError, UsageError
-from medallion.ingest import quarantine
+from medallion.ingest import apply, quarantine
+from medallion.ingest.landing import decode_hour
+from medallion.model.table import Feed
 from medallion.pipeline import difference, operations
 from medallion.pipeline.run import Run
+from medallion.storage.lake import Lake
 from tests.unit.small_lake import H0, H1, TABLES, Shop, lines_of
 
 ORDERS = quarantine.feed_of(TABLES.feeds, "orders")
@@ -93,3 +97,59 @@ def test_replay_changes_nothing_when_lines_are_not_in_quarantine(shop: Shop) -> 
     with pytest.raises(UsageError, match="quarantine has no line of orders"):
         replay(shop)
     assert json.loads(MENDED)["insert"]["id"] == 7
+
+
+def test_rejected_line_stays_in_quarantine_when_its_applied_hour_is_applied_again(shop: Shop) -> None:
+    with_bad_line(shop)
+    quarantine.record_corrections(shop.lake, ORDERS, H0, {2: MENDED})  # its replay ended before Bronze was rewound
+    shop.step("apply", H0)
+    assert 7 not in shop.rows()
+    assert [line.line_number for line in quarantine.read_rejected(shop.lake, ORDERS)] == [2]
+
+
+def test_rejected_line_is_quarantined_when_a_crash_left_its_table_behind_another(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put(H0, lines_of({1: "a"}) + BAD + lines_of(MANY))
+    shop.put(H0, lines_of({1: "a"}) + BAD + lines_of(MANY), "items")
+    real = apply.apply_feed
+
+    def apply_items_alone(sessions: Any, lake: Lake, feed: Feed, *rest: Any) -> Any:
+        if feed.topic == "orders":
+            raise MedallionError("killed")
+        return real(sessions, lake, feed, *rest)
+
+    shop.step("land", H0)
+    with monkeypatch.context() as killed:
+        killed.setattr(apply, "apply_feed", apply_items_alone)
+        with pytest.raises(MedallionError, match="killed"):
+            shop.step("apply", H0)
+    for feed in TABLES.feeds:
+        quarantine.record_corrections(shop.lake, feed, H0, {2: MENDED})
+    shop.step("apply", H0)
+    assert (shop.rows()[7], quarantine.read_rejected(shop.lake, ORDERS)) == ("mended", [])
+    items = quarantine.feed_of(TABLES.feeds, "items")
+    assert 7 not in shop.rows("bronze_items")
+    assert [line.line_number for line in quarantine.read_rejected(shop.lake, items)] == [2]
+
+
+@pytest.mark.parametrize(("bad_lines", "is_refused"), [(1, False), (2, True)])
+def test_hour_is_refused_when_more_than_one_line_of_a_small_file_is_bad(
+    shop: Shop, bad_lines: int, is_refused: bool
+) -> None:
+    shop.put(H0, lines_of({1: "a"}) + BAD * bad_lines)
+    shop.step("land", H0)
+    if is_refused:
+        with pytest.raises(MedallionError, match="2 of 3 lines are bad, more than the 1.0% of MEDALLION_MAX_BAD_LINES"):
+            shop.step("apply", H0)
+    else:
+        shop.step("apply", H0)
+    assert shop.rows() == ({} if is_refused else {1: "a"})
+    assert len(quarantine.read_rejected(shop.lake, ORDERS)) == (not is_refused)
+
+
+def test_hour_is_refused_for_one_bad_line_where_none_is_allowed(shop: Shop) -> None:
+    shop.put(H0, lines_of({1: "a"}) + BAD)
+    shop.step("land", H0)
+    with pytest.raises(MedallionError, match="1 of 2 lines are bad"):
+        decode_hour(shop.lake, shop.tables.feeds, H0, max_bad_lines=0.0)

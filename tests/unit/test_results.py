@@ -14,7 +14,7 @@ from medallion.model.parsed_query import Schemas
 from medallion.model.registry import Registry, build, registry
 from medallion.ops import releases
 from medallion.storage.lake import Lake
-from medallion.ui.results import results_page
+from medallion.ui.results import PARTIAL, results_page
 
 SALES = pa.table(
     {"week": ["w2", "w1", "w2"], "shop": ["a", "a", "<b>"], "revenue": pa.array([20.0, 10.0, 5.0], pa.float64())}
@@ -59,6 +59,7 @@ def test_line_sums_values_of_one_x_and_has_a_summary_and_a_table(lake: Lake) -> 
     assert result.series is not None
     assert result.series.points == [("w1", 10.0), ("w2", 25.0)]
     page = results_page(lake, tables)
+    assert PARTIAL in page
     assert 'role="img" aria-label="revenue of gold_sales by week, 2 points"' in page
     assert "25.00" in page
 

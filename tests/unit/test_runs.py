@@ -1,5 +1,6 @@
 """Runs in figures, and full beside incremental."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +61,18 @@ def test_the_page_prices_each_run_and_can_be_narrowed(lake: Lake) -> None:
     assert "2025-11-30T02" not in page
     assert "incremental, set-up" in runs_page(lake)
     assert "No hour was refreshed there" in runs_page(lake, since="2026-01-01T00")
+
+
+def test_every_jvm_of_a_run_counts_where_each_task_starts_its_own(lake: Lake) -> None:
+    started = [datetime(2025, 11, 30, 4, minute, tzinfo=UTC) for minute in range(3)]
+    sessions = [Event("r", "2025-11-30T03", "session", "incremental", 1, started_at=at, seconds=3.0) for at in started]
+    append(lake, sessions)
+    newest, *_ = run_history(event_log.read(lake))
+    assert newest.seconds["session"] == 9.0
+
+
+def test_run_at_work_is_running_until_it_has_a_release(lake: Lake) -> None:
+    append(lake, [Event("now", "2025-11-30T04", "apply", "full", 1, "bronze")])
+    page = runs_page(lake, since="2025-11-30T03", running=["now", "r"])
+    assert page.count('class="status running"') == 1
+    assert 'class="status running"' not in runs_page(lake, since="2025-11-30T03")

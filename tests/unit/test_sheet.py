@@ -1,5 +1,6 @@
 """Tables on a terminal: whatever the width, no value is cut."""
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +11,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from medallion.cli.sheet import Column, Sheet, render, text_of
+from medallion.cli.sheets import events_sheet
+from medallion.model.refresh_method import RefreshMethod
+from medallion.ops import event_schema
+from medallion.ops.event_schema import EventRow
 
 COLUMNS = [Column("table"), Column("rows"), Column("MB", rank=2), Column("hour", rank=1), Column("note", note=True)]
 ROW = ("gold_realtime_inventory_alerts", 1_234_567, Decimal("12.5"), "2025-11-30T00", "a note of several words")
@@ -74,3 +79,14 @@ def test_no_value_is_cut_and_no_line_too_long_at_any_width(width: int, rows: lis
 )
 def test_value_is_written_whole_and_without_control_characters(value: Any, text: str) -> None:
     assert text_of(value) == text
+
+
+def test_events_name_the_method_of_each_table_and_the_reason_under_it() -> None:
+    empty: dict[str, Any] = dict.fromkeys(event_schema.COLUMNS)
+    details = {"how": RefreshMethod.FULL_RECOMPUTE, "note": "more than a fifth of silver_orders changed"}
+    row = EventRow.of(
+        empty | {"event_timestamp": datetime(2025, 11, 30, tzinfo=UTC), "table_name": "gold_stock", "details": details}
+    )
+    shown = lines(events_sheet([row]), None)
+    assert "method" in shown[0] and RefreshMethod.FULL_RECOMPUTE in shown[2]
+    assert shown[3].strip() == "note: more than a fifth of silver_orders changed"

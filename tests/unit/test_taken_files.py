@@ -6,13 +6,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from medallion.errors import HourNotAvailable, MedallionError
+from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.ingest import arrivals
 from medallion.ingest.apply import record_idle_hour
 from medallion.ingest.change_log import is_as_landed
 from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
 from medallion.model.registry import registry
-from medallion.ops import releases
+from medallion.ops import event_log, releases
 from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
@@ -127,3 +127,24 @@ def test_land_reads_the_manifest_of_its_hour_once_and_opens_each_bronze_table_on
     assert len([path for path in read if "_hours" in path]) == 1
     bronze = [path for path in opened if "/bronze/" in path]
     assert len(bronze) == len(set(bronze)) == 2
+
+
+def test_apply_counts_no_rows_of_a_later_hour_when_the_events_of_its_hour_are_gone(shop: Shop) -> None:
+    for hour, rows in ((H0, {0: "a"}), (H1, {1: "b", 2: "c"})):
+        shop.put(hour, rows)
+        shop.refresh()
+    files.remove_tree(shop.lake.at(shop.lake.event_log))
+    for hour in (H0, H1):
+        shop.step("apply", hour)
+    rows = [row for row in event_log.read(shop.lake, event_type="apply") if row.table_name == "bronze_orders"]
+    assert [(row.hour, row.status, row.rows_out) for row in rows] == [(H0, "skipped", None), (H1, "succeeded", 2)]
+
+
+def test_lake_is_refused_when_its_load_was_cut_short(shop: Shop) -> None:
+    shop.put(H0, {0: "a"})
+    shop.step("land", H0)
+    files.remove_tree(shop.lake.at(shop.lake.releases))  # as if load had been killed before the last rows of a table
+    for refuse in (shop.refresh, lambda: shop.step("apply", H0)):
+        with pytest.raises(UsageError, match="was cut short.*: run medallion load again"):
+            refuse()
+    assert shop.applied is None

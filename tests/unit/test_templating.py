@@ -56,7 +56,7 @@ class Release:
 
 class Section:
     name = title = lead = "x"
-    error = plot = None
+    error = plot = note = None
 
     def __init__(self, rows: Grid) -> None:
         self.rows = rows

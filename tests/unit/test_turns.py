@@ -123,7 +123,12 @@ def test_an_hour_that_the_source_does_not_have_is_left_to_the_ledger_which_says_
 def test_after_a_red_gate_later_runs_end_and_say_which_hour_is_red_and_how_to_go_on(kind: str, failed: bool) -> None:
     verdict = decide(Request(kind, H2), line(H2, unpublished=red()), NONE, WINDOW)
     assert isinstance(verdict, End) and verdict.failed is failed
-    for words in (f"hour {H1} is red", "see reports/bronze.html", "clear the failed task of run first"):
+    for words in (
+        f"hour {H1} is red",
+        "see reports/bronze.html",
+        f"--restate {H1}",
+        "clear the failed task of run first",
+    ):
         assert words in verdict.reason
 
 

@@ -21,7 +21,7 @@ from medallion.pipeline.turns import UnpublishedHour
 from medallion.storage.lake import Lake
 from medallion.ui.lineage import lineage_graph
 from medallion.ui.reports import report_file, report_of_task, reports_page
-from medallion.ui.standing import Standing
+from medallion.ui.standing import AtWork, Standing
 from medallion.ui.status import status_page
 from medallion.ui.timings import run_page, timings_page
 
@@ -249,6 +249,25 @@ def test_each_hour_is_published_restated_red_skipped_pending_or_missing(lake: La
     ]
     page = status_page(Standing(found(), hours=marks), registry())
     assert 'aria-label="2025-11-30T02: red"' in page and 'href="run?run_id=r-2"' in page
+
+
+def test_each_hour_that_a_restatement_passed_is_restated_and_running_until_its_run_ends(lake: Lake) -> None:
+    def at(hour: int, run: str, kind: str, **values: Any) -> Event:
+        return Event(run, f"2025-11-30T{hour:02}", kind, "full", 1, **values)
+
+    log(
+        lake,
+        *(at(0, "r-0", "apply"), at(0, "r-0", "publish"), at(1, "r-1", "apply"), at(1, "r-1", "publish")),
+        *(at(0, "again", "apply"), at(1, "again", "apply"), at(1, "again", "apply", status="skipped")),
+    )
+    marks = hour_history(lake, running=["again"])
+    assert [mark.status for mark in marks] == ["running", "running"]
+    assert [mark.status for mark in hour_history(lake)] == ["restated", "restated"]
+    at_work = AtWork("again", "2025-11-30T01", None)
+    page = text(status_page(Standing(found(), hours=marks, at_work=at_work), registry()))
+    assert "Run again is at work on hour 2025-11-30T01 now (between two tasks)." in page
+    log(lake, at(1, "again", "publish"))
+    assert [mark.status for mark in hour_history(lake, running=["again"])] == ["running", "restated"]
 
 
 def test_a_lake_goes_with_the_clock_when_its_hours_were_published_soon_after_they_ended() -> None:
