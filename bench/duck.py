@@ -4,7 +4,9 @@ import sqlglot
 
 from medallion.errors import MedallionError
 from medallion.model.table import Table
-from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states
+from medallion.refresh.commits import commit_metadata
+from medallion.refresh.inputs import input_states
+from medallion.refresh.run import RefreshRun, Written
 from medallion.storage.duckdb_views import TableAt, open_views
 
 

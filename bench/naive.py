@@ -4,7 +4,9 @@ import threading
 
 from medallion.model.registry import registry
 from medallion.model.table import Table
-from medallion.refresh.commits import RefreshRun, Written, commit_metadata, input_states
+from medallion.refresh.commits import commit_metadata
+from medallion.refresh.inputs import input_states
+from medallion.refresh.run import RefreshRun, Written
 
 # Four partitions for shuffles and for Delta's state; everything else as Spark has it by default.
 SETTINGS = {

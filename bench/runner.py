@@ -72,7 +72,7 @@ def run(
                 if isinstance(driver, FelderaDriver):
                     result.setdefault("services", {}).setdefault(f"{days} {change:g} {name}", driver.facts)
             if "incremental" in drivers:
-                state_bytes = folder_bytes(Path(drivers["incremental"].lake, "ops", "kept"))
+                state_bytes = folder_bytes(Path(drivers["incremental"].lake, "ops", "aggregate_states"))
                 result["kept_bytes"].setdefault(str(days), state_bytes)  # the first round's: of the usual change
         where = {"days": days, "change": change, "repeat": repeat}
         result["rounds"].append(where | {"commit": commit(), "load": f"{os.getloadavg()[0]:.2f}"})

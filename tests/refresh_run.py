@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from medallion.refresh.commits import RefreshRun
 from medallion.refresh.cost import RecentCosts
+from medallion.refresh.run import RefreshRun
 from medallion.spark.sessions import Sessions
 from medallion.storage.lake import Lake
 

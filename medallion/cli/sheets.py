@@ -119,7 +119,7 @@ def events_sheet(rows: Sequence[EventRow]) -> Sheet:
             row.rows_out,
             _round_to_unit(row.bytes_out, 1e6, 2),
             row.status,
-            row.details.get("how"),
+            row.details.get("method"),
             row.details.get("error") or row.details.get("note"),
         )
         for row in rows

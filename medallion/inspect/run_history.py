@@ -141,4 +141,4 @@ def _figures(key: tuple[str, str], events: Sequence[EventRow]) -> RunFigures:
 
 def _builds_state(row: EventRow) -> bool:
     details = row.details
-    return bool(details.get("set_up")) or "rebuilt aggregate state" in str(details.get("note"))
+    return bool(details.get("built_state")) or "rebuilt aggregate state" in str(details.get("note"))

@@ -50,7 +50,7 @@ def table_history(lake: Lake, table: str) -> list[TableRefresh]:
                 counted.get((row.run_id, row.hour)),
                 row.rows_out,
                 row.bytes_out,
-                read_method(str(details.get("how") or ("merged" if row.event_type == "apply" else ""))),
+                read_method(str(details.get("method") or ("merged" if row.event_type == "apply" else ""))),
                 str(details.get("error") or details.get("note") or ""),
             )
         )

@@ -11,7 +11,7 @@ from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, CheckRecord, read_check_record, write_check_record
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.inputs import defer_step
+from medallion.pipeline.outdated import defer_step
 from medallion.pipeline.run import Outcome, Run
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from medallion.ops.check_records import CheckedTable, read_check_records
 from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import missing_tables
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.inputs import defer_step, find_outdated_input
+from medallion.pipeline.outdated import defer_step, find_outdated_input
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.lake import table_id

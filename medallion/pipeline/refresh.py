@@ -11,7 +11,7 @@ from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.table_order import run_in_order
-from medallion.refresh.commits import RefreshRun, Written
+from medallion.refresh.run import RefreshRun, Written
 
 
 def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
@@ -39,11 +39,11 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
                     written.bytes_out,
                 )
                 step.strategy = written.strategy
-                step.details = {"version": written.version, "inputs": dict(written.inputs), "how": written.method}
+                step.details = {"version": written.version, "inputs": dict(written.inputs), "method": written.method}
                 if written.changed is not None:
                     step.details["changed"] = written.changed
                 if written.built_state:
-                    step.details["set_up"] = True
+                    step.details["built_state"] = True
                 if written.note:
                     step.details["note"] = written.note
                 if written.method is RefreshMethod.UNCHANGED:
@@ -52,8 +52,10 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
                     step.status, step.details["note"] = "warned", written.warning
                     driver.report(f"{table.name}: {written.warning}")
             results.append(written)
-            how = f"{written.method}, building incremental state: once" if written.built_state else written.method
-            driver.report(f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {how}")
+            once = ", building incremental state: once" if written.built_state else ""
+            driver.report(
+                f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {written.method}{once}"
+            )
 
         try:
             run_in_order(tables, work)
@@ -61,8 +63,8 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
             event.rows_in = sum(written.rows_in for written in results)
             event.rows_out = sum(written.rows_out for written in results)
             event.bytes_out = sum(written.bytes_out for written in results)
-    set_up = sum(written.built_state for written in results)
-    once = f", building incremental state: once, for {set_up} of them" if set_up else ""
+    built = sum(written.built_state for written in results)
+    once = f", building incremental state: once, for {built} of them" if built else ""
     count = f"{len(tables)} of {len(every)}" if run.select else len(tables)
     return Outcome("succeeded", f"refreshed {count} {layer} tables{once}", run.hour)
 

@@ -8,8 +8,9 @@ from medallion.errors import MedallionError
 from medallion.model.refresh_method import RefreshMethod
 from medallion.refresh.additive_split import split_of
 from medallion.refresh.aggregate_state import AggregateState, Source
-from medallion.refresh.commits import SMALL_ROWS, Written
+from medallion.refresh.commits import SMALL_ROWS
 from medallion.refresh.plan import FullRecompute, Refresh, Target, oversized
+from medallion.refresh.run import Written
 from medallion.storage.lake import TableState, state_of
 
 if TYPE_CHECKING:

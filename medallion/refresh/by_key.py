@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import ByKey
-from medallion.refresh.commits import Written, files_by_key, versions_of
+from medallion.refresh.commits import files_by_key
+from medallion.refresh.inputs import versions_of
 from medallion.refresh.plan import FullRecompute, Refresh, require_followable
+from medallion.refresh.run import Written
 from medallion.spark.collect import collect
-from medallion.spark.delta_reads import changed_values, files_with, read_table
+from medallion.spark.delta_reads import files_with, read_table
 from medallion.storage import delta_writes, fence
+from medallion.storage.changed_values import changed_values
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import (
     bytes_written,

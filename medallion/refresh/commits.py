@@ -1,92 +1,24 @@
-"""What a refresh of a table writes: its rows in one commit, and what the commit carries of how they came about."""
+"""The commit of a refresh: rows, layout by key, and the metadata that tells how they came about."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from medallion.errors import MedallionError
-from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import ByKey, Table
-from medallion.refresh.cost import RecentCosts
+from medallion.refresh.inputs import ids_of, versions_of
+from medallion.refresh.run import RefreshRun
 from medallion.spark.collect import collect
-from medallion.spark.delta_reads import read_table
-from medallion.spark.sessions import Sessions
 from medallion.storage import fence
-from medallion.storage.lake import Lake, TableState, state_of, table_id
+from medallion.storage.lake import Lake, TableState, state_of
 from medallion.storage.row_difference import replace_differing
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 # A change rewrites the files it touches, and most changes are of the newest rows: about a day of them in a file.
 ROWS_PER_FILE, _MAX_FILES = 20_000, 500
 SMALL_BYTES = 64 << 20  # in its files
 SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark commit costs ten times as much
-
-
-@dataclass(frozen=True, kw_only=True)
-class Written:
-    """One table as written: rows and bytes of the commit, and the version it made.
-
-    strategy: what was really done, ``full`` or ``incremental``; method: how. note: why so, where that is not
-    plain. warning: what a person should know of it; none as a rule. changed: the size of what changed, where it was
-    refreshed by that: values of its key, or bytes. built_state: whether it built incremental state, which later
-    refreshes find.
-    """
-
-    rows_in: int
-    rows_out: int
-    bytes_out: int
-    version: int
-    inputs: Mapping[str, int]
-    strategy: str = "full"
-    method: RefreshMethod = RefreshMethod.FULL_RECOMPUTE
-    note: str | None = None
-    warning: str | None = None
-    changed: int | None = None
-    built_state: bool = False
-
-    @classmethod
-    def whole(cls, state: TableState, inputs: Mapping[str, TableState], **more: Any) -> "Written":
-        """Return a table all of whose rows were computed from all rows of its ``inputs``; more: other fields."""
-        return cls(
-            rows_in=sum(input_state.rows for input_state in inputs.values()),
-            rows_out=state.rows,
-            bytes_out=state.bytes,
-            version=state.version,
-            inputs=versions_of(inputs),
-            **more,
-        )
-
-    @classmethod
-    def unchanged(cls, version: int, inputs: Mapping[str, TableState], note: str) -> "Written":
-        """Return a table that stays as it is; note: why."""
-        return cls(
-            rows_in=0,
-            rows_out=0,
-            bytes_out=0,
-            version=version,
-            inputs=versions_of(inputs),
-            strategy="incremental",
-            method=RefreshMethod.UNCHANGED,
-            note=note,
-        )
-
-
-@dataclass(frozen=True)
-class RefreshRun:
-    """What the refreshes of a layer in one run share; their commits carry hour, run_id and strategy.
-
-    costs: what tables took before this run. strategy: ``full`` or ``incremental``.
-    """
-
-    lake: Lake
-    sessions: Sessions
-    costs: RecentCosts
-    hour: str | None
-    run_id: str
-    strategy: str
 
 
 def overwrite(lake: Lake, table: Table, rows: "DataFrame", former: TableState, commit: str) -> TableState:
@@ -110,35 +42,9 @@ def files_by_key(rows: int) -> int:
     return min(_MAX_FILES, 1 + rows // ROWS_PER_FILE)
 
 
-def input_states(lake: Lake, table: Table) -> dict[str, TableState]:
-    """The current state of each input. Raises MedallionError when one has not been written."""
-    inputs = {}
-    for name in table.inputs:
-        state = lake.state(name)
-        if state is None:
-            raise MedallionError(f"{table.name} reads {name}, which has not been written: refresh its layer first")
-        inputs[name] = state
-    return inputs
-
-
 def replaced_by(table: Table) -> tuple[str, ...]:
     """The columns whose values a commit of the table replaces as a whole."""
     return (table.incremental.column,) if isinstance(table.incremental, ByKey) else table.keys
-
-
-def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
-    """Return the version of each input."""
-    return {name: state.version for name, state in inputs.items()}
-
-
-def ids_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
-    """Return the Delta ids of the inputs; a rebuilt table has a new id."""
-    return {name: table_id(state.delta) for name, state in inputs.items()}
-
-
-def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState]) -> dict[str, Any]:
-    """A frame for each input, at exactly the version of its state."""
-    return {name: read_table(spark, lake.path(name), state) for name, state in inputs.items()}
 
 
 def commit_metadata(

@@ -91,7 +91,7 @@ def costs_of(rows: Iterable[EventRow]) -> dict[str, Costs]:
     """Collect the costs by table from event log rows in order of time, without refreshes that built state."""
     costs: dict[str, Costs] = {}
     for row in rows:
-        if (name := row.table_name) is None or row.details.get("set_up"):
+        if (name := row.table_name) is None or row.details.get("built_state"):
             continue
         known = costs.get(name, Costs())
         if row.strategy == "full":

@@ -7,17 +7,10 @@ from medallion.errors import MedallionError
 from medallion.model.table import Additive, ByKey, Table
 from medallion.refresh.additive import has_small_state, is_worth_state, rows_from_parts
 from medallion.refresh.aggregate_state import AggregateState
-from medallion.refresh.commits import (
-    RefreshRun,
-    Written,
-    commit_metadata,
-    files_by_key,
-    input_states,
-    overwrite,
-    pruned_by,
-    read_inputs,
-)
+from medallion.refresh.commits import commit_metadata, files_by_key, overwrite, pruned_by
+from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.plan import Target
+from medallion.refresh.run import RefreshRun, Written
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import schema_of
 from medallion.spark.session import explained

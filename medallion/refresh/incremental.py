@@ -11,10 +11,11 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Additive, ByKey, Recent, Table
 from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_additive
 from medallion.refresh.by_key import find_touched_keys, upsert
-from medallion.refresh.commits import RefreshRun, Written, input_states, read_inputs
 from medallion.refresh.full import refresh_full
+from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.plan import FullRecompute, Refresh, former_state
 from medallion.refresh.recent import refresh_recent
+from medallion.refresh.run import RefreshRun, Written
 from medallion.spark.session import explained
 from medallion.storage.change_feed import changes
 

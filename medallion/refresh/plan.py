@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
-from medallion.refresh.commits import RefreshRun, Written, commit_metadata, ids_of, overwrite
+from medallion.refresh.commits import commit_metadata, overwrite
+from medallion.refresh.inputs import ids_of
+from medallion.refresh.run import RefreshRun, Written
 from medallion.storage.change_feed import Changes
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.lake import Lake, TableState, origin_of, state_of

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Recent
-from medallion.refresh.commits import Written, read_inputs
+from medallion.refresh.inputs import read_inputs
 from medallion.refresh.plan import Refresh
+from medallion.refresh.run import Written
 from medallion.spark.delta_reads import FileFilter, read_table
 
 if TYPE_CHECKING:

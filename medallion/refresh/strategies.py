@@ -5,9 +5,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from medallion.model.table import Table
-from medallion.refresh.commits import RefreshRun, Written
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
+from medallion.refresh.run import RefreshRun, Written
 
 
 class Strategy(Protocol):

@@ -13,12 +13,9 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from medallion.storage.change_feed import Changes, data_file
-from medallion.storage.delta_writes import with_plain_texts
-from medallion.storage.files import Place, in_arrow
+from medallion.storage.change_feed import Changes
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
@@ -84,28 +81,6 @@ def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", changes:
             rows = _parquet(spark, path, files, columns)
             parts.append(rows.withColumn(SIDE, place if kind == "add" else -place))
     return _in_one_task_if_small(reduce(lambda a, b: a.unionAll(b), parts), changes.bytes)
-
-
-def changed_values(folder: Place, column: str, changes: Changes, max_values: int) -> "pa.Array":
-    """The values that ``column`` has in the rows that ``changes`` of a table deleted and inserted, each once. No Spark.
-
-    Reading ends with the batch of rows that brings more than ``max_values``, so that memory does not grow with the
-    change.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    values = pa.nulls(0)
-    for *_, file in changes.files:
-        name, at = in_arrow(data_file(folder, file))
-        with pq.ParquetFile(name, filesystem=at) as rows:
-            for batch in rows.iter_batches(columns=[column]):
-                more = with_plain_texts(pa.Table.from_batches([batch]))[column].combine_chunks()
-                values = pc.unique(pa.concat_arrays([values, more]) if len(values) else more)
-                if len(values) > max_values:
-                    return values
-    return values
 
 
 def schema_of(delta: "DeltaTable") -> Any:

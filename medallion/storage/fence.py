@@ -4,10 +4,9 @@ A process writes to one lake at a time: the lease that it took last counts. A pr
 single function, commits without a number.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 from medallion.errors import MedallionError
 
@@ -64,9 +63,3 @@ def confirm() -> int | None:
         return None
     _held[-1].confirm()
     return _held[-1].number
-
-
-def number_in(commit: Mapping[str, Any]) -> int | None:
-    """The fencing number that a commit of a Delta log carries, whoever wrote it: delta-rs or Spark."""
-    number = commit.get(KEY) or json.loads(commit.get("userMetadata") or "{}").get(KEY)
-    return None if number is None else int(number)

@@ -176,7 +176,7 @@ class Lake:
     @property
     def aggregate_states(self) -> Place:
         """The folder of the aggregate state of all tables."""
-        return self.at(self.ops("kept"))
+        return self.at(self.ops("aggregate_states"))
 
     def aggregate_state_path(self, table: str, part: str) -> str:
         """Return the folder of the aggregate state of one part of a table's query."""
@@ -204,7 +204,7 @@ class Lake:
     @property
     def corrections(self) -> Place:
         """Where lines in quarantine have been corrected, a folder per feed."""
-        return self.landing / "_mended"
+        return self.landing / "_corrections"
 
     @cached_property
     def reports(self) -> Place:

@@ -146,7 +146,7 @@ def methods_of(rows: Sequence[EventRow]) -> dict[str, str]:
     methods: dict[str, str] = {}
     for row in rows:
         if row.table_name and row.event_type == "refresh" and row.status != "skipped":
-            method = SET_UP if row.details.get("set_up") else row.strategy
+            method = SET_UP if row.details.get("built_state") else row.strategy
             former = methods.get(row.run_id, method)
             methods[row.run_id] = max(former, method, key=list(COLOURS).index)
     return methods
@@ -193,7 +193,7 @@ def _by_table(rows: Sequence[EventRow]) -> Plot:
     taken: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         is_refresh = row.event_type == "refresh" and row.status != "skipped"
-        if row.table_name and is_refresh and not row.details.get("set_up"):
+        if row.table_name and is_refresh and not row.details.get("built_state"):
             taken.setdefault(row.table_name, {}).setdefault(row.strategy, []).append(row.seconds)
     names = sorted(taken, key=lambda name: -max(median(s) for s in taken[name].values()))
     used = [name for name in COLOURS if any(name in by for by in taken.values())]

@@ -53,7 +53,7 @@ def hour_of(number: int, status: str) -> Iterator[Event]:
         STATUS,
         seconds=2.0,
         bytes_out=9_000,
-        details={"how": "incremental aggregate", "note": "12 rows"},
+        details={"method": "incremental aggregate", "note": "12 rows"},
     )
     yield step("refresh", "gold", seconds=2.5, cpu_seconds=3.0)
     yield step("check", "gold", STATUS, status=status, rows_in=6, details={"expectations": verdicts})

@@ -73,7 +73,7 @@ def _event_log(world: World, fault: Fault) -> list[str]:
     rows = [
         row
         for row in event_log.read(world.lake, hour=fault.until)
-        if row.status in {"succeeded", "warned"} or row.details.get("how") == RefreshMethod.UNCHANGED
+        if row.status in {"succeeded", "warned"} or row.details.get("method") == RefreshMethod.UNCHANGED
     ]
     for table in world.tables:
         step = "apply" if table.layer == "bronze" else "refresh"

@@ -25,6 +25,7 @@ from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
 from medallion.storage import delta_writes, fence
 from medallion.storage.lake import Lake, state_of
+from tests.commits import fencing_number
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 SUPPLIERS = "bronze_suppliers"
@@ -503,7 +504,7 @@ def test_commits_of_spark_carry_the_fencing_number(shop: Shop, spark: Any, monke
         shop.change(H1)
         shop.apply()
     commits = [*reversed(shop.lake.opened(shop.lake.path(SUPPLIERS)).history())]
-    numbers = [(commit["operation"], fence.number_in(commit)) for commit in commits]
+    numbers = [(commit["operation"], fencing_number(commit)) for commit in commits]
     assert None not in [number for _, number in numbers], numbers
     assert numbers[:2] == [("CREATE TABLE", 7), ("WRITE", 7)], "the snapshot; each step has a lease of its own"
     assert [operation for operation, _ in numbers[2:5]] == ["MERGE", "CHANGE COLUMN", "WRITE"]

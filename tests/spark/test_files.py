@@ -9,8 +9,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from medallion.spark.configuration import TABLE_PROPERTIES
-from medallion.spark.delta_reads import changed_values, files_with, read_changes, read_table, schema_of
+from medallion.spark.delta_reads import files_with, read_changes, read_table, schema_of
 from medallion.storage.change_feed import changes
+from medallion.storage.changed_values import changed_values
 from medallion.storage.lake import state_of
 
 

@@ -25,7 +25,7 @@ from medallion.ops import releases
 from medallion.pipeline import operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Report, Run
-from medallion.refresh.commits import RefreshRun, Written
+from medallion.refresh.run import RefreshRun, Written
 from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
 from medallion.storage.delta_writes import properties

@@ -14,6 +14,7 @@ from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
 from medallion.storage import fence
 from medallion.storage.fence import LeaseLost
+from tests.commits import fencing_number
 from tests.unit.small_lake import H0, H1, H2, TABLES, Shop
 
 (ORDERS,) = (feed for feed in TABLES.feeds if feed.topic == "orders")
@@ -44,7 +45,7 @@ def lost() -> Iterator[None]:
 def commits(path: str, since: int = -1) -> list[tuple[str, int | None]]:
     """Operation and fencing number of each commit after version ``since``, oldest first."""
     history = reversed(DeltaTable(path).history())
-    return [(commit["operation"], fence.number_in(commit)) for commit in history if commit["version"] > since]
+    return [(commit["operation"], fencing_number(commit)) for commit in history if commit["version"] > since]
 
 
 def test_quarantine_commits_carry_the_fencing_number(shop: Shop) -> None:

@@ -12,8 +12,10 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.pipeline import maintain
 from medallion.pipeline.maintain import Retention
-from medallion.refresh.commits import Written, commit_metadata, input_states
+from medallion.refresh.commits import commit_metadata
 from medallion.refresh.incremental import refresh_incremental
+from medallion.refresh.inputs import input_states
+from medallion.refresh.run import Written
 from medallion.storage import change_feed
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.lake import Lake, origin_of

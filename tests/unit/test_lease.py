@@ -27,6 +27,7 @@ from medallion.storage.fence import LeaseLost
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Access
 from medallion.storage.shared_record import DiskRecord, Entry, SharedRecord
+from tests.commits import fencing_number
 
 HOST = """
 import sys
@@ -410,7 +411,7 @@ def test_commit_carries_the_fencing_number(on_disk: Lake) -> None:
     with held(on_disk, "first") as holder, fence.holding(holder):
         write_deltalake(path, pa.table({"a": [1]}), commit_properties=properties('{"hour": null}'))
         write_deltalake(path, pa.table({"a": [2]}), mode="append", commit_properties=properties())
-    assert [fence.number_in(commit) for commit in DeltaTable(path).history()] == [1, 1]
+    assert [fencing_number(commit) for commit in DeltaTable(path).history()] == [1, 1]
 
 
 def test_a_record_that_cannot_be_written_leaves_no_draft_behind(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ from medallion.errors import UsageError
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded
 from medallion.model.registry import registry
-from medallion.spark.delta_reads import changed_values
 from medallion.storage.change_feed import changes
+from medallion.storage.changed_values import changed_values
 from medallion.storage.lake import Lake
 
 what, files, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]

@@ -51,7 +51,7 @@ def test_a_replay_is_refused_when_the_source_has_changed_the_file(shop: Shop) ->
     assert line.line_number == 3, "as the new file has it"
 
 
-def test_mended_lines_of_a_file_that_changed_later_are_reported_when_their_hour_is_restated(shop: Shop) -> None:
+def test_corrected_lines_of_a_file_that_changed_later_are_reported_when_their_hour_is_restated(shop: Shop) -> None:
     with_bad_line(shop)
     replay(shop)
     shop.put(H0, lines_of({3: "new"}) + BAD + lines_of(MANY))

@@ -83,7 +83,7 @@ def test_value_is_written_whole_and_without_control_characters(value: Any, text:
 
 def test_events_name_the_method_of_each_table_and_the_reason_under_it() -> None:
     empty: dict[str, Any] = dict.fromkeys(event_schema.COLUMNS)
-    details = {"how": RefreshMethod.FULL_RECOMPUTE, "note": "more than a fifth of silver_orders changed"}
+    details = {"method": RefreshMethod.FULL_RECOMPUTE, "note": "more than a fifth of silver_orders changed"}
     row = EventRow.of(
         empty | {"event_timestamp": datetime(2025, 11, 30, tzinfo=UTC), "table_name": "gold_stock", "details": details}
     )

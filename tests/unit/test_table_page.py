@@ -58,7 +58,7 @@ def lake(tmp_path: Path) -> Lake:
     )
     events = []
     for hour, how in (("2025-11-29T23", "additive"), ("2025-11-30T00", "upsert"), ("2025-11-30T01", "recomputed")):
-        told = {"how": how, "note": f"note of {hour}"}
+        told = {"method": how, "note": f"note of {hour}"}
         events += [
             Event("r", hour, "refresh", "full", 1, "gold", STATUS, seconds=1.5, bytes_out=2_000_000, details=told),
             Event("r", hour, "check", "full", 1, "gold", STATUS, rows_in=2),

@@ -146,7 +146,7 @@ def test_timings_mark_set_up_runs_and_leave_them_out_of_medians(lake: Lake) -> N
                 event.seconds, event.details = seconds, details
         return events
 
-    log(lake, *run("r-1", 987.0, set_up=True), *run("r-2", 3.0))
+    log(lake, *run("r-1", 987.0, built_state=True), *run("r-2", 3.0))
     page = timings_page(lake)
     hours, tables, changes = page.split("<h2>")[1:]
     assert hours.count("set-up") == 2 and "set-up" in changes, "in the plot and in its table"

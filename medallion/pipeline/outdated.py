@@ -1,4 +1,4 @@
-"""Whether tables are computed from their inputs as these are now: what a release asks of all of them."""
+"""Tables that were not computed from their inputs as these are now: no release names them, steps wait for them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

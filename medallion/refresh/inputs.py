@@ -1,0 +1,38 @@
+"""The inputs of a table: their states, versions and ids, and frames of exactly these versions."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import MedallionError
+from medallion.model.table import Table
+from medallion.spark.delta_reads import read_table
+from medallion.storage.lake import Lake, TableState, table_id
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def input_states(lake: Lake, table: Table) -> dict[str, TableState]:
+    """The current state of each input. Raises MedallionError when one has not been written."""
+    inputs = {}
+    for name in table.inputs:
+        state = lake.state(name)
+        if state is None:
+            raise MedallionError(f"{table.name} reads {name}, which has not been written: refresh its layer first")
+        inputs[name] = state
+    return inputs
+
+
+def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
+    """Return the version of each input."""
+    return {name: state.version for name, state in inputs.items()}
+
+
+def ids_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
+    """Return the Delta ids of the inputs; a rebuilt table has a new id."""
+    return {name: table_id(state.delta) for name, state in inputs.items()}
+
+
+def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState]) -> dict[str, Any]:
+    """A frame for each input, at exactly the version of its state."""
+    return {name: read_table(spark, lake.path(name), state) for name, state in inputs.items()}

@@ -1,0 +1,75 @@
+"""What the refreshes of a run share, and what each of them reports."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from medallion.model.refresh_method import RefreshMethod
+from medallion.refresh.cost import RecentCosts
+from medallion.refresh.inputs import versions_of
+from medallion.spark.sessions import Sessions
+from medallion.storage.lake import Lake, TableState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """One table as written: rows and bytes of the commit, and the version it made.
+
+    strategy: what was really done, ``full`` or ``incremental``; method: how. note: why so, where that is not
+    plain. warning: what a person should know of it; none as a rule. changed: the size of what changed, where it was
+    refreshed by that: values of its key, or bytes. built_state: whether it built incremental state, which later
+    refreshes find.
+    """
+
+    rows_in: int
+    rows_out: int
+    bytes_out: int
+    version: int
+    inputs: Mapping[str, int]
+    strategy: str = "full"
+    method: RefreshMethod = RefreshMethod.FULL_RECOMPUTE
+    note: str | None = None
+    warning: str | None = None
+    changed: int | None = None
+    built_state: bool = False
+
+    @classmethod
+    def whole(cls, state: TableState, inputs: Mapping[str, TableState], **more: Any) -> "Written":
+        """Return a table all of whose rows were computed from all rows of its ``inputs``; more: other fields."""
+        return cls(
+            rows_in=sum(input_state.rows for input_state in inputs.values()),
+            rows_out=state.rows,
+            bytes_out=state.bytes,
+            version=state.version,
+            inputs=versions_of(inputs),
+            **more,
+        )
+
+    @classmethod
+    def unchanged(cls, version: int, inputs: Mapping[str, TableState], note: str) -> "Written":
+        """Return a table that stays as it is; note: why."""
+        return cls(
+            rows_in=0,
+            rows_out=0,
+            bytes_out=0,
+            version=version,
+            inputs=versions_of(inputs),
+            strategy="incremental",
+            method=RefreshMethod.UNCHANGED,
+            note=note,
+        )
+
+
+@dataclass(frozen=True)
+class RefreshRun:
+    """What the refreshes of a layer in one run share; their commits carry hour, run_id and strategy.
+
+    costs: what tables took before this run. strategy: ``full`` or ``incremental``.
+    """
+
+    lake: Lake
+    sessions: Sessions
+    costs: RecentCosts
+    hour: str | None
+    run_id: str
+    strategy: str

@@ -1,0 +1,32 @@
+"""The values of a column in the rows that changed, read without Spark."""
+
+from typing import TYPE_CHECKING
+
+from medallion.storage.change_feed import Changes, data_file
+from medallion.storage.delta_writes import with_plain_texts
+from medallion.storage.files import Place, in_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def changed_values(folder: Place, column: str, changes: Changes, max_values: int) -> "pa.Array":
+    """The values that ``column`` has in the rows that ``changes`` of a table deleted and inserted, each once.
+
+    Reading ends with the batch of rows that brings more than ``max_values``, so that memory does not grow with the
+    change.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    values = pa.nulls(0)
+    for *_, file in changes.files:
+        name, at = in_arrow(data_file(folder, file))
+        with pq.ParquetFile(name, filesystem=at) as rows:
+            for batch in rows.iter_batches(columns=[column]):
+                more = with_plain_texts(pa.Table.from_batches([batch]))[column].combine_chunks()
+                values = pc.unique(pa.concat_arrays([values, more]) if len(values) else more)
+                if len(values) > max_values:
+                    return values
+    return values
