@@ -20,7 +20,7 @@ import pytest
 from openlineage.client import event_v2
 from playwright.sync_api import Page
 
-from medallion.airflow.local import DAG_ID, LocalAirflow
+from medallion.airflow.local import DAG_ID, WARM, LocalAirflow
 from medallion.airflow.ports import free_port
 from medallion.airflow.processes import Process
 from medallion.airflow.rest_api import Refused
@@ -60,10 +60,11 @@ def lineage() -> Iterator[tuple[str, Received]]:
 
 @pytest.fixture(scope="module")
 def airflow(tmp_path_factory: pytest.TempPathFactory, lineage: tuple[str, Received]) -> Iterator[LocalAirflow]:
-    """An Airflow of its own over a lake that holds the snapshot of a small shop."""
+    """An Airflow of its own with a warm Spark, as ``make up`` starts it, over a lake that holds the snapshot of a small
+    shop."""
     folder = tmp_path_factory.mktemp("airflow run")  # with a space, as folders may have
     overrides = {"MEDALLION_LAKE": f"{folder}/lake", "MEDALLION_SOURCE": f"{folder}/source", SECRET: CANARY}
-    overrides["MEDALLION_EXTRAS"] = "false"
+    overrides |= {"MEDALLION_EXTRAS": "false", WARM: f"sc://localhost:{free_port()}"}
     overrides["OPENLINEAGE_URL"], _ = lineage
     overrides["MEDALLION_MAX_BAD_LINES"] = "0.5"  # an hour of so small a shop has few orders
     overrides["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] = "20"  # how soon a killed task is missed,
@@ -84,8 +85,8 @@ def lake(airflow: LocalAirflow) -> Lake:
     return Lake(airflow.environment["MEDALLION_LAKE"])
 
 
-def trigger(airflow: LocalAirflow, run_id: str, hour: str | None) -> str:
-    body = {"dag_run_id": run_id, "logical_date": None, "conf": {"hour": hour}}
+def trigger(airflow: LocalAirflow, run_id: str, hour: str | None, **conf: str) -> str:
+    body = {"dag_run_id": run_id, "logical_date": None, "conf": {"hour": hour, **conf}}
     airflow.api.call("POST", f"dags/{DAG_ID}/dagRuns", body)
     return f"dags/{DAG_ID}/dagRuns/{run_id}"
 
@@ -221,7 +222,7 @@ def test_wrong_requests_end_at_once_with_the_reason_as_note_and_hold_up_nobody(
 
 
 def test_a_killed_driver_is_in_the_event_log_and_its_task_is_tried_again(airflow: LocalAirflow, lake: Lake) -> None:
-    run = trigger(airflow, "killed", None)  # no hour: the next in line
+    run = trigger(airflow, "killed", None, spark="submit")  # no hour: the next in line
     driver = eventually(lambda: driver_of("killed", "silver"))
     os.kill(driver, signal.SIGKILL)
     eventually(lambda: states(airflow, run)["silver.refresh"] == "up_for_retry")
