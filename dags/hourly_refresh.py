@@ -58,8 +58,8 @@ with DAG(
             title="Tables",
             description=(
                 "Empty: all. Else these, as in dbt: gold_inventory_risk, +gold_x with what it reads, silver_x+ with"
-                " what reads it; several with commas. While others are left behind nothing is published; the next run"
-                " of all tables catches up."
+                " what reads it; several with commas. While others are left behind nothing is published; a run with"
+                " Hour and Tables empty catches up."
             ),
         ),
         "action": Param(

@@ -9,7 +9,9 @@ def refresh(hour: str | None = None) -> str:
 
 def refresh_all_tables() -> str:
     """Say how to refresh the tables that a selection left behind."""
-    return "run medallion refresh without --select (in Airflow: trigger hourly_refresh, Tables empty) to catch up"
+    return (
+        "run medallion refresh without --select (in Airflow: trigger hourly_refresh, Hour and Tables empty) to catch up"
+    )
 
 
 def refresh_range(first: str, last: str) -> str:

@@ -20,6 +20,7 @@ from medallion.ingest.source import change_files, open_source
 from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log, releases
+from medallion.ops.event_schema import EventRow
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
@@ -60,10 +61,16 @@ def main() -> None:
 def show_failed_check() -> None:
     """Break the next hour, refresh it, and say what there is to see and how to recover."""
     airflow, settings, lake = _running_demo()
-    hours = next_hours(settings, lake)
-    if not hours:
+    applied = applied_hour(lake, tables_of(lake))
+    if applied is not None and not releases.was_published(lake, applied):
+        raise MedallionError(
+            f"hour {applied} is in Bronze and not published: if it is red, make demo-heal; else trigger hourly_refresh"
+            " without an hour; then come back"
+        )
+    hour = next((hour for hour in listed_hours(settings) if hour > (applied or "")), None)
+    if hour is None:
         raise MedallionError("the source has no further hour: run make demo, and do what it says")
-    hour, run_id = hours[0], run_id_of(hours[0])
+    run_id = run_id_of(hour)
     say(f"hour {hour} now deletes every supplier, as a faulty system would")
     medallion(airflow, "source", "break", settings.source, "--hour", hour)
     try:
@@ -184,6 +191,12 @@ def print_comparison(lake: Lake, runs: dict[tuple[str, str], dict[str, Any]]) ->
     print(" " * 18 + "".join(f"{hour:>20}" for _, hour in runs))
     for step in order:
         print(step.ljust(18) + "".join(f"{value:20.1f}" for value in seconds[step].values()))
+    if any(row.details.get("built_state") for run in runs.values() for row in _refreshes(lake, run)):
+        print("The incremental hour built state, which it does once: the next one is the one to compare.")
+
+
+def _refreshes(lake: Lake, run: dict[str, Any]) -> list[EventRow]:
+    return event_log.read(lake, run_id=run["dag_run_id"], event_type="refresh")
 
 
 def medallion(airflow: LocalAirflow, *arguments: str) -> None:

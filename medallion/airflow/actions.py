@@ -14,6 +14,7 @@ from medallion.airflow.headers import OURS
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.ingest.quarantine import feed_of, parse_corrected_lines, require_fitting_corrections
+from medallion.ops import releases
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
@@ -56,8 +57,10 @@ def roll_back(user: GetUserDep, number: Number, confirmed: Text = "") -> HTMLRes
     run_id = _run_id("rollback")
     _record(user, "medallion_rollback", {"release": number, "run_id": run_id})
     with open_driver(settings) as driver:
+        newest = releases.require_release(driver.lake, None)
         outcome = operations.rollback(Run(settings, None, run_id), driver, number)
-    return HTMLResponse(render_notice("Rolled back", outcome.message, "releases"), headers=OURS)
+    text = f"{outcome.message}. To undo it, roll back to release {newest.origin}."
+    return HTMLResponse(render_notice("Rolled back", text, "releases"), headers=OURS)
 
 
 @router.post("/replay", response_class=HTMLResponse)

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import click
 
+from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.model.table import STRATEGIES
 from medallion.settings import Settings
@@ -107,6 +108,18 @@ def current_lake() -> Lake:
     return Lake.of(settings())
 
 
+def loaded_lake() -> Lake:
+    """The lake that the environment names. Raises UsageError where it has not been loaded."""
+    from medallion.ops import releases
+
+    lake = current_lake()
+    if releases.latest(lake) is None and all(lake.version(feed.name) is None for feed in current_tables().feeds):
+        raise UsageError(
+            f"lake {lake.root} does not exist: run medallion load to create it, or set MEDALLION_LAKE to another"
+        )
+    return lake
+
+
 def current_tables() -> "Registry":
     """The tables of the lake that the environment names."""
     from medallion.ops.lake_tables import tables_of
@@ -156,7 +169,9 @@ def show_rows(
 
         ranks = {name: rank for rank, name in enumerate(reversed(optional), start=1)}
         columns = [Column(name, ranks.get(name, 0), name in notes) for name in names]
-        shown = [*rows]
+        # An identifier is no quantity: 26320 can be put into a query, 26,320 cannot.
+        ids = {place for place, name in enumerate(names) if name.endswith(("_id", "_number"))}
+        shown = [[str(v) if place in ids and v is not None else v for place, v in enumerate(row)] for row in rows]
         count = "1 row" if len(shown) == 1 else f"{len(shown):,} rows"
         print_sheet(Sheet(columns, shown, footer=[count]))
 

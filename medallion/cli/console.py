@@ -39,7 +39,7 @@ def progress_bar(report_to: "Driver | None" = None) -> Iterator[Advance]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=None)
+        task = bar.add_task("working", total=None)
 
         def advance(what: str, done: int, total: int) -> None:
             bar.update(task, description=what, completed=done, total=total)

@@ -15,6 +15,7 @@ from medallion.cli.common import (
     NumberFrom,
     current_lake,
     current_tables,
+    loaded_lake,
     new_run_id,
     open_driver,
     print_json,
@@ -23,7 +24,7 @@ from medallion.cli.common import (
     settings,
     show_rows,
 )
-from medallion.errors import MedallionError, UsageError
+from medallion.errors import MedallionError
 from medallion.ops import releases
 from medallion.settings import STALE_HOURS
 
@@ -43,11 +44,8 @@ def status(form: str, check: bool, stale_hours: float | None) -> None:
     """
     from medallion.inspect.status import lake_status
 
+    loaded_lake()
     state = lake_status(settings(), stale_hours)
-    if not state.exists:
-        raise UsageError(
-            f"lake {state.lake} does not exist: run medallion load to create it, or set MEDALLION_LAKE to another"
-        )
     if form == "json":
         print_json(asdict(state))
     else:
@@ -98,6 +96,7 @@ def tables(root: str | None, add: str | None, drop: str | None, form: str) -> No
         return
     from medallion.inspect.status import lake_status
 
+    loaded_lake()
     state = lake_status(settings())
     if form == "json":
         print_json([asdict(table) for table in state.tables])
@@ -142,18 +141,19 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
     elif rows:
         print_sheet(events_sheet(rows))
     else:
+        loaded_lake()
         click.echo("no events: nothing has run, or nothing matches")
 
 
 @click.command()
 @click.option("--table", help="Only those of this table.")
-@click.option("--broken", is_flag=True, help="Only those that failed for some row in one of these checks.")
+@click.option("--broken", is_flag=True, help="Only those that did not hold in one of these checks.")
 @click.option("--last", default=8, show_default=True, type=click.IntRange(1), help="Number of recent checks to show.")
 @AS_ROWS
 def expectations(table: str | None, broken: bool, last: int, form: str) -> None:
     """Show how each expectation fared: records that passed and failed in the newest check, and the trend.
 
-    The trend is the number of failed records, check by check, the newest last.
+    The trend is the number of failed records, check by check, the newest last; x where the table as a whole failed.
 
     \b
       medallion expectations --broken
@@ -165,8 +165,8 @@ def expectations(table: str | None, broken: bool, last: int, form: str) -> None:
         table = current_tables()[table].name
     names = ["table", "expectation", "severity", "hour", "status", "passed", "failed", "trend"]
     rows = []
-    for trend in trends(current_lake(), table, last):
-        if not broken or any(check.failed != 0 for check in trend.checks):
+    for trend in trends(loaded_lake(), table, last):
+        if not broken or trend.is_broken:
             newest = trend.last
             result = (newest.hour, newest.status, newest.passed, newest.failed)
             rows.append((trend.table, trend.expectation, trend.severity, *result, trend.counts))
@@ -199,7 +199,7 @@ def data_docs() -> None:
     """Build Great Expectations' Data Docs from the checks since the last time; a run of the DAG does so at its end."""
     from medallion.checks.docs_queue import build_data_docs
 
-    reports = current_lake().reports
+    reports = loaded_lake().reports
     if error := build_data_docs(reports):
         raise MedallionError(f"the Data Docs were not built: {error}")
     click.echo(f"{reports}/gx/site/index.html")

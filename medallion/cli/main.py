@@ -50,7 +50,7 @@ def cli() -> None:
       medallion load                             its snapshot into the lake
       medallion refresh --hour 2025-11-30T00     the first hour of changes
       medallion status                           what the lake holds now
-      medallion events                               where the seconds went
+      medallion events                           where the seconds went
 
     \b
     Settings come from the environment:

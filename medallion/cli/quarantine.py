@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from medallion.cli.common import AS_ROWS, HOUR, current_lake, current_tables, new_run_id, open_driver, show_rows
+from medallion.cli.common import AS_ROWS, HOUR, current_tables, loaded_lake, new_run_id, open_driver, show_rows
 
 
 @click.group()
@@ -21,7 +21,7 @@ def list_quarantine(form: str) -> None:
     """
     from medallion.inspect.quarantined import count_dropped_rows, count_rejected_lines
 
-    lake, tables = current_lake(), current_tables()
+    lake, tables = loaded_lake(), current_tables()
     counts = [*count_rejected_lines(lake, tables), *count_dropped_rows(lake)]
     rows = [(count.name, count.kind, count.hour, count.reason, count.count) for count in counts]
     show_rows(["name", "kind", "hour", "reason", "count"], rows, form, notes=["reason"], optional=["hour"])
@@ -38,7 +38,7 @@ def show_quarantine(feed: str, hour: str | None, form: str) -> None:
     """
     from medallion.ingest.quarantine import feed_of, read_rejected
 
-    lines = read_rejected(current_lake(), feed_of(current_tables().feeds, feed), hour)
+    lines = read_rejected(loaded_lake(), feed_of(current_tables().feeds, feed), hour)
     rows = [(line.hour, line.file, line.line_number, line.reason, line.raw) for line in lines]
     names = ["hour", "file", "line_number", "reason", "raw"]
     show_rows(names, rows, form, notes=("reason", "raw"), optional=["hour"])

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medallion.cli.common import HOUR, STEP_NAMES, STRATEGY, NumberFrom, new_run_id, open_driver
+from medallion.cli.common import HOUR, STEP_NAMES, STRATEGY, NumberFrom, loaded_lake, new_run_id, open_driver
 from medallion.errors import UsageError
 from medallion.hours import hour_range
 from medallion.model.table import LAYERS
@@ -82,10 +82,12 @@ def refresh(
 
     if restate and (hour or from_hour or to_hour or select):
         raise UsageError("give --restate alone: it goes on to the last hour that was applied")
-    if (from_hour and not to_hour) or (hour and to_hour):
+    if from_hour and not to_hour:
+        raise UsageError("give --to-hour too: --from-hour is the first hour of a range")
+    if hour and to_hour:
         raise UsageError(
-            "give --hour, or --to-hour for all pending hours up to it, or --from-hour and --to-hour, or none of them"
-            " for the next pending hour"
+            "give --hour, or --to-hour for all pending hours up to it, or both ends of a range; without any, the next"
+            " pending hour is refreshed"
         )
     with open_driver() as driver:
         if restate:
@@ -131,6 +133,7 @@ def follow(settle: float, every: float, until: str | None, strategy: str) -> Non
     """
     from medallion.pipeline import follow as following
 
+    loaded_lake()
     with open_driver() as driver:
         # A look at a bucket costs requests, at a folder nothing.
         poll = max(1.0, settle) if in_bucket(driver.settings.source) else max(0.1, min(1.0, settle / 4))
@@ -191,6 +194,7 @@ def maintain(keep_hours: int, keep_days: int) -> None:
     from medallion.pipeline.maintain import maintain as work
     from medallion.pipeline.run import Run
 
+    loaded_lake()
     with open_driver() as driver:
         work(Run(driver.settings, None, new_run_id("maintain")), driver, Retention(keep_hours, keep_days))
 

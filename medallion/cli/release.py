@@ -2,7 +2,8 @@
 
 import click
 
-from medallion.cli.common import AS_ROWS, current_lake, current_tables, new_run_id, open_driver, show_rows
+from medallion.cli.common import AS_ROWS, current_lake, current_tables, loaded_lake, new_run_id, open_driver, show_rows
+from medallion.hours import hour_or_snapshot
 from medallion.ops import releases
 from medallion.storage.lake import state_of
 from medallion.storage.named_versions import open_named
@@ -19,9 +20,9 @@ def list_releases(form: str) -> None:
     """The releases that are kept, newest last."""
 
     names = ["release", "hour", "published_at", "restores", "strategy", "run_id"]
-    kept = releases.read_all(current_lake())
-    rows = ((r.release_id, r.hour, r.published_at, r.restores, r.strategy, r.run_id) for r in kept)
-    show_rows(names, rows, form, optional=("restores", "run_id", "strategy"))
+    kept = releases.read_all(loaded_lake())
+    rows = ((r.release_id, hour_or_snapshot(r.hour), r.published_at, r.restores, r.strategy, r.run_id) for r in kept)
+    show_rows(names, rows, form, optional=("run_id", "strategy", "restores"))
 
 
 @release.command("show")

@@ -38,7 +38,7 @@ TABLES_COLUMNS = (
 )
 EVENTS_COLUMNS = (
     Column("ended (UTC)", rank=3),
-    Column("hour", rank=2),
+    Column("hour"),
     Column("step"),
     Column("table"),
     Column("seconds"),
@@ -75,7 +75,11 @@ def _headlines(status: LakeStatus) -> Iterator[str]:
     yield f"lake {status.lake}"
     if release := status.release:
         published = f"{release.published_at:%Y-%m-%d %H:%M:%S} UTC"
-        yield f"release {release.release_id} of {hour_or_snapshot(release.hour)}, published {published}"
+        again = "" if release.restores is None else f" (release {release.restores} again, by a roll back)"
+        yield f"release {release.release_id} of {hour_or_snapshot(release.hour)}{again}, published {published}"
+        applied = max((row.hour or "" for row in status.tables if not row.inputs), default="")
+        if applied > (release.hour or "") and not status.writer:
+            yield f"hour {applied} is in Bronze, and readers do not have it"
     else:
         yield "nothing published, run medallion load"
     if status.writer:
@@ -84,6 +88,8 @@ def _headlines(status: LakeStatus) -> Iterator[str]:
         yield f"hours {restated.hour} to {restated.until} are being restated: publishing waits for them"
     if status.late:
         yield status.late
+    if red := [row.table for row in status.tables if row.check == "failed"]:
+        yield f"red: {', '.join(red)} failed the last check; see medallion expectations --broken"
 
 
 def tables_sheet(status: LakeStatus) -> Sheet:

@@ -209,7 +209,10 @@ def feed_of(feeds: Collection[Feed], topic: str) -> Feed:
     for feed in feeds:
         if feed.topic == topic:
             return feed
-    raise UsageError(f"no feed is called {topic[:80]!r}: there are {', '.join(feed.topic for feed in feeds)}")
+    raise UsageError(
+        f"no feed is called {topic[:80]!r}: there are {', '.join(feed.topic for feed in feeds)}; rows that a table"
+        " drops are a table, such as quarantine_silver_orders: medallion query reads it"
+    )
 
 
 def _corrections_file(lake: Lake, feed: Feed, hour: str) -> Place:

@@ -42,9 +42,20 @@ class Trend:
         return self.checks[-1]
 
     @property
+    def is_broken(self) -> bool:
+        """Whether it did not hold in one of the checks, for a row or for the table as a whole."""
+        return any(check.failed != 0 or check.status != "succeeded" for check in self.checks)
+
+    @property
     def counts(self) -> str:
-        """Rows that broke it, check by check, in a line."""
-        return " ".join("?" if check.failed is None else str(check.failed) for check in self.checks)
+        """Rows that broke it, check by check, in a line; ``x`` where it did not hold of the table as a whole."""
+        return " ".join(map(_count, self.checks))
+
+
+def _count(check: Judged) -> str:
+    if check.failed is None:
+        return "?"
+    return "x" if check.failed == 0 and check.status == "failed" else str(check.failed)
 
 
 def trends(lake: Lake, table: str | None = None, last: int = 24) -> list[Trend]:
@@ -74,4 +85,4 @@ def trends(lake: Lake, table: str | None = None, last: int = 24) -> list[Trend]:
         if checks[-1][0].event_id == newest[name]
     ]
     order = {"failed": 0, "warned": 1}
-    return sorted(known, key=lambda trend: (order.get(trend.last.status, 2), not any(c.failed for c in trend.checks)))
+    return sorted(known, key=lambda trend: (order.get(trend.last.status, 2), not trend.is_broken))

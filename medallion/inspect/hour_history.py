@@ -41,7 +41,9 @@ def hour_history(lake: Lake, pending: Collection[str] = (), running: Collection[
         if row.hour and row.table_name is None:
             steps.setdefault(row.hour, []).append(row)
     releases = {release.hour: release for release in read_all(lake) if release.hour}
-    known = sorted({*steps, *releases, *pending})
+    # An hour that the source does not have, asked for by mistake, does not stretch the span.
+    worked_on = {hour for hour, rows in steps.items() if any(map(_did_something, rows))}
+    known = sorted({*worked_on, *releases, *pending})
     marks = (_mark(hour, steps.get(hour, []), releases.get(hour), pending) for hour in _span(known))
     return [_if_running(mark, steps.get(mark.hour, []), running) for mark in marks]
 
@@ -51,6 +53,10 @@ def goes_with_clock(releases: Iterable[Release]) -> bool:
     return any(
         release.hour and release.published_at - parse_hour(release.hour) - ONE_HOUR < MAX_DELAY for release in releases
     )
+
+
+def _did_something(row: EventRow) -> bool:
+    return row.event_type != "land" or row.status in DID_WORK
 
 
 def _span(known: Sequence[str]) -> list[str]:

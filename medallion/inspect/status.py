@@ -62,7 +62,6 @@ class LakeStatus:
     """
 
     lake: str
-    exists: bool = True
     release: releases.Release | None = None
     writer: str | None = None
     restatement: Restatement | None = None
@@ -122,7 +121,6 @@ def lake_status(
     cut_short = restatement.describe_cut_short() if restatement and not (writer or is_at_work) else None
     return LakeStatus(
         lake.root,
-        exists=bool(release or rows or any(table.version is not None for table in tables)),
         release=release,
         writer=str(writer) if writer else None,
         restatement=restatement,

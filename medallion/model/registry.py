@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
@@ -31,7 +32,9 @@ class Registry:
         try:
             return self.tables[name]
         except KeyError:
-            raise UsageError(f"no table is called {name[:80]!r}: there are {', '.join(self.tables)}") from None
+            close = get_close_matches(name, self.tables, n=3, cutoff=0.75)
+            hint = f"did you mean {' or '.join(close)}?" if close else "medallion tables lists those there are"
+            raise UsageError(f"no table is called {name[:80]!r}: {hint}") from None
 
     def layer(self, layer: Layer) -> tuple[Node, ...]:
         """The tables of one layer, each after its inputs."""

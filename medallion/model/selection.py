@@ -1,7 +1,6 @@
 """Choosing tables by name, as in dbt: ``gold_x``, ``+gold_x`` with all it reads, ``gold_x+`` with all that reads it."""
 
 import re
-from difflib import get_close_matches
 
 from medallion.errors import UsageError
 from medallion.model.registry import Registry
@@ -20,11 +19,7 @@ def select_tables(tables: Registry, text: str) -> frozenset[str]:
 
 def _select(tables: Registry, selector: str) -> set[str]:
     name = selector.removeprefix("+").removesuffix("+")
-    if name not in tables.tables:
-        close = get_close_matches(name, tables.tables, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(tables.tables)}"
-        raise UsageError(f"no table is called {name[:80]!r}: {hint}")
-    selected = {name}
+    selected = {tables[name].name}
     if selector.startswith("+"):
         selected |= _upstream(tables, name)
     if selector.endswith("+"):

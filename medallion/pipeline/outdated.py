@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from medallion import advice
 from medallion.model.registry import Node
-from medallion.model.selection import read_from
+from medallion.model.selection import read_from, select_tables
 from medallion.model.table import LAYERS, Layer, Table
 from medallion.ops.event_log import EventLog
 from medallion.ops.event_schema import EventType
@@ -67,10 +67,14 @@ def defer_step(driver: Driver, run: Run, log: EventLog, step: EventType, layer: 
     if not run.select or not (behind := tables_left_behind(driver, layer)):
         return None
     where = f"{layer} {step}" if layer else step
+    first, *more = behind
+    who = f"{first} and {len(more)} more tables are" if more else f"{first} is"
     note = (
-        f"{where} waits: {', '.join(behind)} {'is' if len(behind) == 1 else 'are'} left behind by --select"
-        f" {run.select}; readers keep the release they have: {advice.refresh_all_tables()}"
+        f"{where} waits: {who} left behind by the selection {run.select}; readers keep the release they have:"
+        f" {advice.refresh_all_tables()}"
     )
+    if waiting := select_tables(driver.tables, run.select).intersection(behind):
+        note += f"; {min(waiting)} waits for its inputs: select +{min(waiting)} to refresh them with it"
     with log.timed(step, layer) as event:
         event.status, event.details["note"] = "skipped", note
     return driver.report_outcome(Outcome("skipped", note, run.hour))

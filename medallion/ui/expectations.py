@@ -47,7 +47,7 @@ def expectations_page(lake: Lake, status: str = "", table: str = "", layer: str 
         "expectations.html",
         title="Expectations",
         page="expectations",
-        lead=f"{len(known):,} expectations on {len(groups)} tables in the newest check of each: "
+        lead=f"{len(known):,} expectations in the newest check of each of {len(groups)} tables; tables: "
         + ", ".join(f"{count} {word}" for word, count in counts.items()),
         groups=wanted,
         filters=(

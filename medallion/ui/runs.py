@@ -42,16 +42,15 @@ def _grid(runs: Sequence[RunFigures], whole: int, price: float, running: Collect
             Link(run.hour, f"run?run_id={quote(run.run_id)}"),
             f"{run.strategy}, set-up" if run.built_state else run.strategy,
             Status("running" if run.run_id in running and run.release_id is None else run.status),
-            *(run.rows_in, run.rows_changed, f"{run.tables[0]} of {run.tables[1]}", run.warnings, run.release_id),
-            f"{sum(run.seconds.values()):.1f}",
-            *(f"{run.seconds[phase]:.1f}" if phase in run.seconds else "" for phase in RUN_PHASES),
-            f"{sum(run.cpu_seconds.values()):.1f}",
+            *(run.release_id, f"{sum(run.seconds.values()):.1f}", f"{sum(run.cpu_seconds.values()):.1f}"),
             f"{run.cpu_hours * price:.4f}",
+            *(run.rows_in, run.rows_changed, f"{run.tables[0]} of {run.tables[1]}", run.warnings),
+            *(f"{run.seconds[phase]:.1f}" if phase in run.seconds else "" for phase in RUN_PHASES),
         )
         for run in runs
     ]
-    figures = ("rows in", "rows changed", "tables written", "warnings", "release", "seconds")
-    names = ("hour", "strategy", "status", *figures, *RUN_PHASES, "CPU s", "cost")
+    figures = ("release", "seconds", "CPU s", "cost", "rows in", "rows changed", "tables written", "warnings")
+    names = ("hour", "strategy", "status", *figures, *RUN_PHASES)
     caption = f"{len(rows)} of {whole} runs, newest hour first; seconds by phase"
     return Grid(caption, names, rows, range(3, len(names)), searchable=True)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from textwrap import dedent
 
 from medallion.errors import MedallionError, UsageError
-from medallion.inspect.check_history import trends
+from medallion.inspect.check_history import Trend, trends
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.inspect.results import Sample, read_sample
 from medallion.inspect.table_history import TableRefresh, table_history
@@ -42,7 +42,7 @@ def table_page(lake: Lake, tables: Registry, name: str, column: str = "") -> str
             sample = read_sample(lake, release, name, SHOWN_ROWS)
         except MedallionError as reason:
             error = str(reason)
-    history = table_history(lake, name)
+    history, judged = table_history(lake, name), trends(lake, name)
     return render(
         "table.html",
         title=name,
@@ -56,7 +56,9 @@ def table_page(lake: Lake, tables: Registry, name: str, column: str = "") -> str
         last=history[-1] if history else None,
         plots=_plots(history),
         refreshes=_refreshes(history),
-        checks=_checks(lake, name),
+        check=judged[0].last if judged else None,  # the worst comes first
+        broken=[trend.expectation for trend in judged if trend.last.status == "failed"],
+        checks=_checks(judged),
         releases=_releases(lake, name),
         rows=sample_grid(sample, name) if sample else None,
         error=error,
@@ -135,10 +137,10 @@ def _refreshes(history: Sequence[TableRefresh]) -> Grid:
     return Grid(f"The last {len(rows)} refreshes, newest first", names, rows, {5, 6, 7, 8})
 
 
-def _checks(lake: Lake, name: str) -> Grid:
+def _checks(judged: Sequence[Trend]) -> Grid:
     rows = [
         (Status(trend.last.status), draw_checks(trend), Long(trend.expectation), trend.severity, trend.last.failed)
-        for trend in trends(lake, name)
+        for trend in judged
     ]
     names = ("last check", "last checks", "expectation", "severity", "failed records")
     return Grid(f"{len(rows)} expectations, failed ones first", names, rows, {4})
@@ -154,4 +156,4 @@ def _releases(lake: Lake, name: str) -> Grid:
         for release in reversed(releases_with_table[-SHOWN_RELEASES:])
     ]
     names = ("release", "hour", "published (UTC)", "strategy", "version", "rows")
-    return Grid(f"The last {len(rows)} releases that name it", names, rows, {0, 4, 5})
+    return Grid("Releases that name it, newest first", names, rows, {0, 4, 5})

@@ -9,7 +9,7 @@ from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
-from medallion.ops.event_schema import PHASE_COLOURS, RUN_PHASES, STATUS_COLOURS, STRATEGY_COLOURS, EventRow
+from medallion.ops.event_schema import DID_WORK, PHASE_COLOURS, RUN_PHASES, STATUS_COLOURS, STRATEGY_COLOURS, EventRow
 from medallion.storage.lake import Lake
 from medallion.templating import Grid, Long, Plot, Status, TaskLink, render, render_notice
 from medallion.ui.plots import add_legend, make_figure, to_svg
@@ -213,9 +213,13 @@ def _by_table(rows: Sequence[EventRow]) -> Plot:
 
 
 def _by_change(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
+    """Of runs that took an hour from its changes to a release: others refreshed only some tables, or applied none."""
+    published = {row.run_id for row in rows if row.event_type == "publish" and row.status in DID_WORK}
     changed: dict[str, int] = {}
     seconds: dict[str, float] = {}
     for row in rows:
+        if row.run_id not in published or row.status not in DID_WORK:
+            continue
         if row.table_name is None and row.event_type == "apply":
             changed[row.run_id] = changed.get(row.run_id, 0) + (row.rows_out or 0)
         if row.table_name is None and row.event_type == "refresh":

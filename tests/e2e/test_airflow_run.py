@@ -399,7 +399,7 @@ def test_selected_tables_are_refreshed_and_readers_keep_what_they_have(airflow: 
     refreshed = event_log.read(lake, run_id="selected", event_type="refresh")
     names = {name for row in refreshed if (name := row.table_name)}
     assert names == {n for n in select_tables(registry(), chosen) if registry()[n].layer != "bronze"}
-    assert f"left behind by --select {chosen}" in note(airflow, f"dags/{DAG_ID}/dagRuns/selected")
+    assert f"left behind by the selection {chosen}" in note(airflow, f"dags/{DAG_ID}/dagRuns/selected")
     assert releases.latest(lake) == before
 
 

@@ -119,13 +119,21 @@ def test_query_shows_the_tables_of_the_release_and_their_columns(lake: Shop) -> 
     assert [column["column_name"] for column in json.loads(columns)] == ["id", "name"]
 
 
-def test_status_says_that_a_lake_does_not_exist(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("status", "tables", "events", "expectations", "data-docs", "maintain", "follow"),
+        *("quarantine list", "quarantine show orders", "release list"),
+    ],
+)
+def test_commands_say_that_a_lake_does_not_exist_and_make_none(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "nowhere"))
-    monkeypatch.setattr(sys, "argv", ["medallion", "status"])
+    monkeypatch.setattr(sys, "argv", ["medallion", *command.split()])
     assert run(cli) == 2
     assert f"lake {tmp_path / 'nowhere'} does not exist: run medallion load" in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

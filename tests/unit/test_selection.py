@@ -48,7 +48,7 @@ def test_nothing_is_published_while_a_table_is_left_behind_and_the_next_run_catc
     said: list[str] = []
     outcome = refresh(shop, "silver_orders", said)
     assert outcome.status == "skipped"
-    assert "publish waits: gold_orders is left behind by --select silver_orders" in outcome.message
+    assert "publish waits: gold_orders is left behind by the selection silver_orders" in outcome.message
     assert "run medallion refresh without --select" in outcome.message
     assert "refreshed 1 of 1 silver tables" in " ".join(said) or "no gold table is selected" in said
     assert (newest_hour(shop), shop.published(), shop.rows("silver_orders")) == (H0, {1: "a"}, {1: "b"})

@@ -8,10 +8,8 @@ import pytest
 from medallion.cli.sheets import status_sheet, tables_sheet
 from medallion.hours import format_hour
 from medallion.inspect.status import lake_status
-from medallion.ops import releases
 from medallion.settings import Settings
-from medallion.storage.lake import Lake
-from tests.unit.small_lake import H0, Shop
+from tests.unit.small_lake import H0, H1, Shop
 
 
 def test_history_that_is_replayed_is_neither_stale_nor_old(shop: Shop) -> None:
@@ -46,4 +44,15 @@ def test_table_is_stale_by_the_clock_where_hours_are_refreshed_as_they_end(
 
 def test_lake_without_a_release_has_no_age(tmp_path: Path) -> None:
     status = lake_status(Settings(lake=str(tmp_path / "lake"), source=str(tmp_path)))
-    assert releases.read_all(Lake(status.lake)) == [] and not status.exists
+    assert status.release is None and all(row.age_hours is None for row in status.tables)
+
+
+def test_status_says_which_hour_readers_do_not_have_after_a_roll_back(shop: Shop) -> None:
+    for hour in (H0, H1):
+        shop.put(hour, {1: hour})
+        shop.refresh(hour)
+    assert not [line for line in status_sheet(lake_status(shop.settings)).title if "roll back" in line]
+    shop.roll_back()
+    said = " ".join(status_sheet(lake_status(shop.settings)).title)
+    assert f"of hour {H0} (release 2 again, by a roll back)" in said
+    assert f"hour {H1} is in Bronze, and readers do not have it" in said

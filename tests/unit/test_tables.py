@@ -176,9 +176,11 @@ def test_the_graph_is_read_without_spark_or_great_expectations() -> None:
     assert found.stdout.strip() == "set()"
 
 
-def test_error_for_an_unknown_table_names_the_tables() -> None:
-    with pytest.raises(UsageError, match=r"no table is called 'silver_nothing': there are .*silver_customers"):
-        registry()["silver_nothing"]
+def test_error_for_an_unknown_table_names_those_like_it_or_where_all_are_listed() -> None:
+    with pytest.raises(UsageError, match=r"no table is called 'silver_customer': did you mean silver_customers"):
+        registry()["silver_customer"]
+    with pytest.raises(UsageError, match="'nope': medallion tables lists"):
+        registry()["nope"]
 
 
 FEED = Feed(keys=("id",), schema="id BIGINT NOT NULL, name STRING", name="bronze_a", doc="One row per id.")

@@ -38,6 +38,19 @@ def test_what_is_broken_now_comes_first_and_then_what_was(tmp_path: Path) -> Non
     assert trends(lake, "gold_b") == []
 
 
+def test_expectation_on_a_whole_table_that_failed_is_broken_though_no_row_is(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    log = EventLog(lake, run_id="run", hour="2025-11-30T00", strategy="full", attempt=1)
+    verdict = {"status": "failed", "severity": "critical", "passed": 0, "failed": 0}
+    fine = {"status": "succeeded", "severity": "critical", "passed": 9, "failed": 0}
+    log.add("check", "gold", "gold_a", details={"expectations": {"fine": fine, "the table is not empty": verdict}})
+    log.flush()
+    assert [(trend.expectation, trend.counts, trend.is_broken) for trend in trends(lake)] == [
+        ("the table is not empty", "x", True),
+        ("fine", "0", False),
+    ]
+
+
 def test_the_page_has_a_bar_for_each_check(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     assert "Nothing has been checked yet" in expectations_page(lake)

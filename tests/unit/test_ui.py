@@ -153,6 +153,13 @@ def test_timings_mark_set_up_runs_and_leave_them_out_of_medians(lake: Lake) -> N
     assert "3.00" in tables and "987" not in tables
 
 
+def test_runs_of_some_tables_are_no_points_of_rows_against_seconds(lake: Lake) -> None:
+    selected = [event for event in whole_run("r-1") if event.event_type != "publish"]
+    log(lake, *selected, *whole_run("r-2"))
+    points = timings_page(lake).split("<h2>")[3]
+    assert points.count("<tr>") == 2, "the head, and the run that published"
+
+
 def test_the_colour_of_a_run_is_what_happened_and_the_filter_what_was_asked_for(lake: Lake) -> None:
     recomputed = whole_run("r-1", "incremental")
     for event in recomputed:
@@ -249,6 +256,16 @@ def test_each_hour_is_published_restated_red_skipped_pending_or_missing(lake: La
     ]
     page = status_page(Standing(found(), hours=marks), registry())
     assert 'aria-label="2025-11-30T02: red"' in page and 'href="run?run_id=r-2"' in page
+
+
+def test_an_hour_asked_for_by_mistake_does_not_stretch_the_map_of_hours(lake: Lake) -> None:
+    log(
+        lake,
+        Event("r-0", "2025-11-30T00", "publish", "full", 1),
+        Event("typo", "2026-11-20T00", "land", "full", 1, status="skipped"),
+        Event("typo-2", "2027-11-20T00", "land", "full", 1, status="failed"),
+    )
+    assert [mark.hour for mark in hour_history(lake)] == ["2025-11-30T00"]
 
 
 def test_each_hour_that_a_restatement_passed_is_restated_and_running_until_its_run_ends(lake: Lake) -> None:
