@@ -77,15 +77,15 @@ def tables(root: str | None, add: str | None, drop: str | None, form: str) -> No
                                                  release comes without it
     """
     if add is not None or drop is not None:
-        from medallion.pipeline import operations
+        from medallion.pipeline import table_changes
         from medallion.pipeline.run import Run
 
         with open_driver() as driver:
             run = Run(driver.settings, None, new_run_id("tables"))
             if add is not None:
-                click.echo(operations.add_extra_tables(run, driver))
+                click.echo(table_changes.add_extra_tables(run, driver))
             if drop is not None:
-                click.echo(operations.drop_tables(run, driver, drop))
+                click.echo(table_changes.drop_tables(run, driver, drop))
         return
     from medallion.cli import sheets
 

@@ -20,8 +20,8 @@ def list_releases(form: str) -> None:
     """The releases that are kept, newest last."""
 
     names = ["release", "hour", "published_at", "restores", "strategy", "run_id"]
-    kept = releases.read_all(loaded_lake())
-    rows = ((r.release_id, hour_or_snapshot(r.hour), r.published_at, r.restores, r.strategy, r.run_id) for r in kept)
+    retained = releases.read_all(loaded_lake())
+    rows = ((r.release_id, hour_or_snapshot(r.hour), r.published_at, r.restores, r.strategy, r.run_id) for r in retained)
     show_rows(names, rows, form, optional=("run_id", "strategy", "restores"))
 
 

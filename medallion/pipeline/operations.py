@@ -11,7 +11,7 @@ from medallion.ingest.restatement import Restatement, plan_restatement, read_res
 from medallion.ingest.source import Advance, change_files, open_source, silent
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
-from medallion.ops import lake_tables, releases
+from medallion.ops import releases
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.load import load_snapshot
@@ -97,43 +97,6 @@ def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
         with driver.recording(run, "load") as log:
             load_snapshot(driver, run, log, advance)
         return refresh_onward(run, driver)
-
-
-def add_extra_tables(run: Run, driver: Driver) -> str:
-    """Add the extra tables to the lake and return a sentence about it.
-
-    Raises UsageError when the lake has them, and while an hour is being refreshed.
-    """
-    with driver.writing(run, "tables"):
-        _require_no_hour_under_way(driver)
-        names = lake_tables.add_extras(driver.lake)
-    return f"{len(names)} tables are added: the next hour that is refreshed builds and publishes them"
-
-
-def drop_tables(run: Run, driver: Driver, name: str) -> str:
-    """Drop a table, or all extra ones, from the next release and return a sentence about it.
-
-    Raises UsageError for a table that cannot be dropped, and for all extra ones while an hour is being refreshed.
-    """
-    with driver.writing(run, "tables"):
-        # A table that is no longer declared takes part in no hour, and publish asks for its drop.
-        if name == lake_tables.EXTRAS:
-            _require_no_hour_under_way(driver)
-        names = lake_tables.drop_tables(driver.lake, name)
-    return (
-        f"dropped {len(names)} table{'s' * (len(names) != 1)}: the next release will not have {', '.join(names)};"
-        " files stay, and releases up to now still name them"
-    )
-
-
-def _require_no_hour_under_way(driver: Driver) -> None:
-    """Raise UsageError between the first step of an hour and its release: its tables stay the same."""
-    release = releases.require_release(driver.lake, None)
-    if (applied := ledger.applied_hour(driver.lake, driver.tables)) != release.hour:
-        raise UsageError(
-            f"{hour_or_snapshot(applied)} is in Bronze and not published yet: to finish it,"
-            f" {advice.refresh(applied)}, then change the tables"
-        )
 
 
 def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:

@@ -11,7 +11,7 @@ from medallion.inspect.status import lake_status
 from medallion.model.registry import registry
 from medallion.ops import lake_tables, releases
 from medallion.ops.lake_tables import TableRecord, read_record, tables_of, write_record
-from medallion.pipeline import operations
+from medallion.pipeline import table_changes
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
 from medallion.pipeline.steps import run_step
@@ -102,34 +102,34 @@ def test_dropped_extras_are_gone_from_the_lake_and_may_leave_the_release(setting
     publish(settings, list(EVERY.tables))
     driver = Driver(settings, report=lambda _: None)
     assert lake_tables.missing_tables(driver.lake, PLAIN.tables) == sorted(set(EVERY.tables) - set(PLAIN.tables))
-    message = operations.drop_tables(Run(settings, None, "run"), driver, "extras")
+    message = table_changes.drop_tables(Run(settings, None, "run"), driver, "extras")
     assert "the next release will not have bronze_clickstream_events_log" in message
     assert tables_of(driver.lake) is PLAIN
     assert lake_tables.missing_tables(driver.lake, PLAIN.tables) == []
     with pytest.raises(UsageError, match="does not have the extra tables"):
-        operations.drop_tables(Run(settings, None, "run"), driver, "extras")
+        table_changes.drop_tables(Run(settings, None, "run"), driver, "extras")
 
 
 def test_added_extras_are_there_and_may_not_leave_the_release_again(settings: Settings) -> None:
     publish(settings, list(EVERY.tables))
     driver = Driver(settings, report=lambda _: None)
-    operations.drop_tables(Run(settings, None, "run"), driver, "extras")
-    operations.add_extra_tables(Run(settings, None, "run"), driver)
+    table_changes.drop_tables(Run(settings, None, "run"), driver, "extras")
+    table_changes.add_extra_tables(Run(settings, None, "run"), driver)
     assert read_record(driver.lake) == TableRecord(extras=True)
     assert lake_tables.missing_tables(driver.lake, PLAIN.tables)
     with pytest.raises(UsageError, match="already"):
-        operations.add_extra_tables(Run(settings, None, "run"), driver)
+        table_changes.add_extra_tables(Run(settings, None, "run"), driver)
 
 
 def test_a_table_can_be_dropped_once_its_module_is_gone_and_not_before(settings: Settings) -> None:
     publish(settings, [*PLAIN.tables, "gold_old_report"])
     driver, run = Driver(settings, report=lambda _: None), Run(settings, None, "run")
     with pytest.raises(UsageError, match="gold_inventory_risk is still declared"):
-        operations.drop_tables(run, driver, "gold_inventory_risk")
+        table_changes.drop_tables(run, driver, "gold_inventory_risk")
     with pytest.raises(UsageError, match="release 1 has no table 'gold_nothing'"):
-        operations.drop_tables(run, driver, "gold_nothing")
+        table_changes.drop_tables(run, driver, "gold_nothing")
     assert lake_tables.missing_tables(driver.lake, PLAIN.tables) == ["gold_old_report"]
-    assert "the next release will not have gold_old_report" in operations.drop_tables(run, driver, "gold_old_report")
+    assert "the next release will not have gold_old_report" in table_changes.drop_tables(run, driver, "gold_old_report")
     assert lake_tables.missing_tables(driver.lake, PLAIN.tables) == []
 
 
@@ -145,7 +145,7 @@ def test_tables_do_not_change_while_an_hour_is_on_its_way(settings: Settings, mo
     publish(settings, list(EVERY.tables))
     monkeypatch.setattr("medallion.pipeline.operations.ledger.applied_hour", lambda *_: "2025-11-30T00")
     with pytest.raises(UsageError, match="2025-11-30T00 is in Bronze and not published yet"):
-        operations.drop_tables(Run(settings, None, "run"), Driver(settings, report=lambda _: None), "extras")
+        table_changes.drop_tables(Run(settings, None, "run"), Driver(settings, report=lambda _: None), "extras")
 
 
 def test_a_step_of_a_layer_without_tables_is_skipped(settings: Settings) -> None:
