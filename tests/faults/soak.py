@@ -47,8 +47,11 @@ MAX_SLOPE = 0.02  # of the mean, per day
 
 @dataclass
 class Day:
-    """What came of a day. seconds, cpu_seconds: of each hour that nothing struck. memory: bytes of this process and its
-    JVM. files: of data, after upkeep; logs and reports stay for their days. differing: tables with wrong rows."""
+    """What came of a day.
+
+    seconds, cpu_seconds: of each hour that nothing struck. memory: bytes of this process and its JVM; jvm_memory: of
+    the latter. files: of data, after upkeep; logs and reports stay for their days. differing: tables with wrong rows.
+    """
 
     number: int
     seconds: list[float] = field(default_factory=list)
@@ -56,6 +59,7 @@ class Day:
     struck: list[str] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
     memory: int = 0
+    jvm_memory: int = 0
     files: int = 0
 
 
@@ -86,7 +90,8 @@ class Soak:
             self.model = with_hour(self.world, self.model, hour, scratch)
         maintain(self.world.run(None, "upkeep"), self.world.driver(), Retention(hours=0))
         day.differing = self.differing(hours[-1])
-        day.memory = sum(process.memory_info().rss for process in self.processes())
+        by_process = {process.name(): process.memory_info().rss for process in self.processes()}
+        day.memory, day.jvm_memory = sum(by_process.values()), by_process.get("java", 0)
         data = Path(self.world.settings.lake).rglob("*.parquet")
         day.files = sum("_delta_log" not in file.parts for file in data)
         return day
@@ -135,11 +140,21 @@ def slope(days: Sequence[Day], values: str) -> float:
 
 def summary(days: Sequence[Day]) -> str:
     """A Markdown table with a row per day, and the slopes."""
-    lines = ["| day | hours struck | tables that differ | seconds of an hour | CPU seconds | memory, MB | data files |"]
-    lines.append("|---|---|---|---|---|---|---|")
+    lines = [
+        "| day | hours struck | tables that differ | seconds of an hour | CPU seconds | memory, MB | of it the JVM | data files |"
+    ]
+    lines.append("|---|---|---|---|---|---|---|---|")
     for day in days:
         medians = [f"{statistics.median(values):.2f}" for values in (day.seconds, day.cpu_seconds)]
-        figures = (day.number, len(day.struck), len(day.differing), *medians, f"{day.memory / 1e6:,.0f}", day.files)
+        figures = (
+            day.number,
+            len(day.struck),
+            len(day.differing),
+            *medians,
+            f"{day.memory / 1e6:,.0f}",
+            f"{day.jvm_memory / 1e6:,.0f}",
+            day.files,
+        )
         lines.append(f"| {' | '.join(map(str, figures))} |")
     slopes = [f"{slope(days, values):+.1%}" for values in ("seconds", "cpu_seconds")]
     return "\n".join([*lines, "", f"From day 2 on, per day: {slopes[0]} seconds, {slopes[1]} CPU seconds."])
