@@ -140,21 +140,12 @@ def slope(days: Sequence[Day], values: str) -> float:
 
 def summary(days: Sequence[Day]) -> str:
     """A Markdown table with a row per day, and the slopes."""
-    lines = [
-        "| day | hours struck | tables that differ | seconds of an hour | CPU seconds | memory, MB | of it the JVM | data files |"
-    ]
-    lines.append("|---|---|---|---|---|---|---|---|")
+    names = ("day", "hours struck", "tables that differ", "seconds of an hour", "CPU seconds", "memory, MB", "JVM, MB")
+    lines = [f"| {' | '.join((*names, 'data files'))} |", "|---" * (len(names) + 1) + "|"]
     for day in days:
         medians = [f"{statistics.median(values):.2f}" for values in (day.seconds, day.cpu_seconds)]
-        figures = (
-            day.number,
-            len(day.struck),
-            len(day.differing),
-            *medians,
-            f"{day.memory / 1e6:,.0f}",
-            f"{day.jvm_memory / 1e6:,.0f}",
-            day.files,
-        )
+        memory = [f"{size / 1e6:,.0f}" for size in (day.memory, day.jvm_memory)]
+        figures = (day.number, len(day.struck), len(day.differing), *medians, *memory, day.files)
         lines.append(f"| {' | '.join(map(str, figures))} |")
     slopes = [f"{slope(days, values):+.1%}" for values in ("seconds", "cpu_seconds")]
     return "\n".join([*lines, "", f"From day 2 on, per day: {slopes[0]} seconds, {slopes[1]} CPU seconds."])
