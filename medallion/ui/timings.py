@@ -153,7 +153,8 @@ def methods_of(rows: Sequence[EventRow]) -> dict[str, str]:
 
 
 def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
-    published = {row.hour: row.run_id for row in rows if row.event_type == "publish"}  # the last run of each
+    # The last run that published each hour: one of selected tables skips that step.
+    published = {row.hour: row.run_id for row in rows if row.event_type == "publish" and row.status in DID_WORK}
     hours: dict[str, dict[str, float]] = {}
     for row in rows:
         step = event_log.phase_of(row)
