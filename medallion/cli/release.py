@@ -21,7 +21,9 @@ def list_releases(form: str) -> None:
 
     names = ["release", "hour", "published_at", "restores", "strategy", "run_id"]
     retained = releases.read_all(loaded_lake())
-    rows = ((r.release_id, hour_or_snapshot(r.hour), r.published_at, r.restores, r.strategy, r.run_id) for r in retained)
+    rows = (
+        (r.release_id, hour_or_snapshot(r.hour), r.published_at, r.restores, r.strategy, r.run_id) for r in retained
+    )
     show_rows(names, rows, form, optional=("run_id", "strategy", "restores"))
 
 
