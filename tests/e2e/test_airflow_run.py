@@ -73,7 +73,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, lineage: tuple[str, Receiv
     medallion = Path(sys.executable).with_name("medallion")
     generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "7", "--scale", "0.05")
     for arguments in (generate, ("load",)):
-        subprocess.run([medallion, *arguments], env=airflow.environment, check=True)
+        subprocess.run([medallion, *arguments], env=airflow.environment | {WARM: ""}, check=True)  # it is not up yet
     with (Path(overrides["MEDALLION_SOURCE"]) / "cdc" / "orders" / f"{H4}.json").open("a") as changes:
         changes.write(BAD_LINE + "\n")
     with airflow.running():
