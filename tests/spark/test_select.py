@@ -1,5 +1,7 @@
 """After runs of selected tables, the next whole run gives the rows that whole runs would have given all along."""
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +20,48 @@ H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("select") / "source"
-    generate(folder, days=1, hours=3, scale=0.03, seed=2)
-    return folder
+def small_inputs_keep_state() -> Iterator[None]:
+    """The shop is so small that its aggregates would be recomputed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 0)
+        yield
 
 
-def load(source: Path, lake: Path, spark: Any) -> Driver:
-    driver = Driver(Settings(lake=str(lake), source=str(source)), report=lambda _: None)
-    driver.use(spark)
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory, spark: Any, small_inputs_keep_state: None) -> Driver:
+    """A lake of the snapshot, with three hours to come."""
+    root = tmp_path_factory.mktemp("select")
+    generate(root / "source", days=1, hours=3, scale=0.03, seed=2)
+    driver = driver_of(root / "lake", root / "source", spark)
     operations.load(Run(driver.settings, None, "load"), driver)
     return driver
 
 
+@pytest.fixture(scope="module")
+def whole(loaded: Driver, tmp_path_factory: pytest.TempPathFactory, spark: Any) -> Driver:
+    """A copy of it, with all tables refreshed in full in each hour."""
+    driver = copy_of(loaded, tmp_path_factory.mktemp("whole") / "lake", spark)
+    for hour in (H0, H1, H2):
+        operations.refresh_hour(Run(driver.settings, hour, hour, strategy="full"), driver)
+    return driver
+
+
+def driver_of(lake: Path, source: Path | str, spark: Any) -> Driver:
+    driver = Driver(Settings(lake=str(lake), source=str(source)), report=lambda _: None)
+    driver.use(spark)
+    return driver
+
+
+def copy_of(driver: Driver, lake: Path, spark: Any) -> Driver:
+    shutil.copytree(driver.lake.root, lake)
+    return driver_of(lake, driver.settings.source, spark)
+
+
 @pytest.mark.parametrize("strategy", ["full", "incremental"])
 def test_selected_then_whole_runs_give_the_rows_of_whole_runs(
-    strategy: str, source: Path, tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch
+    strategy: str, loaded: Driver, whole: Driver, tmp_path: Path, spark: Any
 ) -> None:
-    monkeypatch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 0)
-    whole, selected = (load(source, tmp_path / name, spark) for name in ("whole", "selected"))
-    for hour in (H0, H1, H2):
-        operations.refresh_hour(Run(whole.settings, hour, hour, strategy="full"), whole)
+    selected = copy_of(loaded, tmp_path / "lake", spark)
     choices = {H0: "", H1: "silver_orders_enriched, gold_inventory_risk", H2: "+gold_order_status_summary"}
     for hour, select in choices.items():
         operations.refresh_hour(Run(selected.settings, hour, hour, strategy=strategy, select=select), selected)
