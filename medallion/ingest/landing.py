@@ -55,18 +55,21 @@ def is_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:
         return False
 
 
+def is_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:
+    """Check whether the landed file has the size and checksum in its manifest; all of it is read."""
+    try:
+        with landed_file(lake, topic, hour).open("rb") as stream:
+            return digest(stream) == file
+    except (FileNotFoundError, IsADirectoryError):
+        return False
+
+
 def require_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> None:
     """Raise NotAsLanded unless the landed file has the size and checksum in its manifest."""
-    path = landed_file(lake, topic, hour)
-    try:
-        with path.open("rb") as stream:
-            same = digest(stream) == file
-    except FileNotFoundError:
-        same = False
-    if not same:
+    if not is_as_landed(lake, topic, hour, file):
         raise NotAsLanded(
-            f"{path} is not as it landed: its checksum differs, or it is missing; nothing of hour {hour} was applied:"
-            f" {advice.land_again(hour)}"
+            f"{landed_file(lake, topic, hour)} is not as it landed: its checksum differs, or it is missing; nothing of"
+            f" hour {hour} was applied now: {advice.land_again(hour)}"
         )
 
 

@@ -5,6 +5,7 @@ read. What is found is kept beside the event log, where status and pages read it
 Hours whose manifests went with a lost landing folder count as not compared: they are once it is back.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,7 +13,8 @@ from hashlib import sha256
 from typing import Any
 
 from medallion import advice
-from medallion.ingest.ledger import Manifest, known_manifest, named_hours, read_manifest
+from medallion.errors import DamagedFile
+from medallion.ingest.ledger import Manifest, named_hours, read_manifest_if_whole
 from medallion.ingest.source import Listing
 from medallion.storage import files
 from medallion.storage.files import Place, write_json
@@ -52,7 +54,7 @@ def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collect
         applied: The last hour that every Bronze table has; None for the snapshot alone.
         landed: The hours that have landed at some time.
     """
-    state = files.read_json(_place(lake)) or {}
+    state = _read_state(lake)
     if applied is None:  # no hour of the source was applied, or a restatement applies every one again
         if state:
             write_json(_place(lake), {})
@@ -83,7 +85,7 @@ def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collect
 
 def read_late(lake: Lake) -> tuple[LateHour, ...]:
     """Read the late hours that the last ``land`` recorded; empty before the first."""
-    return tuple(_read(files.read_json(_place(lake)) or {}))
+    return tuple(_read(_read_state(lake)))
 
 
 def late_warning(late: Collection[LateHour]) -> str | None:
@@ -109,11 +111,13 @@ def missing_topics(lake: Lake, manifest: Manifest, landed: Collection[str]) -> l
     before = sorted(hour for hour in landed if hour < manifest.hour)[-USUAL_HOURS:]
     if len(before) < MIN_USUAL_HOURS:
         return []
-    filled = ({topic for topic, file in known_manifest(lake, hour).files.items() if file.bytes} for hour in before)
-    usual = set.intersection(*filled)
+    formers = [former for former in (read_manifest_if_whole(lake, hour) for hour in before) if former is not None]
+    if len(formers) < MIN_USUAL_HOURS:
+        return []
+    usual = set.intersection(*({topic for topic, file in former.files.items() if file.bytes} for former in formers))
     return [
         f"{topic} has no {'lines' if topic in manifest.files else 'file'} for {manifest.hour}, and had lines in each of"
-        f" the {len(before)} hours before: if they arrive later, {advice.restate(manifest.hour)}"
+        f" the {len(formers)} hours before: if they arrive later, {advice.restate(manifest.hour)}"
         for topic in sorted(usual)
         if topic not in manifest.files or not manifest.files[topic].bytes
     ]
@@ -121,8 +125,12 @@ def missing_topics(lake: Lake, manifest: Manifest, landed: Collection[str]) -> l
 
 def _late_among(lake: Lake, hours: Sequence[str], listing: Listing, landed: Collection[str]) -> list[LateHour]:
     """Return those of ``hours`` whose files at the source differ from those that landed."""
-    manifests = files.side_by_side(lambda hour: read_manifest(lake, hour) if hour in landed else None, hours)
-    compared = (_compare(hour, listing, manifest) for hour, manifest in zip(hours, manifests, strict=True))
+    manifests = files.side_by_side(lambda hour: read_manifest_if_whole(lake, hour) if hour in landed else None, hours)
+    compared = (
+        _compare(hour, listing, manifest)
+        for hour, manifest in zip(hours, manifests, strict=True)
+        if manifest is not None or hour not in landed
+    )
     return [entry for entry in compared if entry is not None]
 
 
@@ -139,6 +147,22 @@ def _compare(hour: str, listing: Listing, manifest: Manifest | None) -> LateHour
 def _digest(listing: Listing, hours: Iterable[Mapping[str, str]]) -> str:
     lines = sorted(f"{name} {listing.sizes[name]}" for names in hours for name in names.values())
     return sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def _read_state(lake: Lake) -> dict[str, Any]:
+    """Read what was recorded; nothing where it is damaged: every day is compared again then."""
+    place = _place(lake)
+    try:
+        state = files.read_json(place) or {}
+        with files.wrong_shape_is_damage(place, "it is made again"):
+            _read(state)
+            days, lost_at = state.get("days", {}), state.get("lost_at", "")
+            if not isinstance(days, dict) or not isinstance(lost_at, str):
+                raise TypeError("days or lost_at")
+    except DamagedFile as damage:
+        logging.getLogger(__name__).warning("%s; the hours of the source are compared again", damage)
+        return {}
+    return state
 
 
 def _read(state: Mapping[str, Any]) -> list[LateHour]:

@@ -1,11 +1,12 @@
 """The ledger of hours: those applied to Bronze, those the source lists, and the next one to apply."""
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from medallion import advice
-from medallion.errors import HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
+from medallion.errors import DamagedFile, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.hours import ONE_HOUR, has_ended, hour_or_snapshot, is_hour, parse_hour
 from medallion.ingest.source import Landed
 from medallion.model.registry import Registry
@@ -39,10 +40,21 @@ def landed_hours(lake: Lake) -> set[str]:
 
 def read_manifest(lake: Lake, hour: str) -> Manifest | None:
     """Read what landed for ``hour``; None when nothing has."""
-    content = files.read_json(_manifest(lake, hour))
+    place = _manifest(lake, hour)
+    content = files.read_json(place)
     if content is None:
         return None
-    return Manifest(hour, content["source"], {topic: Landed(**file) for topic, file in content["files"].items()})
+    with files.wrong_shape_is_damage(place, "restore it from a backup"):
+        return Manifest(hour, content["source"], {topic: Landed(**file) for topic, file in content["files"].items()})
+
+
+def read_manifest_if_whole(lake: Lake, hour: str) -> Manifest | None:
+    """Read what landed for ``hour``, for a comparison that warns; None when nothing has, or the record is damaged."""
+    try:
+        return read_manifest(lake, hour)
+    except DamagedFile as damage:
+        logging.getLogger(__name__).warning("%s; hour %s is compared with nothing", damage, hour)
+        return None
 
 
 def hours_by_table(lake: Lake, tables: Registry) -> dict[str, str | None]:
@@ -80,7 +92,7 @@ def known_manifest(lake: Lake, hour: str) -> Manifest:
 
 def same_content(lake: Lake, manifest: Manifest, applied: str | None) -> str | None:
     """Return ``topic/hour`` of a file of the last applied hour that is identical to one of ``manifest``."""
-    former = read_manifest(lake, applied) if applied else None
+    former = read_manifest_if_whole(lake, applied) if applied else None
     for topic, file in manifest.files.items():
         if former is not None and file.bytes and former.files.get(topic) == file:
             return f"{topic}/{applied}"

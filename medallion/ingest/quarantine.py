@@ -114,18 +114,34 @@ def _batches(lake: Lake, feed: Feed, columns: list[str], condition: Any = None) 
 
 def read_corrections(lake: Lake, feed: Feed, hour: str, sha256: str) -> Mapping[int, str]:
     """Return the corrected lines of a landed file with that checksum, by line number."""
-    content: dict[str, Any] = files.read_json(_corrections_file(lake, feed, hour)) or {"sha256": None}
-    return {int(number): raw for number, raw in content["lines"].items()} if content["sha256"] == sha256 else {}
+    recorded, lines = _recorded_corrections(_corrections_file(lake, feed, hour))
+    return lines if recorded == sha256 else {}
+
+
+def require_whole_corrections(lake: Lake, feeds: Iterable[Feed], hours: Iterable[str]) -> None:
+    """Raise DamagedFile for a record of corrected lines that cannot be read: before any of the hours is restated."""
+    for hour in hours:
+        for feed in feeds:
+            _recorded_corrections(_corrections_file(lake, feed, hour))
+
+
+def _recorded_corrections(place: Place) -> tuple[str | None, dict[int, str]]:
+    """Read the checksum of the file that was corrected, and its corrected lines by number."""
+    content = files.read_json(place)
+    if content is None:
+        return None, {}
+    with files.wrong_shape_is_damage(place, "restore it from a backup; or remove it, and correct the lines again"):
+        return str(content["sha256"]), {int(number): str(raw) for number, raw in content["lines"].items()}
 
 
 def outdated_corrections(lake: Lake, manifest: Manifest) -> list[str]:
     """Describe each file of an hour that has changed since lines of it were corrected: these are left out."""
     hour, sentences = manifest.hour, []
     for topic, file in manifest.files.items():
-        content = files.read_json(lake.corrections / topic / f"{hour}.json")
-        if content is not None and content["sha256"] != file.sha256:
+        recorded, lines = _recorded_corrections(lake.corrections / topic / f"{hour}.json")
+        if recorded is not None and recorded != file.sha256:
             sentences.append(
-                f"{len(content['lines'])} corrected lines of {topic}/{hour}.json are left out: the file has changed"
+                f"{len(lines)} corrected lines of {topic}/{hour}.json are left out: the file has changed"
                 f" since; correct {advice.see_rejected_lines(topic, hour)}"
             )
     return sentences

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from medallion import advice
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest.change_log import rewind_log
-from medallion.ingest.landing import is_landed
+from medallion.ingest.landing import is_as_landed
 from medallion.ingest.ledger import landed_hours, named_hours, read_manifest
 from medallion.model.registry import Registry
 from medallion.ops import lake_tables
@@ -69,13 +69,23 @@ def read_restatement(lake: Lake) -> Restatement | None:
     content = files.read_json(restatement_file(lake))
     if content is None:
         return None
-    known = {field.name: content[field.name] for field in fields(Restatement) if field.name in content}
-    landed = tuple(known.get("landed", ()))
-    # An earlier version recorded no list of hours: its last one, and all that have landed before it.
-    hours = known.get("hours") or sorted(
-        {known["until"]} | {hour for hour in landed_hours(lake) if known["hour"] <= hour <= known["until"]}
-    )
-    return Restatement(**known | {"hours": tuple(hours), "landed": landed})
+    remedy = "restore it from a backup; or remove it, and restate the earliest hour that was being restated"
+    with files.wrong_shape_is_damage(restatement_file(lake), remedy):
+        known = {field.name: content[field.name] for field in fields(Restatement) if field.name in content}
+        landed = tuple(known.get("landed", ()))
+        # An earlier version recorded no list of hours: its last one, and all that have landed before it.
+        hours = known.get("hours") or sorted(
+            {known["until"]} | {hour for hour in landed_hours(lake) if known["hour"] <= hour <= known["until"]}
+        )
+        return Restatement(**known | {"hours": tuple(hours), "landed": landed})
+
+
+def without_withdrawn(restatement: Restatement, listed: Collection[str], landed: Collection[str]) -> Restatement:
+    """Return the restatement without hours that the source withdrew before they landed.
+
+    listed: the hours of the source. landed: those that ever landed; the last hour of a restatement is among them.
+    """
+    return replace(restatement, hours=tuple(hour for hour in restatement.hours if hour in listed or hour in landed))
 
 
 def end_restatement(lake: Lake) -> None:
@@ -111,7 +121,8 @@ def plan_restatement(
             " choose an hour that has one"
         )
     hours = {other for other in known if start <= other <= until}
-    hours |= {*(former.remaining(applied) if former else ())}
+    # One that the source withdrew before it landed has no change to lose.
+    hours |= known.intersection(former.remaining(applied) if former else ())
     missing = [name for other in sorted(hours) for name in missing_files(lake, other, source_hours.get(other, ()))]
     if missing:
         raise MedallionError(
@@ -152,7 +163,7 @@ def missing_files(lake: Lake, hour: str, topics: Collection[str]) -> list[str]:
     return [
         f"{topic}/{hour}.json"
         for topic, file in manifest.files.items()
-        if topic not in topics and not is_landed(lake, topic, hour, file)
+        if topic not in topics and not is_as_landed(lake, topic, hour, file)
     ]
 
 

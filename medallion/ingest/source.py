@@ -97,7 +97,11 @@ class FolderSource:
     def open(self, name: str) -> tuple[IO[bytes], int]:
         """The file's bytes and its size when it was opened."""
         path = Path(self.root, name)
-        if not path.resolve().is_relative_to(Path(self.root).resolve()):
+        try:
+            inside = path.resolve().is_relative_to(Path(self.root).resolve())
+        except RuntimeError:  # so says Python 3.11
+            raise MedallionError(f"{path} cannot be read: it is a link that leads to itself") from None
+        if not inside:
             raise MedallionError(f"{path} is a link that leads out of the source: it is not read")
         try:
             stream = path.open("rb")

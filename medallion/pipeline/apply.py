@@ -7,6 +7,7 @@ from typing import Any
 from medallion import advice
 from medallion.errors import MedallionError
 from medallion.ingest import apply, change_log, landing, ledger, quarantine
+from medallion.ingest.decode import Decoded
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.schema_evolution import require_evolvable
 from medallion.ingest.source import change_files, open_source
@@ -26,7 +27,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
         _require_turn(driver, hour)
         undeclared = require_evolvable(driver.lake, (*feeds, *driver.tables.logs))
-        decoded = landing.decode_hour(driver.lake, feeds, hour, run.settings.max_bad_lines)
+        decoded = _decode(driver, hour, run.settings.max_bad_lines)
         for feed in feeds:  # of an hour that the table has, quarantine stays: none of its lines is applied again
             if feed.name in decoded and (driver.lake.applied_hour(feed.name) or "") < hour:
                 quarantine.write_rejected(driver.lake, feed, hour, run.run_id, decoded[feed.name])
@@ -74,6 +75,17 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
             event.status, event.details["note"] = "warned", "; ".join(drift)
     message = "; ".join([f"applied {event.rows_in:,} lines of {hour}, {event.rows_out:,} rows changed", *drift])
     return driver.report_outcome(Outcome(event.status, message, hour))
+
+
+def _decode(driver: Driver, hour: str, max_bad_lines: float) -> dict[str, Decoded]:
+    """Decode the hour; nothing where its landed files are gone and every table has it. Errors as for decode_hour."""
+    try:
+        return landing.decode_hour(driver.lake, driver.tables.feeds, hour, max_bad_lines)
+    except landing.NotAsLanded:
+        names = [table.name for table in driver.tables.feeds] + [log.name for log in driver.tables.logs]
+        if any((driver.lake.applied_hour(name) or "") < hour for name in names):
+            raise
+        return {}
 
 
 def _fill_applied(event: Event, done: apply.Applied | None) -> None:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from medallion.errors import CheckFailed
+from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
 from medallion.model.table import QUARANTINE, Layer, Table
 from medallion.ops import releases
@@ -74,6 +75,9 @@ def _volume_rules(driver: Driver, run: Run, layer: Layer, history: "History") ->
     from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRule, VolumeRules, earlier_measures
 
     release = releases.latest(driver.lake)
+    restated = read_restatement(driver.lake)
+    if restated is not None and restated.remaining(ledger.applied_hour(driver.lake, driver.tables)):
+        release = None  # of a later hour: nothing is published before that hour is reached again
     tables = {table.name: table for table in driver.tables.layer(layer)}
     before = releases.row_counts_of(driver.lake, release, tables) if release else {}
     rules = {}

@@ -7,7 +7,7 @@ from medallion import advice
 from medallion.errors import UsageError
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
-from medallion.ingest.restatement import Restatement, rewind_bronze, write_restatement
+from medallion.ingest.restatement import Restatement, rewind_bronze, without_withdrawn, write_restatement
 from medallion.ingest.source import Listing, Source, change_files, open_source
 from medallion.model.registry import Registry
 from medallion.model.table import Layer
@@ -99,6 +99,7 @@ def plan_landing(
     table_hours, landed = ledger.hours_by_table(lake, driver.tables), ledger.landed_hours(lake)
     applied = ledger.last_common_hour(table_hours)
     require_whole_load(lake, applied)
+    restated = _still_to_pass(lake, restated, listing, landed, notes)
     notes += _source_warnings(lake, listing, applied, landed)
     for note in notes:
         driver.report(note)
@@ -106,6 +107,19 @@ def plan_landing(
     unfinished = unpublished_hour(lake, applied, restated) if hour is None else None
     hour = unfinished or ledger.choose_hour(hour, applied, listing.hours, due)
     return Arrival(hour, source, listing, table_hours, landed, restated, ledger.read_manifest(lake, hour))
+
+
+def _still_to_pass(
+    lake: Lake, restated: Restatement | None, listing: Listing, landed: Collection[str], notes: list[str]
+) -> Restatement | None:
+    """Take hours that the source withdrew before they landed out of the restatement under way, and note that."""
+    if restated is None:
+        return None
+    rest = without_withdrawn(restated, listing.hours, landed)
+    if gone := sorted({*restated.hours} - {*rest.hours}):
+        notes.append(f"the source withdrew {ledger.named_hours(gone)} before it landed: it is not restated")
+        write_restatement(lake, rest)
+    return rest
 
 
 def require_whole_load(lake: Lake, applied: str | None) -> None:

@@ -220,7 +220,11 @@ def remove_expired_files(lake: Lake, keep: Retention) -> int:
     files.remove_tree(lake.decoded)
     # Of a snapshot that came in part, the next load brings the rest.
     unfinished = [file for file in lake.landing.rglob("*.part") if "_snapshot" not in file.parts]
-    for file in [*unfinished, *_old_landed_files(lake.landing, before)]:
+    newest, restated = releases.latest(lake), read_restatement(lake)
+    published = (newest.newest_hour or newest.hour or "") if newest else ""
+    needed = {*(restated.hours if restated else ())}
+    landed = [file for file in _old_landed_files(lake.landing, before) if file.stem <= published]
+    for file in [*unfinished, *(file for file in landed if file.stem not in needed)]:
         stale += not file.name.endswith(".part")
         file.unlink()
     return stale

@@ -7,7 +7,13 @@ from medallion import advice
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import landing, ledger, quarantine
-from medallion.ingest.restatement import Restatement, plan_restatement, read_restatement, write_restatement
+from medallion.ingest.restatement import (
+    Restatement,
+    end_restatement,
+    plan_restatement,
+    read_restatement,
+    write_restatement,
+)
 from medallion.ingest.source import Advance, change_files, open_source, silent
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
@@ -112,6 +118,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     with driver.recording(run, "rollback") as log, log.timed("rollback", cpu=driver.cpu) as event:
         newest = releases.require_release(lake, None)
         target = releases.require_earlier(lake, newest, number)
+        end_if_published(driver, newest)
         ids = _require_whole(lake, target)
         log.hour = target.hour
         done = releases.publish(
@@ -125,6 +132,18 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
         event.details = {"release_id": done.release_id, "rolled_back_to": target.release_id}
     message = f"release {done.release_id} is release {target.release_id} again, of {hour_or_snapshot(target.hour)}"
     return driver.report_outcome(Outcome("succeeded", message, target.hour))
+
+
+def end_if_published(driver: Driver, newest: releases.Release) -> None:
+    """End a restatement whose release came and whose run died right then: else its hour would be published again."""
+    restated = read_restatement(driver.lake)
+    if restated is None or restated.remaining(ledger.applied_hour(driver.lake, driver.tables)):
+        return
+    feeds = [feed.name for feed in driver.tables.feeds]
+    if newest.hour == restated.until and all(
+        driver.lake.same_rows(name, newest.versions.get(name), driver.lake.version(name) or 0) for name in feeds
+    ):
+        end_restatement(driver.lake)
 
 
 def _require_whole(lake: Lake, release: releases.Release) -> dict[str, str]:
@@ -186,8 +205,10 @@ def _is_replayed(driver: Driver, feed: Feed, hour: str, lines: Mapping[int, str]
     rejected = {line.line_number for line in quarantine.read_rejected(driver.lake, feed, hour)}
     if lines is None:
         return not rejected
-    landed = ledger.known_manifest(driver.lake, hour).files[feed.topic].sha256
-    recorded = quarantine.read_corrections(driver.lake, feed, hour, landed)
+    landed = ledger.known_manifest(driver.lake, hour).files.get(feed.topic)
+    if landed is None:  # the feed has no line there, and so nothing to replay
+        return False
+    recorded = quarantine.read_corrections(driver.lake, feed, hour, landed.sha256)
     return not rejected & lines.keys() and lines.items() <= recorded.items()
 
 
@@ -273,6 +294,7 @@ def _plan_restatement(driver: Driver, hour: str) -> Restatement:
     applied = ledger.applied_hour(lake, driver.tables)
     listing = change_files(open_source(driver.settings), tuple(feed.topic for feed in driver.tables.feeds))
     plan = plan_restatement(lake, hour, applied, listing.hours, read_restatement(lake))
+    quarantine.require_whole_corrections(lake, driver.tables.feeds, plan.hours)
     for feed in driver.tables.feeds:
         require_version_before(lake, feed.name, plan.hour)  # all of them or none
     return plan

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from errno import EISDIR, ELOOP
 from functools import lru_cache
 from pathlib import Path
 from random import uniform
@@ -86,9 +87,22 @@ def read_json(place: Place) -> dict[str, Any] | None:
         return None
     except ValueError as error:
         raise DamagedFile(f"{place} is damaged: {error}; restore it from a backup") from None
+    except OSError as error:
+        if error.errno not in (EISDIR, ELOOP):
+            raise
+        raise DamagedFile(f"{place} is damaged: {error.strerror}; restore it from a backup") from None
     if not isinstance(content, dict):
         raise DamagedFile(f"{place} is damaged: it holds no JSON object; restore it from a backup")
     return content
+
+
+@contextmanager
+def wrong_shape_is_damage(place: Place, remedy: str) -> Iterator[None]:
+    """Errors of taking the content of ``place`` apart become DamagedFile; remedy: what to do, for its message."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedFile(f"{place} is damaged, it lacks or has another {error}: {remedy}") from None
 
 
 def glob(folder: Place, pattern: str) -> list[Place]:
