@@ -3,7 +3,6 @@
 import click
 
 from medallion.cli.common import AS_ROWS, current_lake, current_tables, loaded_lake, new_run_id, open_driver, show_rows
-from medallion.hours import hour_or_snapshot
 from medallion.ops import releases
 from medallion.storage.lake import state_of
 from medallion.storage.named_versions import open_named
@@ -21,9 +20,8 @@ def list_releases(form: str) -> None:
 
     names = ["release", "hour", "published_at", "restores", "strategy", "run_id"]
     retained = releases.read_all(loaded_lake())
-    rows = (
-        (r.release_id, hour_or_snapshot(r.hour), r.published_at, r.restores, r.strategy, r.run_id) for r in retained
-    )
+    first = "snapshot" if form == "table" else None
+    rows = ((r.release_id, r.hour or first, r.published_at, r.restores, r.strategy, r.run_id) for r in retained)
     show_rows(names, rows, form, optional=("run_id", "strategy", "restores"))
 
 

@@ -94,8 +94,8 @@ def test_a_late_file_is_compared_once_and_history_is_not_read_again(
     for hour in hours:
         write_manifest(lake, Manifest(hour, "s", {"orders": Landed(5, "x")}))
     read = []
-    real = late_files.read_manifest
-    monkeypatch.setattr(late_files, "read_manifest", lambda lake, hour: read.append(hour) or real(lake, hour))
+    real = late_files.read_manifest_if_whole
+    monkeypatch.setattr(late_files, "read_manifest_if_whole", lambda lake, hour: read.append(hour) or real(lake, hour))
     assert find_late(lake, Listing(names, sizes), hours[-2], landed_hours(lake)) == ()
     read.clear()
     late = f"cdc/items/{hours[30]}.json"
@@ -150,7 +150,9 @@ def test_the_state_of_late_files_is_small(tmp_path: Path, monkeypatch: pytest.Mo
     for n in range(24 * 300):
         hour = format_hour(start + timedelta(hours=n))
         names[hour] = {"orders": f"cdc/orders/{hour}.json"}
-    monkeypatch.setattr(late_files, "read_manifest", lambda _, hour: Manifest(hour, "s", {"orders": Landed(5, "x")}))
+    monkeypatch.setattr(
+        late_files, "read_manifest_if_whole", lambda _, hour: Manifest(hour, "s", {"orders": Landed(5, "x")})
+    )
     find_late(lake, Listing(names, dict.fromkeys((n for f in names.values() for n in f.values()), 5)), hour, {*names})
     state = Path(lake.ops("late_files.json"))
     assert state.stat().st_size < 20_000
