@@ -47,7 +47,7 @@ test: check  ## every check and every test
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-quick
-test-quick: check  ## every check, and the quick tests that need neither Spark nor a scheduler: two minutes
+test-quick: check  ## every check, and the quick tests that need neither Spark nor a scheduler
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests/unit tests/airflow
 
 .PHONY: coverage
