@@ -163,4 +163,5 @@ def load(root: Path, tables: Registry = TABLES) -> Shop:
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the steps check without Great Expectations, and start no session."""
     monkeypatch.setattr(checkpoint, "run_checkpoint", passed)
-    monkeypatch.setattr(Driver, "spark", lambda *_: None)
+    for name in ("spark", "sessions"):
+        monkeypatch.setattr(Driver, name, lambda *_: None)
