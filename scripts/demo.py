@@ -20,7 +20,6 @@ from medallion.ingest.source import change_files, open_source
 from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log, releases
-from medallion.ops.event_schema import EventRow
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
@@ -180,8 +179,10 @@ def explained(airflow: LocalAirflow, run_id: str, tasks: list[dict[str, Any]]) -
 def print_comparison(lake: Lake, runs: dict[tuple[str, str], dict[str, Any]]) -> None:
     """Where the seconds of each run went, from the event log; the rest is Airflow's and the start of processes."""
     seconds: dict[str, dict[tuple[str, str], float]] = defaultdict(lambda: dict.fromkeys(runs, 0.0))
+    builds_state = False
     for column, run in runs.items():
         for row in event_log.read(lake, run_id=run["dag_run_id"]):
+            builds_state |= bool(row.details.get("built_state"))
             if row.table_name is None:
                 seconds[" ".join(filter(None, (row.event_type, row.layer)))][column] += row.seconds
                 seconds["CPU of the steps"][column] += row.cpu_seconds or 0.0
@@ -191,12 +192,8 @@ def print_comparison(lake: Lake, runs: dict[tuple[str, str], dict[str, Any]]) ->
     print(" " * 18 + "".join(f"{hour:>20}" for _, hour in runs))
     for step in order:
         print(step.ljust(18) + "".join(f"{value:20.1f}" for value in seconds[step].values()))
-    if any(row.details.get("built_state") for run in runs.values() for row in _refreshes(lake, run)):
-        print("The incremental hour built state, which it does once: the next one is the one to compare.")
-
-
-def _refreshes(lake: Lake, run: dict[str, Any]) -> list[EventRow]:
-    return event_log.read(lake, run_id=run["dag_run_id"], event_type="refresh")
+    if builds_state:
+        print("The incremental hour built state, which happens once: compare the next one.")
 
 
 def medallion(airflow: LocalAirflow, *arguments: str) -> None:

@@ -5,7 +5,6 @@ read. What is found is kept beside the event log, where status and pages read it
 Hours whose manifests went with a lost landing folder count as not compared: they are once it is back.
 """
 
-import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +12,6 @@ from hashlib import sha256
 from typing import Any
 
 from medallion import advice
-from medallion.errors import DamagedFile
 from medallion.ingest.ledger import Manifest, named_hours, read_manifest_if_whole
 from medallion.ingest.source import Listing
 from medallion.storage import files
@@ -151,17 +149,13 @@ def _digest(listing: Listing, hours: Iterable[Mapping[str, str]]) -> str:
 
 def _read_state(lake: Lake) -> dict[str, Any]:
     """Read what was recorded; nothing where it is damaged: every day is compared again then."""
-    place = _place(lake)
-    try:
-        state = files.read_json(place) or {}
-        with files.wrong_shape_is_damage(place, "it is made again"):
-            _read(state)
-            days, lost_at = state.get("days", {}), state.get("lost_at", "")
-            if not isinstance(days, dict) or not isinstance(lost_at, str):
-                raise TypeError("days or lost_at")
-    except DamagedFile as damage:
-        logging.getLogger(__name__).warning("%s; the hours of the source are compared again", damage)
-        return {}
+    return files.read_record_if_whole(_place(lake), _whole_state, "the hours of the source are compared again") or {}
+
+
+def _whole_state(state: dict[str, Any]) -> dict[str, Any]:
+    _read(state)
+    if not isinstance(state.get("days", {}), dict) or not isinstance(state.get("lost_at", ""), str):
+        raise TypeError("days or lost_at")
     return state
 
 

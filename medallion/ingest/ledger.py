@@ -1,12 +1,13 @@
 """The ledger of hours: those applied to Bronze, those the source lists, and the next one to apply."""
 
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 from medallion import advice
-from medallion.errors import DamagedFile, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
+from medallion.errors import HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.hours import ONE_HOUR, has_ended, hour_or_snapshot, is_hour, parse_hour
 from medallion.ingest.source import Landed
 from medallion.model.registry import Registry
@@ -40,21 +41,17 @@ def landed_hours(lake: Lake) -> set[str]:
 
 def read_manifest(lake: Lake, hour: str) -> Manifest | None:
     """Read what landed for ``hour``; None when nothing has."""
-    place = _manifest(lake, hour)
-    content = files.read_json(place)
-    if content is None:
-        return None
-    with files.wrong_shape_is_damage(place, "restore it from a backup"):
-        return Manifest(hour, content["source"], {topic: Landed(**file) for topic, file in content["files"].items()})
+    return files.read_record(_manifest(lake, hour), partial(_parse_manifest, hour), "restore it from a backup")
 
 
 def read_manifest_if_whole(lake: Lake, hour: str) -> Manifest | None:
     """Read what landed for ``hour``, for a comparison that warns; None when nothing has, or the record is damaged."""
-    try:
-        return read_manifest(lake, hour)
-    except DamagedFile as damage:
-        logging.getLogger(__name__).warning("%s; hour %s is compared with nothing", damage, hour)
-        return None
+    consequence = f"hour {hour} is compared with nothing"
+    return files.read_record_if_whole(_manifest(lake, hour), partial(_parse_manifest, hour), consequence)
+
+
+def _parse_manifest(hour: str, content: Mapping[str, Any]) -> Manifest:
+    return Manifest(hour, content["source"], {topic: Landed(**file) for topic, file in content["files"].items()})
 
 
 def hours_by_table(lake: Lake, tables: Registry) -> dict[str, str | None]:

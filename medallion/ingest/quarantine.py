@@ -127,11 +127,12 @@ def require_whole_corrections(lake: Lake, feeds: Iterable[Feed], hours: Iterable
 
 def _recorded_corrections(place: Place) -> tuple[str | None, dict[int, str]]:
     """Read the checksum of the file that was corrected, and its corrected lines by number."""
-    content = files.read_json(place)
-    if content is None:
-        return None, {}
-    with files.wrong_shape_is_damage(place, "restore it from a backup; or remove it, and correct the lines again"):
+
+    def parse(content: dict[str, Any]) -> tuple[str, dict[int, str]]:
         return str(content["sha256"]), {int(number): str(raw) for number, raw in content["lines"].items()}
+
+    remedy = "restore it from a backup; or remove it, and correct the lines again"
+    return files.read_record(place, parse, remedy) or (None, {})
 
 
 def outdated_corrections(lake: Lake, manifest: Manifest) -> list[str]:

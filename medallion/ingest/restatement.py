@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from medallion import advice
 from medallion.errors import MedallionError, UsageError
@@ -66,11 +67,8 @@ def write_restatement(lake: Lake, restatement: Restatement) -> None:
 
 def read_restatement(lake: Lake) -> Restatement | None:
     """Read the restatement that is under way; None without one."""
-    content = files.read_json(restatement_file(lake))
-    if content is None:
-        return None
-    remedy = "restore it from a backup; or remove it, and restate the earliest hour that was being restated"
-    with files.wrong_shape_is_damage(restatement_file(lake), remedy):
+
+    def parse(content: dict[str, Any]) -> Restatement:
         known = {field.name: content[field.name] for field in fields(Restatement) if field.name in content}
         landed = tuple(known.get("landed", ()))
         # An earlier version recorded no list of hours: its last one, and all that have landed before it.
@@ -78,6 +76,9 @@ def read_restatement(lake: Lake) -> Restatement | None:
             {known["until"]} | {hour for hour in landed_hours(lake) if known["hour"] <= hour <= known["until"]}
         )
         return Restatement(**known | {"hours": tuple(hours), "landed": landed})
+
+    remedy = "restore it from a backup; or remove it, and restate the earliest hour that was being restated"
+    return files.read_record(restatement_file(lake), parse, remedy)
 
 
 def without_withdrawn(restatement: Restatement, listed: Collection[str], landed: Collection[str]) -> Restatement:

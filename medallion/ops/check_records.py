@@ -3,13 +3,11 @@
 Publishing goes by these records and not by the event log, which may be unwritable without stopping a refresh.
 """
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from medallion.errors import DamagedFile
 from medallion.storage import fence, files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
@@ -68,26 +66,17 @@ def write_check_record(lake: Lake, record: CheckRecord) -> None:
 
 def read_check_record(lake: Lake, layer: str) -> CheckRecord | None:
     """The newest check of a layer; None where there is none, or its record is damaged: the next check replaces it."""
-    place = _place(lake, layer)
-    try:
-        content = files.read_json(place)
-        if content is None:
-            return None
-        with files.wrong_shape_is_damage(place, "the next check replaces it"):
-            return _check_record(content)
-    except DamagedFile as damage:
-        logging.getLogger(__name__).warning("%s; whole tables are checked again", damage)
-        return None
+    return files.read_record_if_whole(_place(lake, layer), _check_record, "whole tables are checked again")
 
 
-def _check_record(content: Mapping[str, Any]) -> CheckRecord:
+def _check_record(content: dict[str, Any]) -> CheckRecord:
     tables = {name: CheckedTable(**table) for name, table in content["tables"].items()}
     checked_at = datetime.fromisoformat(content["checked_at"]).astimezone(UTC)
     proofs = {
         name: {expectation: Proof(**proof) for expectation, proof in proven.items()}
         for name, proven in content.get("proofs", {}).items()
     }
-    return CheckRecord(**({**content} | {"tables": tables, "checked_at": checked_at, "proofs": proofs}))
+    return CheckRecord(**(content | {"tables": tables, "checked_at": checked_at, "proofs": proofs}))
 
 
 def read_check_records(lake: Lake, layers: Iterable[str]) -> dict[str, CheckRecord | None]:

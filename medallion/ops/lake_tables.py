@@ -33,9 +33,10 @@ def read_record(lake: Lake) -> TableRecord | None:
     Raises DamagedFile when the file is no such record.
     """
     try:
-        content = files.read_json(_place(lake))
-        return None if content is None else TableRecord(bool(content["extras"]), tuple(content["dropped"]))
-    except (DamagedFile, KeyError, TypeError):
+        return files.read_record(
+            _place(lake), lambda content: TableRecord(bool(content["extras"]), tuple(content["dropped"])), ""
+        )
+    except DamagedFile:
         raise DamagedFile(
             f"{_place(lake)} is damaged: restore it, or remove it to take the tables of the newest release"
         ) from None

@@ -220,11 +220,7 @@ def remove_expired_files(lake: Lake, keep: Retention) -> int:
     files.remove_tree(lake.decoded)
     # Of a snapshot that came in part, the next load brings the rest.
     unfinished = [file for file in lake.landing.rglob("*.part") if "_snapshot" not in file.parts]
-    newest, restated = releases.latest(lake), read_restatement(lake)
-    published = (newest.newest_hour or newest.hour or "") if newest else ""
-    needed = {*(restated.hours if restated else ())}
-    landed = [file for file in _old_landed_files(lake.landing, before) if file.stem <= published]
-    for file in [*unfinished, *(file for file in landed if file.stem not in needed)]:
+    for file in [*unfinished, *_old_landed_files(lake, before)]:
         stale += not file.name.endswith(".part")
         file.unlink()
     return stale
@@ -243,7 +239,11 @@ def _forget_set_aside(lake: Lake, retained: Collection[releases.Release], keep: 
     return gone
 
 
-def _old_landed_files(landing: Place, before: float) -> Iterator[Place]:
-    for file in landing.glob("[a-z]*/*.json"):
-        if file.stat().st_mtime < before:
+def _old_landed_files(lake: Lake, before: float) -> Iterator[Place]:
+    """Yield landed files from before that time; those of hours without a release, and being restated, are needed."""
+    newest, restated = releases.latest(lake), read_restatement(lake)
+    published = (newest.newest_hour or newest.hour or "") if newest else ""
+    needed = restated.hours if restated else ()
+    for file in lake.landing.glob("[a-z]*/*.json"):
+        if file.stat().st_mtime < before and file.stem <= published and file.stem not in needed:
             yield file

@@ -118,7 +118,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     with driver.recording(run, "rollback") as log, log.timed("rollback", cpu=driver.cpu) as event:
         newest = releases.require_release(lake, None)
         target = releases.require_earlier(lake, newest, number)
-        end_if_published(driver, newest)
+        _end_if_published(driver, newest)
         ids = _require_whole(lake, target)
         log.hour = target.hour
         done = releases.publish(
@@ -134,7 +134,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     return driver.report_outcome(Outcome("succeeded", message, target.hour))
 
 
-def end_if_published(driver: Driver, newest: releases.Release) -> None:
+def _end_if_published(driver: Driver, newest: releases.Release) -> None:
     """End a restatement whose release came and whose run died right then: else its hour would be published again."""
     restated = read_restatement(driver.lake)
     if restated is None or restated.remaining(ledger.applied_hour(driver.lake, driver.tables)):

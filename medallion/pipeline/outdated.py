@@ -68,7 +68,7 @@ def defer_step(driver: Driver, run: Run, log: EventLog, step: EventType, layer: 
         return None
     where = f"{layer} {step}" if layer else step
     first, *more = behind
-    who = f"{first} and {len(more)} more tables are" if more else f"{first} is"
+    who = f"{first} and {len(more)} more are" if more else f"{first} is"
     note = (
         f"{where} waits: {who} left behind by the selection {run.select}; readers keep the release they have:"
         f" {advice.refresh_all_tables()}"

@@ -4,6 +4,7 @@ A place in a bucket carries how it is reached; its credentials follow from where
 """
 
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -79,30 +80,47 @@ def write_json(place: Place, content: Mapping[str, object]) -> None:
     write_text(place, json.dumps(content, indent=1) + "\n")
 
 
-def read_json(place: Place) -> dict[str, Any] | None:
-    """The object in the file at ``place``; None where there is no file. Raises DamagedFile."""
+def read_json(place: Place, remedy: str = "restore it from a backup") -> dict[str, Any] | None:
+    """The object in the file at ``place``; None where there is no file.
+
+    Raises DamagedFile, which ends with ``remedy``.
+    """
     try:
         content = json.loads(place.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError as error:
-        raise DamagedFile(f"{place} is damaged: {error}; restore it from a backup") from None
+        raise DamagedFile(f"{place} is damaged: {error}; {remedy}") from None
     except OSError as error:
         if error.errno not in (EISDIR, ELOOP):
             raise
-        raise DamagedFile(f"{place} is damaged: {error.strerror}; restore it from a backup") from None
+        raise DamagedFile(f"{place} is damaged: {error.strerror}; {remedy}") from None
     if not isinstance(content, dict):
-        raise DamagedFile(f"{place} is damaged: it holds no JSON object; restore it from a backup")
+        raise DamagedFile(f"{place} is damaged: it holds no JSON object; {remedy}")
     return content
 
 
-@contextmanager
-def wrong_shape_is_damage(place: Place, remedy: str) -> Iterator[None]:
-    """Errors of taking the content of ``place`` apart become DamagedFile; remedy: what to do, for its message."""
+def read_record(place: Place, parse: Callable[[dict[str, Any]], T], remedy: str) -> T | None:
+    """What ``parse`` makes of the object in the file at ``place``; None where there is no file.
+
+    Raises DamagedFile, which ends with ``remedy``, also where the object is not what ``parse`` expects.
+    """
+    content = read_json(place, remedy)
+    if content is None:
+        return None
     try:
-        yield
+        return parse(content)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedFile(f"{place} is damaged, it lacks or has another {error}: {remedy}") from None
+        raise DamagedFile(f"{place} is damaged: its content is not what was written ({error!r}); {remedy}") from None
+
+
+def read_record_if_whole(place: Place, parse: Callable[[dict[str, Any]], T], consequence: str) -> T | None:
+    """The same, and None also where the file is damaged: a warning then says what follows, ``consequence``."""
+    try:
+        return read_record(place, parse, consequence)
+    except DamagedFile as damage:
+        logging.getLogger(__name__).warning("%s", damage)
+        return None
 
 
 def glob(folder: Place, pattern: str) -> list[Place]:

@@ -119,7 +119,7 @@ def test_land_reads_the_manifest_of_its_hour_once_and_opens_each_bronze_table_on
     shop.step("land", H0)
     read, opened = list[str](), list[str]()
     real_json, real_open = files.read_json, Lake.open
-    monkeypatch.setattr(files, "read_json", lambda place: read.append(str(place)) or real_json(place))
+    monkeypatch.setattr(files, "read_json", lambda place, *more: read.append(str(place)) or real_json(place, *more))
     monkeypatch.setattr(
         Lake, "open", lambda lake, path, version=None: opened.append(path) or real_open(lake, path, version)
     )
