@@ -33,7 +33,7 @@ class Registry:
             return self.tables[name]
         except KeyError:
             close = get_close_matches(name, self.tables, n=3, cutoff=0.75)
-            hint = f"did you mean {' or '.join(close)}?" if close else "medallion tables lists those there are"
+            hint = f"did you mean {' or '.join(close)}?" if close else "medallion tables lists all there are"
             raise UsageError(f"no table is called {name[:80]!r}: {hint}") from None
 
     def layer(self, layer: Layer) -> tuple[Node, ...]:

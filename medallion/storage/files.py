@@ -111,7 +111,7 @@ def read_record(place: Place, parse: Callable[[dict[str, Any]], T], remedy: str)
     try:
         return parse(content)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedFile(f"{place} is damaged: its content is not what was written ({error!r}); {remedy}") from None
+        raise DamagedFile(f"{place} is damaged: its content is not as it should be ({error!r}); {remedy}") from None
 
 
 def read_record_if_whole(place: Place, parse: Callable[[dict[str, Any]], T], consequence: str) -> T | None:
