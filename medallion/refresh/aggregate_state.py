@@ -3,9 +3,8 @@
 Each commit adds what one change adds to each group; the sum over the log is the part as its query gives it.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
@@ -29,7 +28,7 @@ from medallion.storage.lake import TableState, state_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MAX_GROUPS = 500_000  # that one change may touch
 MAX_COMMITS = 24  # commits of an input that are added up one by one
@@ -153,62 +152,71 @@ class AggregateState:
         return commit_metadata(self.target.table, self.target.run, inputs)
 
 
+# What follows is SQL as text: each function on a column would be several calls of the JVM.
+
+
 def _changed_groups(log: "DataFrame", differences: "DataFrame", part: Part) -> "DataFrame":
     """The groups that ``differences``, which are in ``log`` already, have changed: as they were and as they are."""
-    from pyspark.sql import functions as F
+    keys, log_keys = _list("`{0}`", part.keys), _list("log.`{0}`", part.keys)
+    same = " AND ".join(f"log.`{key}` <=> added.`{key}`" for key in part.keys)
+    values = _list("'{0}', `{0}`", part.keys)
 
-    def new(name: str) -> str:
-        return f"_new_{name}"
+    def side(number: int, counter: str) -> str:
+        counters = ", ".join(f"'{c}', CAST({counter.format(c)} AS {_type(log, c)})" for c in part.counters)
+        return f"NAMED_STRUCT('{SIDE}', {number}, {values}, {counters})"
 
-    added = differences.groupBy(*part.keys).agg(*(F.sum(c).alias(new(c)) for c in part.counters))
-    added = added.withColumnsRenamed({key: new(key) for key in part.keys})
-    same = reduce(lambda a, b: a & b, (F.col(key).eqNullSafe(F.col(new(key))) for key in part.keys))
-    groups = (
-        log.join(F.broadcast(added), same)
-        .groupBy(*part.keys)
-        .agg(*(F.sum(c).alias(c) for c in part.counters), *(F.first(new(c)).alias(new(c)) for c in part.counters))
-    )
-
-    def side(number: int, counted: Callable[[str], "Column"]) -> "Column":
-        counters = (counted(c).cast(log.schema[c].dataType).alias(c) for c in part.counters)
-        return F.struct(F.lit(number).alias(SIDE), *part.keys, *counters)
-
-    before = side(-1, lambda c: F.col(c) - F.col(new(c)))
-    sides = groups.select(F.explode(F.array(before, side(1, F.col))).alias("side")).select("side.*")
-    return _visible_groups(sides, part, SIDE)
+    changed = f"""
+        WITH added AS (
+            SELECT {keys}, {_list("SUM(`{0}`) AS `{0}`", part.counters)} FROM {{differences}} GROUP BY {keys}
+        ),
+        changed AS (
+            SELECT /*+ BROADCAST(added) */
+                {log_keys}, {_list("SUM(log.`{0}`) AS `{0}`, FIRST(added.`{0}`) AS `_added_{0}`", part.counters)}
+            FROM {{log}} AS log
+            INNER JOIN added ON {same}
+            GROUP BY {log_keys}
+        ),
+        sides AS (
+            SELECT INLINE(ARRAY({side(-1, "`{0}` - `_added_{0}`")}, {side(1, "`{0}`")})) FROM changed
+        )
+        SELECT {SIDE}, {_visible_columns(part)} FROM sides WHERE {ROWS} > 0
+    """
+    return log.sparkSession.sql(changed, log=log, differences=differences)
 
 
 def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Table":
     """By key, what changes add to each sum; keys where that is nothing are left out."""
-    from pyspark.sql import functions as F
-
     feeds: dict[str, Any] = {part.input: feed}
     sides = spark.sql(part.query_by_commit, **feeds).coalesce(1)
-
-    def added(counter: str) -> "Column":
-        count = F.coalesce(counter, F.lit(0))
-        total = F.sum(F.when(F.col(SIDE) > 0, count).otherwise(-count))
-        return total.cast(sides.schema[counter].dataType).alias(counter)
-
-    sums = sides.groupBy(*part.keys).agg(*map(added, part.counters))
-    changed = sums.where(reduce(lambda a, b: a | b, (F.col(c) != 0 for c in part.counters)))
-    if (data := collect(changed, MAX_GROUPS)) is None:
+    sums = ", ".join(
+        f"CAST(SUM(COALESCE(IF({SIDE} > 0, `{c}`, -`{c}`), 0)) AS {_type(sides, c)}) AS `{c}`" for c in part.counters
+    )
+    keys, differs = _list("`{0}`", part.keys), " OR ".join(f"`{c}` <> 0" for c in part.counters)
+    added = spark.sql(
+        f"SELECT * FROM (SELECT {keys}, {sums} FROM {{sides}} GROUP BY {keys}) WHERE {differs}", sides=sides
+    )
+    if (data := collect(added, MAX_GROUPS)) is None:
         raise FullRecompute(f"more than {MAX_GROUPS:,} of its groups changed")
     return data
 
 
 def _current_groups(log: "DataFrame", part: Part) -> "DataFrame":
     """The part as its query gives it, from the differences that make it up."""
-    from pyspark.sql import functions as F
+    keys = _list("`{0}`", part.keys)
+    sums = ", ".join(f"CAST(SUM(`{c}`) AS {_type(log, c)}) AS `{c}`" for c in part.counters)
+    groups = f"SELECT {keys}, {sums} FROM {{log}} GROUP BY {keys}"
+    return log.sparkSession.sql(f"SELECT {_visible_columns(part)} FROM ({groups}) WHERE {ROWS} > 0", log=log)
 
-    totals = (F.sum(c).cast(log.schema[c].dataType).alias(c) for c in part.counters)
-    return _visible_groups(log.groupBy(*part.keys).agg(*totals), part)
+
+def _visible_columns(part: Part) -> str:
+    """The columns of the part's query, from keys and counters of groups with rows: a sum of no values is null."""
+    sums = (f"IF(`{part.values[c]}` > 0, `{c}`, NULL) AS `{c}`" if c in part.values else f"`{c}`" for c in part.sums)
+    return ", ".join([*(f"`{key}`" for key in part.keys), *sums])
 
 
-def _visible_groups(groups: "DataFrame", part: Part, *more: str) -> "DataFrame":
-    """Groups with their counters as the part's query gives them, after the columns ``more``: those without rows are
-    gone, and a sum of no values is null."""
-    from pyspark.sql import functions as F
+def _list(item: str, names: Iterable[str]) -> str:
+    return ", ".join(item.format(name) for name in names)
 
-    sums = (F.when(F.col(part.values[c]) > 0, F.col(c)).alias(c) if c in part.values else c for c in part.sums)
-    return groups.where(F.col(ROWS) > 0).select(*more, *part.keys, *sums)
+
+def _type(rows: "DataFrame", column: str) -> str:
+    return rows.schema[column].dataType.simpleString()

@@ -1,12 +1,10 @@
 """Rows of Spark in this process's memory, where they are few and none is wide."""
 
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
 
 MAX_ROW_BYTES = 4 << 10  # of the texts, lists and the like in a row: far more than a row of figures has
@@ -28,38 +26,36 @@ def collect(rows: "DataFrame", max_rows: int) -> "pa.Table | None":
 
 def _without_wide_values(rows: "DataFrame") -> "DataFrame":
     """``rows`` with null for each value that may be long of a row that is too wide, and a column that says so."""
-    from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     sizes = {field.name: size for field in rows.schema.fields if (size := _size(field)) is not None}
     if not sizes:
         return rows
-    is_wide = reduce(add, sizes.values()) > MAX_ROW_BYTES
+    is_wide = f"{' + '.join(sizes.values())} > {MAX_ROW_BYTES}"
     values = (
-        F.when(~is_wide, _value(field.name)).alias(field.name)
+        f"IF({is_wide}, NULL, {quoted(field.name)}) AS {quoted(field.name)}"
         # Arrow takes no null for a struct with a field that must have a value.
         if field.name in sizes and not isinstance(field.dataType, StructType)
-        else _value(field.name)
+        else quoted(field.name)
         for field in rows.schema.fields
     )
-    return rows.select(*values, is_wide.alias(_TOO_WIDE))
+    # As text: each function on a column is several calls of the JVM.
+    return rows.selectExpr(*values, f"{is_wide} AS {_TOO_WIDE}")
 
 
-def _size(field: "StructField") -> "Column | None":
-    """The bytes of a value, 0 for null; None for a type whose values are all short."""
-    from pyspark.sql import functions as F
+def _size(field: "StructField") -> str | None:
+    """The bytes of a value in SQL, 0 for null; None for a type whose values are all short."""
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
     if isinstance(field.dataType, StringType | BinaryType):
-        size = F.octet_length(_value(field.name))
+        size = f"OCTET_LENGTH({quoted(field.name)})"
     elif isinstance(field.dataType, ArrayType | MapType | StructType):
-        size = F.octet_length(F.to_json(_value(field.name)))
+        size = f"OCTET_LENGTH(TO_JSON({quoted(field.name)}))"
     else:
         return None
-    return F.coalesce(size, F.lit(0)).cast("bigint")
+    return f"COALESCE(CAST({size} AS BIGINT), 0)"
 
 
-def _value(name: str) -> "Column":
-    from pyspark.sql import functions as F
-
-    return F.col(f"`{name.replace('`', '``')}`")
+def quoted(name: str) -> str:
+    """Return the name of a column as Spark SQL quotes it."""
+    return f"`{name.replace('`', '``')}`"

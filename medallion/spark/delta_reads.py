@@ -13,6 +13,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from medallion.spark.collect import quoted
 from medallion.storage.change_feed import Changes
 
 if TYPE_CHECKING:
@@ -64,22 +65,22 @@ def files_with(column: str, values: Sequence[Any]) -> FileFilter:
 
 def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", changes: Changes) -> "DataFrame":
     """The rows that ``changes`` deleted and inserted, an updated row twice: the table's columns, and SIDE."""
-    from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
     columns = schema_of(delta)
+    names = [quoted(name) for name in columns.names]
     feed_columns = StructType([*columns, StructField("_change_type", StringType())])
     parts = []
     for version, kind, files in changes.by_kind():
         # Not the version itself: a number that is another every hour would have code compiled anew.
-        place = F.lit(changes.versions.index(version) + 1)
+        place = changes.versions.index(version) + 1
         if kind == "cdc":
-            is_inserted = F.col("_change_type").isin("insert", "update_postimage")
-            feed = _parquet(spark, path, files, feed_columns)
-            parts.append(feed.withColumn(SIDE, F.when(is_inserted, place).otherwise(-place)).drop("_change_type"))
+            side = f"IF(_change_type IN ('insert', 'update_postimage'), {place}, -{place})"
+            rows = _parquet(spark, path, files, feed_columns)
         else:
+            side = f"{place if kind == 'add' else -place}"
             rows = _parquet(spark, path, files, columns)
-            parts.append(rows.withColumn(SIDE, place if kind == "add" else -place))
+        parts.append(rows.selectExpr(*names, f"{side} AS {SIDE}"))
     return _in_one_task_if_small(reduce(lambda a, b: a.unionAll(b), parts), changes.bytes)
 
 
