@@ -42,17 +42,20 @@ setup:  ## environment, locked packages, Java, JARs: whatever is missing
 setup-s3:  ## the same, and the JARs for a lake on s3a://
 	@scripts/bootstrap --s3
 
+# Three workers on two cores: one of them waits for Airflow most of the time.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
 .PHONY: test
 test: check  ## every check and every test
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST)
 
 .PHONY: test-quick
 test-quick: check  ## every check, and the quick tests that need neither Spark nor a scheduler
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests/unit tests/airflow
+	@$(PYTEST) -m "not slow" tests/unit tests/airflow
 
 .PHONY: coverage
 coverage: setup-dev  ## lines of medallion/ that the quick tests do not run
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --quiet --cov=medallion \
+	@$(PYTEST) --quiet --cov=medallion \
 		--cov-report=term-missing:skip-covered tests/unit tests/airflow
 
 .PHONY: house
