@@ -90,6 +90,7 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [480, 1920])
 def test_pages_are_accessible_and_fit_their_window(

@@ -68,6 +68,7 @@ async def fired(trigger: HourArrived) -> dict[str, Any]:
     raise AssertionError("it ended without a word")
 
 
+@pytest.mark.slow
 def test_an_hour_whose_file_still_grows_has_not_arrived(place: Place) -> None:
     seen = Arrivals(Settings.from_environment(), settle=3)
     assert seen.look() is None
@@ -132,6 +133,7 @@ def test_it_fires_with_the_earliest_hour_that_is_not_applied(place: Place) -> No
     assert told == {"hour": H0}
 
 
+@pytest.mark.slow
 def test_no_refresh_begins_sooner_after_another_than_is_said(place: Place) -> None:
     place.put(H0, "{}\n")
     log = EventLog(place.lake, run_id="before", hour=H0, strategy="full", attempt=1)

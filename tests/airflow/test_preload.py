@@ -4,10 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from medallion.airflow.local import LocalAirflow
 from medallion.airflow.ports import free_port
 
 
+@pytest.mark.slow
 def test_task_workers_are_forked_from_a_server_that_has_the_checks_loaded(tmp_path: Path) -> None:
     environment = LocalAirflow(tmp_path, free_port()).environment
     assert environment["AIRFLOW__SCHEDULER__MP_START_METHOD"] == "forkserver"
@@ -30,6 +33,7 @@ def test_task_workers_are_forked_from_a_server_that_has_the_checks_loaded(tmp_pa
     assert not declared, f"a task would have {declared} as they were when the scheduler started"
 
 
+@pytest.mark.slow
 def test_forkserver_loads_its_modules_when_the_scheduler_starts(tmp_path: Path) -> None:
     (tmp_path / "marking.py").write_text("from pathlib import Path\nPath(__file__).with_name('loaded').touch()\n")
     modules = {"AIRFLOW__SCHEDULER__MP_FORKSERVER_PRELOAD": "marking", "PYTHONPATH": str(tmp_path)}

@@ -249,6 +249,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, Lake]:
     return short, long
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_what_reads_the_newest_events_needs_the_same_memory_however_long_the_log(
     lakes: tuple[Lake, Lake], reader: str

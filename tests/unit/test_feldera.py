@@ -276,6 +276,7 @@ def drive(fake: FakeFeldera, source: Path, lake: Path, *hours: str, **settings: 
     return driver, last
 
 
+@pytest.mark.slow
 def test_an_hour_is_pushed_computed_and_its_views_are_a_release(
     fake: FakeFeldera, source: Path, tmp_path: Path
 ) -> None:
@@ -318,6 +319,7 @@ def with_bad_lines(source: Path, target: Path, share: float) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_what_is_pushed_is_what_bronze_accepts(fake: FakeFeldera, source: Path, tmp_path: Path) -> None:
     few, many = (with_bad_lines(source, tmp_path / f"{share}", share) for share in (0.0, 0.05))
     driver, _ = drive(fake, few, tmp_path / "few", HOUR)

@@ -237,6 +237,7 @@ def test_the_types_are_those_of_spark_but_for_the_precision_of_nine_decimals() -
         assert engine.types[table][column].partition(",")[2] == kind.partition(",")[2], "the same scale"
 
 
+@pytest.mark.slow
 def test_its_rows_are_those_of_our_queries(tmp_path: Path) -> None:
     generate(tmp_path, days=40, hours=1, scale=0.01, seed=0)
     engine = Engine(program())

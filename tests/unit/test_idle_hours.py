@@ -60,6 +60,7 @@ def refresh(lake: Lake) -> Written:
     return refresh_incremental(refresh_run(lake, hour=HOUR), TABLE)
 
 
+@pytest.mark.slow
 def test_idle_hours_read_as_little_of_logs_after_200_commits_as_after_10(lake: Lake, read: list[str]) -> None:
     most = dict.fromkeys((10, 200), 0)
     delta = lake.opened(lake.path("bronze_a"))

@@ -195,6 +195,7 @@ def test_fencing_number_grows_with_each_holder(lake: Lake) -> None:
     assert numbers == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_lease_is_refused_while_another_machine_renews_it(lake: Lake, quick: None) -> None:
     with held(lake, "first") as holder:
         end = time.monotonic() + 1.3 * lease.TTL_SECONDS
@@ -240,6 +241,7 @@ def test_second_machine_names_the_writer_of_the_first(lake: Lake, host: Callable
     assert writer is not None and (writer.run_id, writer.host) == ("first", "first")
 
 
+@pytest.mark.slow
 def test_holder_without_network_stops_before_its_lease_ends(lake: Lake, quick: None, network: Network) -> None:
     stopped = threading.Event()
     with held(lake, "first", lost=stopped.set) as holder, fence.holding(holder):
@@ -285,6 +287,7 @@ def test_release_of_a_lower_number_is_refused_whatever_its_writer_believes(on_di
         publish("without a lease")
 
 
+@pytest.mark.slow
 def test_later_try_on_another_machine_stops_the_earlier_one(lake: Lake, quick: None) -> None:
     stopped = threading.Event()
     with held(lake, "try 1", lost=stopped.set) as given_up:
@@ -300,6 +303,7 @@ def test_later_try_on_another_machine_stops_the_earlier_one(lake: Lake, quick: N
         taken.give_back()
 
 
+@pytest.mark.slow
 def test_lost_lease_ends_the_processes_that_write_for_its_holder(on_disk: Lake, quick: None, network: Network) -> None:
     with (
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as child,

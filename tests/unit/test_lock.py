@@ -68,6 +68,7 @@ def test_a_second_writer_stops_and_names_the_first(lake: Lake) -> None:
     assert told and told[0].startswith("waiting for refresh silver of run first")
 
 
+@pytest.mark.slow
 def test_second_writer_continues_when_the_first_is_done(lake: Lake) -> None:
     with holder(lake) as (process, _):
         start = time.monotonic()
@@ -76,6 +77,7 @@ def test_second_writer_continues_when_the_first_is_done(lake: Lake) -> None:
             assert time.monotonic() - start < 30
 
 
+@pytest.mark.slow
 def test_what_a_dead_writer_left_running_is_ended_before_another_begins(lake: Lake) -> None:
     with holder(lake) as (process, child):
         process.kill()
@@ -85,6 +87,7 @@ def test_what_a_dead_writer_left_running_is_ended_before_another_begins(lake: La
             assert gone(child)
 
 
+@pytest.mark.slow
 def test_a_later_try_of_the_same_work_ends_the_one_that_was_given_up(lake: Lake) -> None:
     with holder(lake, "run", attempt=1) as (process, child), writer_lock(lake, "run", 2, "refresh silver", wait=0):
         assert gone(process.pid)

@@ -109,6 +109,7 @@ def test_hour_is_published_when_no_receiver_answers(
     assert caplog.text.count("lineage was not sent") == 1, "it is not tried again and again"
 
 
+@pytest.mark.slow
 def test_receiver_that_does_not_answer_is_tried_once_and_briefly(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts a connection and says nothing
         monkeypatch.setenv("OPENLINEAGE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")

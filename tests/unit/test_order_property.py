@@ -6,6 +6,8 @@ In DuckDB, over few values, so that many rows tie. MEDALLION_QUERIES and MEDALLI
 import random
 from collections import Counter
 
+import pytest
+
 from medallion.model.table import Table
 from tests.unit.test_refresh_property import QUERIES, SEED, Engine, World, is_refused
 
@@ -72,6 +74,7 @@ def results(query: str, world: World, engine: Engine, chance: random.Random) -> 
     return found
 
 
+@pytest.mark.slow
 def test_random_orders_are_refused_or_give_the_same_rows_however_the_input_lies() -> None:
     chance, engine, seen = random.Random(SEED), Engine(), Counter[str]()
     engine.connection.execute("SET threads = 1")

@@ -353,6 +353,7 @@ def compare(
     return differing, seen
 
 
+@pytest.mark.slow
 def test_random_aggregates_are_refused_or_give_the_rows_of_a_full_refresh(engine: Engine) -> None:
     def make(chance: random.Random) -> Table:
         query, parts = additive_query(chance)
@@ -363,6 +364,7 @@ def test_random_aggregates_are_refused_or_give_the_rows_of_a_full_refresh(engine
     assert seen["proven"] > QUERIES / 5 and seen["refused and differs"] > QUERIES / 20, seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query_of", [by_key_query, nested_query])
 def test_random_upserts_are_refused_or_give_the_rows_of_a_full_refresh(
     query_of: Callable[[random.Random], str], engine: Engine

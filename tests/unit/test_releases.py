@@ -68,6 +68,7 @@ def test_a_writer_that_is_overtaken_between_its_last_look_and_its_commit_cannot_
     assert [r.hour for r in releases.read_all(lake)] == [None, "2025-11-30T01"]
 
 
+@pytest.mark.slow
 def test_the_newest_release_is_read_from_one_file_however_many_there_are(lake: Lake) -> None:
     release, versions = None, {f"silver_table_{number}": number for number in range(30)}
     for number in range(60):

@@ -89,6 +89,7 @@ def hours_applied(shop: Shop, monkeypatch: pytest.MonkeyPatch, *, dies_at: str =
     return applied
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("run_id", "applied"), [("restate", [H2]), ("another", [H0, H1, H2])])
 def test_restatement_goes_on_in_its_own_run_and_begins_again_in_another(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, run_id: str, applied: list[str]

@@ -60,6 +60,7 @@ def log_entries(lake: Lake, table: str) -> list[str]:
     return sorted(file.name for file in Path(lake.path(table), "_delta_log").glob("0*.json"))
 
 
+@pytest.mark.slow
 def test_every_kept_release_is_read_after_forty_idle_days_and_upkeep(shop: Shop) -> None:
     refresh(shop, H0, H1)
     upkeep(shop, Retention())
