@@ -159,11 +159,10 @@ def _changed_groups(log: "DataFrame", differences: "DataFrame", part: Part) -> "
     """The groups that ``differences``, which are in ``log`` already, have changed: as they were and as they are."""
     keys, log_keys = _list("`{0}`", part.keys), _list("log.`{0}`", part.keys)
     same = " AND ".join(f"log.`{key}` <=> added.`{key}`" for key in part.keys)
-    values = _list("'{0}', `{0}`", part.keys)
 
     def side(number: int, counter: str) -> str:
-        counters = ", ".join(f"'{c}', CAST({counter.format(c)} AS {_type(log, c)})" for c in part.counters)
-        return f"NAMED_STRUCT('{SIDE}', {number}, {values}, {counters})"
+        counters = ", ".join(f"CAST({counter.format(c)} AS {_type(log, c)}) AS `{c}`" for c in part.counters)
+        return f"STRUCT({number} AS {SIDE}, {keys}, {counters})"
 
     changed = f"""
         WITH added AS (
