@@ -25,6 +25,7 @@ from medallion.checks.result import (
     slug,
     to_example,
 )
+from medallion.checks.together import failed_rows_query, join_expectations
 from medallion.checks.volumes import VolumeRules
 from medallion.errors import one_line
 from medallion.ops.check_records import Proof
@@ -68,7 +69,7 @@ def run_checkpoint(
     begun = perf_counter()
     needed = set(suites).union(*(_tables_in_query(expectation) for suite in suites.values() for expectation in suite))
     with open_views({name: at for name, at in tables.items() if name in needed}) as views:
-        judge = _Judge(views, basis or Basis(), checked.name, started_at)
+        judge = _Judge(views, basis, checked.name, started_at)
         judgements = judge.judge(suites)
         rules = volumes or {}
         results = [
@@ -128,9 +129,10 @@ class _Judgement:
 class _Judge:
     """Great Expectations at work on the expectations of one check, and what it leaves behind."""
 
-    def __init__(self, views: Views, basis: Basis, run_name: str, at: datetime) -> None:
+    def __init__(self, views: Views, basis: Basis | None, run_name: str, at: datetime) -> None:
         self._views, self._run_name, self._at = views, run_name, at
-        self._changed = ChangedRows(views, basis, at)
+        self._is_by_change = basis is not None
+        self._changed = ChangedRows(views, basis or Basis(), at)
         self.startup_seconds = 0.0
         self.seconds: dict[str, float] = {}
         self.judged: list[Judged] = []
@@ -138,6 +140,8 @@ class _Judge:
     def judge(self, suites: Mapping[str, Sequence[Expectation]]) -> dict[str, list[_Judgement]]:
         """Judge every expectation of each table."""
         judgements = {table: [self._plan(expectation, table) for expectation in suites[table]] for table in suites}
+        if self._is_by_change:
+            self._ask_together(judgements)
         self._ask(judgements, self._run_name)
         again: dict[str, list[_Judgement]] = {}
         for table, suite in judgements.items():
@@ -176,23 +180,48 @@ class _Judge:
         proof = replace(judgement.look.proof, whole_at=self._at.isoformat())
         return Look(WHOLE, table, judged, proof, is_final=True)
 
+    def _ask_together(self, judgements: Mapping[str, Sequence[_Judgement]]) -> None:
+        """Have the expectations of each table judged by one query, and note which tables have passed."""
+        members: dict[str, list[_Judgement]] = {}
+        asked: dict[str, list[Expectation]] = {}
+        for table, suite in judgements.items():
+            queries = {}
+            for number, judgement in enumerate(suite):
+                expectation = judgement.look.expectation
+                query = failed_rows_query(expectation, judgement.look.view) if expectation else None
+                if query is not None:
+                    queries[number] = query
+            if len(queries) > 1:
+                members[table] = [suite[number] for number in queries]
+                asked[table] = [join_expectations([suite[n].declared for n in queries], [*queries.values()])]
+        for table, (verdict,) in self._verdicts(asked, f"{self._run_name} together").items():
+            if verdict.success and not verdict.error:
+                for judgement in members[table]:
+                    judgement.verdict = verdict
+
     def _ask(self, judgements: Mapping[str, Sequence[_Judgement]], run_name: str) -> None:
-        """Have Great Expectations judge what is to be judged, and note the verdicts."""
-        asked: dict[str, list[_Judgement]] = {}
+        """Have Great Expectations judge what has not passed yet, and note the verdicts."""
+        members: dict[str, list[_Judgement]] = {}
+        asked: dict[str, list[Expectation]] = {}
         for judgement in (judgement for suite in judgements.values() for judgement in suite):
-            if judgement.look.expectation is not None:
-                asked.setdefault(judgement.look.view, []).append(judgement)
-        if not asked:
-            return
-        suites = {view: [p.look.expectation for p in suite if p.look.expectation] for view, suite in asked.items()}
+            if judgement.look.expectation is not None and not judgement.passed:
+                members.setdefault(judgement.look.view, []).append(judgement)
+                asked.setdefault(judgement.look.view, []).append(judgement.look.expectation)
+        for view, verdicts in self._verdicts(asked, run_name).items():
+            for judgement, verdict in zip(members[view], verdicts, strict=True):
+                judgement.verdict = verdict
+
+    def _verdicts(self, suites: Mapping[str, Sequence[Expectation]], run_name: str) -> Mapping[str, Sequence[Verdict]]:
+        """Have Great Expectations judge ``suites``, view to expectations; count its seconds and keep its results."""
+        if not suites:
+            return {}
         startup_seconds, validation = _validate(self._views.database, suites, run_name, self._at)
         self.startup_seconds += startup_seconds
         self.judged += validation.judged
-        for view, suite in asked.items():
+        for view, seconds in validation.seconds.items():
             table = view.removesuffix(INSERTED)
-            self.seconds[table] = self.seconds.get(table, 0.0) + validation.seconds[view]
-            for judgement, verdict in zip(suite, validation.verdicts[view], strict=True):
-                judgement.verdict = verdict
+            self.seconds[table] = self.seconds.get(table, 0.0) + seconds
+        return validation.verdicts
 
 
 def bind(query: str, table: str) -> str:

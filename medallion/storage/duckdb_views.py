@@ -188,10 +188,11 @@ _SEALED = (
 
 
 def _configure(connection: "DuckDBPyConnection", spill: str) -> None:
-    """Fetch nothing from anywhere at run time, and let what does not fit in memory go to ``spill``."""
+    """Fetch nothing at run time, read each file's footer once, and let what does not fit in memory go to ``spill``."""
     connection.execute("SET GLOBAL autoinstall_known_extensions = false")
     connection.execute("SET GLOBAL temp_directory = ?", [spill])
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL parquet_metadata_cache = true")
 
 
 def _serve_files(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
