@@ -20,7 +20,7 @@ from medallion.storage.lake import state_of
 
 QUERY = "unexpected_rows_query"
 INSERTED = "__inserted"  # the end of the name of a view, of the rows that were inserted into a table
-MAX_CHANGED_SHARE = 0.3  # of a table's bytes, in files of changed rows: beyond it the whole table costs no more
+MAX_CHANGED_SHARE = 0.3  # of the bytes of what an expectation reads, in files of changed rows: beyond it all is read
 WHOLE, CHANGED, UNCHANGED = "whole table", "changed rows", "unchanged rows"
 
 
@@ -60,6 +60,7 @@ class ChangedRows:
     def __init__(self, views: Views, basis: Basis, at: datetime) -> None:
         self._views, self._basis, self._at = views, basis, at
         self._changes: dict[str, Changes | None] = {}
+        self._sizes: dict[str, int] = {}
         self._with_views: set[str] = set()
         self._frames: dict[tuple[Any, ...], str] = {}
 
@@ -72,7 +73,7 @@ class ChangedRows:
         if former is None or self._at - datetime.fromisoformat(former.whole_at) >= self._basis.max_age:
             return self.whole(table, expectation)
         changes_by_table = {name: self._since(name) for name in (table, *other_tables)}
-        if any(part is None for part in changes_by_table.values()):
+        if any(part is None for part in changes_by_table.values()) or self._is_most_changed(changes_by_table):
             return self.whole(table, expectation)
         if not any(changes_by_table.values()):
             return Look(UNCHANGED, table, None, former)
@@ -95,7 +96,7 @@ class ChangedRows:
         return Look(WHOLE, table, _with_query(expectation, _share_query(share, proof)), proof)
 
     def _since(self, name: str) -> Changes | None:
-        """What changed in a table since the former check; None where that is not known, or is most of it."""
+        """What changed in a table since the former check; None where that is not known."""
         if name not in self._changes:
             self._changes[name] = self._find_changes(name)
         return self._changes[name]
@@ -106,10 +107,22 @@ class ChangedRows:
             return None
         try:
             difference = changes(views.tables[name].folder, former.version, views.versions[name])
-            size = state_of(views.opened[name]).bytes if difference else 0
         except (OSError, ValueError):
             return None
-        return None if difference.unknown or difference.bytes > MAX_CHANGED_SHARE * size else difference
+        return None if difference.unknown else difference
+
+    def _is_most_changed(self, changes_by_table: Mapping[str, Changes | None]) -> bool:
+        """Whether reading the changed rows of these tables costs no less than reading the tables.
+
+        A small table that was rewritten is compared by its change with a large one of which little has changed.
+        """
+        changed_bytes = sum(part.bytes for part in changes_by_table.values() if part)
+        return changed_bytes > MAX_CHANGED_SHARE * sum(map(self._bytes, changes_by_table))
+
+    def _bytes(self, name: str) -> int:
+        if name not in self._sizes:
+            self._sizes[name] = state_of(self._views.opened[name]).bytes
+        return self._sizes[name]
 
     def _make_views(self, name: str) -> None:
         if name not in self._with_views:

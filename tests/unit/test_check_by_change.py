@@ -353,3 +353,21 @@ def test_the_report_says_how_each_expectation_was_judged(small: Lake) -> None:
     }
     page = (small.root / "reports" / result.page).read_text()
     assert by_change.CHANGED in page and by_change.WHOLE in page
+
+
+def test_a_rewritten_small_table_is_compared_with_a_large_one_by_what_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_change, "MAX_CHANGED_SHARE", 0.3)
+    total = adds_up("the total is that of the parts", Sums("parts", (("n", "n", "n"),)))
+    lake = Lake(tmp_path, {"total": (total, at_least("n", 0))})
+    write_deltalake(lake.at("parts"), pa.table({"n": list(range(20_000))}))
+    write_deltalake(lake.at("total"), pa.table({"n": [sum(range(20_000))]}))
+    basis = basis_of(lake.check())
+    write_deltalake(lake.at("parts"), pa.table({"n": [7]}), mode="append")
+    write_deltalake(lake.at("total"), pa.table({"n": [sum(range(20_000)) + 7]}), mode="overwrite")
+
+    result = lake.check(basis)
+
+    assert looked_at(result) == {total.meaning: by_change.CHANGED, "n is at least 0": by_change.WHOLE}
+    assert set(verdicts(result).values()) == {(True, True)}
