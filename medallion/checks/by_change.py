@@ -5,6 +5,7 @@ An expectation that passed at the versions a check has read still passes when th
 whole tables, so both ways agree on every input.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -146,7 +147,9 @@ class ChangedRows:
                     expectation, _bind(expectation, {"batch": self._rows_sharing_values(table, columns)})
                 )
             case Lookup(others):
-                return _with_query(expectation, _bind(expectation, self._looked_up(table, others)))
+                query = expectation.arguments[QUERY]
+                read = named_columns(query, [field.name for field in self._views.opened[table].schema().fields])
+                return _with_query(expectation, _bind(expectation, self._looked_up(table, read, others)))
             case Sums() as sums:
                 sides = {
                     f"{role}_{side}": f"{name}__{side}"
@@ -166,19 +169,22 @@ class ChangedRows:
             f" WHERE {same})",
         )
 
-    def _looked_up(self, table: str, others: Sequence[tuple[str, str, str]]) -> dict[str, str]:
-        """The view for each placeholder of a query that looks rows up in other tables."""
+    def _looked_up(self, table: str, columns: Sequence[str], others: Sequence[tuple[str, str, str]]) -> dict[str, str]:
+        """The view for each placeholder of a query that looks rows up in other tables. columns: what it reads."""
+        columns = [*dict.fromkeys((*columns, *(column for _, _, column in others)))]
+        column_list = ", ".join(f'"{name}"' for name in columns)
         refers = " OR ".join(
             f'"{column}" IN (SELECT "{key}" FROM {self._values(other, (key,))})' for other, key, column in others
         )
         batch = self._frame(
-            ("looking", table, *others),
-            f"CREATE TABLE {{name}} AS FROM {table}__inserted UNION ALL FROM {table} WHERE {refers}",
+            ("looking", table, *columns, *others),
+            f"CREATE TABLE {{name}} AS SELECT {column_list} FROM {table}__inserted"
+            f" UNION ALL SELECT {column_list} FROM {table} WHERE {refers}",
         )
         frames = {"batch": batch}
         for other, key, column in others:
             frames[other] = self._frame(
-                ("looked up", table, other, key, column, *others),
+                ("looked up", batch, other, key, column),
                 f'CREATE VIEW {{name}} AS SELECT * FROM {other} WHERE "{key}" IN (SELECT "{column}" FROM {batch})',
             )
         return frames
@@ -269,6 +275,14 @@ _RECOUNT = """
     SELECT CAST(of_flipped.failed + of_changed.failed AS BIGINT), CAST(of_changed.counted AS BIGINT)
     FROM of_flipped CROSS JOIN of_changed
 """
+
+
+def named_columns(query: str, columns: Sequence[str]) -> list[str]:
+    """Return those of a table's columns that a query on it may read: rows are looked up without the others."""
+    words = set(re.findall(r"\w+", query.lower()))
+    if "natural" in words or re.search(r"(?<!\()\*", query):  # COUNT(*) reads none
+        return [*columns]
+    return [name for name in columns if name.lower() in words or not name.isidentifier()]
 
 
 def _with_query(expectation: Expectation, query: str) -> Expectation:

@@ -371,3 +371,16 @@ def test_a_rewritten_small_table_is_compared_with_a_large_one_by_what_changed(
 
     assert looked_at(result) == {total.meaning: by_change.CHANGED, "n is at least 0": by_change.WHOLE}
     assert set(verdicts(result).values()) == {(True, True)}
+
+
+@pytest.mark.parametrize(
+    ("query", "read"),
+    [
+        ("SELECT c.id FROM {batch} AS c LEFT JOIN {tiers} AS t ON t.id = c.Tier WHERE t.id IS NULL", ["id", "tier"]),
+        ("SELECT tier, COUNT(*) FROM {batch} GROUP BY tier", ["tier"]),
+        ("SELECT c.* FROM {batch} AS c", ["id", "tier", "paid", "note"]),
+        ("SELECT 1 FROM {batch} NATURAL JOIN {tiers}", ["id", "tier", "paid", "note"]),
+    ],
+)
+def test_rows_are_looked_up_with_the_columns_that_a_query_may_read(query: str, read: list[str]) -> None:
+    assert by_change.named_columns(query, SCHEMA.names) == read
