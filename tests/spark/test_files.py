@@ -1,10 +1,12 @@
 """Reading by the files that a log names gives what Delta's own reader gives."""
 
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -12,6 +14,7 @@ from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import files_with, read_changes, read_table, schema_of
 from medallion.storage.change_feed import changes
 from medallion.storage.changed_values import changed_values
+from medallion.storage.duckdb_views import TableAt, open_views
 from medallion.storage.lake import state_of
 
 
@@ -116,3 +119,32 @@ def test_a_table_without_rows_has_its_columns_and_starts_no_python_on_executors(
     plan = capsys.readouterr().out
     assert "Physical Plan" in plan
     assert "ExistingRDD" not in plan, "rows that a Python hands over"
+
+
+def test_timestamps_are_written_in_microseconds_with_bounds_to_skip_rows_by(spark: Any, tmp_path: Path) -> None:
+    place = str(tmp_path / "table")
+    moments = "SELECT TIMESTAMP'2025-11-30 12:00:00.000001' AS moment UNION ALL SELECT TIMESTAMP'1900-01-01 00:00:00'"
+    spark.sql(moments).coalesce(1).write.format("delta").options(**TABLE_PROPERTIES).save(place)
+
+    (file,) = tmp_path.glob("table/*.parquet")
+    column = pq.ParquetFile(file).metadata.row_group(0).column(0)
+    assert (column.physical_type, column.statistics.has_min_max) == ("INT64", True)
+
+
+def test_files_of_both_kinds_of_timestamps_are_read_as_one_table(spark: Any, tmp_path: Path) -> None:
+    place, kind = tmp_path / "table", "spark.sql.parquet.outputTimestampType"
+    moments, former = "SELECT TIMESTAMP'2025-11-30 12:00:00.000001' AS moment", spark.conf.get(kind)
+    try:
+        for value in ("INT96", former):
+            spark.conf.set(kind, value)
+            spark.sql(moments).write.format("delta").options(**TABLE_PROPERTIES).mode("append").save(str(place))
+    finally:
+        spark.conf.set(kind, former)
+
+    with open_views({"moments": TableAt(place)}) as views:
+        assert views.connection.sql("SELECT DISTINCT moment FROM moments").fetchall() == [
+            (datetime(2025, 11, 30, 12, 0, 0, 1, UTC),)
+        ]
+    assert counted(read_table(spark, str(place), state_of(DeltaTable(str(place))))) == counted(
+        spark.sql(f"{moments} UNION ALL {moments}")
+    )
