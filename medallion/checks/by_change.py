@@ -5,7 +5,6 @@ An expectation that passed at the versions a check has read still passes when th
 whole tables, so both ways agree on every input.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from typing import Any
 
 from expectations.scopes import Keys, Lookup, RowCount, Rows, Share, Sums
 from expectations.vocabulary import Expectation
+from medallion.checks.query_columns import named_columns
 from medallion.ops.check_records import CheckedTable, Proof
 from medallion.storage.change_feed import Changes, changes
 from medallion.storage.duckdb_views import Views
@@ -275,14 +275,6 @@ _RECOUNT = """
     SELECT CAST(of_flipped.failed + of_changed.failed AS BIGINT), CAST(of_changed.counted AS BIGINT)
     FROM of_flipped CROSS JOIN of_changed
 """
-
-
-def named_columns(query: str, columns: Sequence[str]) -> list[str]:
-    """Return those of a table's columns that a query on it may read: rows are looked up without the others."""
-    words = set(re.findall(r"\w+", query.lower()))
-    if "natural" in words or re.search(r"(?<!\()\*", query):  # COUNT(*) reads none
-        return [*columns]
-    return [name for name in columns if name.lower() in words or not name.isidentifier()]
 
 
 def _with_query(expectation: Expectation, query: str) -> Expectation:
