@@ -185,15 +185,11 @@ class _Judge:
         members: dict[str, list[_Judgement]] = {}
         asked: dict[str, list[Expectation]] = {}
         for table, suite in judgements.items():
-            queries = {}
-            for number, judgement in enumerate(suite):
-                expectation = judgement.look.expectation
-                query = failed_rows_query(expectation, judgement.look.view) if expectation else None
-                if query is not None:
-                    queries[number] = query
-            if len(queries) > 1:
-                members[table] = [suite[number] for number in queries]
-                asked[table] = [join_expectations([suite[n].declared for n in queries], [*queries.values()])]
+            queries = [(j, failed_rows_query(j.look.expectation, j.look.view)) for j in suite if j.look.expectation]
+            decided = [(judgement, query) for judgement, query in queries if query is not None]
+            if len(decided) > 1:
+                members[table] = [judgement for judgement, _ in decided]
+                asked[table] = [join_expectations([j.declared for j, _ in decided], [query for _, query in decided])]
         for table, (verdict,) in self._verdicts(asked, f"{self._run_name} together").items():
             if verdict.success and not verdict.error:
                 for judgement in members[table]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from expectations.vocabulary import Expectation, Severity, no_rows
 from medallion.checks.by_change import QUERY
 
-_OTHER_IN_DUCKDB = frozenset("\\{")  # characters of a condition by which Spark and DuckDB may read another value
+_OTHER_IN_DUCKDB = frozenset("\\{}")  # characters of a condition by which Spark and DuckDB may read another value
 
 _END = "; \t\r\n"  # of a query, which has no place inside another
 

@@ -12,15 +12,10 @@ from medallion.checks import by_change
 from medallion.checks.by_change import CHANGED, WHOLE
 from medallion.checks.report_store import DATA_DOCS, WAITING
 from medallion.checks.together import failed_rows_query, join_expectations
-from tests.unit.test_check_by_change import Lake, basis_of, looked_at, verdicts
+from tests.unit.test_check_by_change import Lake, basis_of, even_a_large_share, looked_at, verdicts  # noqa: F401
 
 ROW = {"id": 1, "tier": 1, "paid": 5, "note": "a"}
 QUOTED = in_set("note", ("a", "b\\c", "it's", "{}"))
-
-
-@pytest.fixture(autouse=True)
-def even_a_large_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_change, "MAX_CHANGED_SHARE", float("inf"))
 
 
 def shop(folder: Path, *expectations: Expectation) -> Lake:
@@ -88,6 +83,17 @@ def test_values_that_spark_and_duckdb_write_differently_are_judged_alike(tmp_pat
 
     assert verdicts(by_rows) == verdicts(whole)
     assert verdicts(whole)["shop", QUOTED.meaning] == (note in {"a", "b\\c", "it's", "{}", None}, True)
+
+
+def test_a_closing_brace_alone_is_judged_alike(tmp_path: Path) -> None:
+    lake = shop(tmp_path, unique("id"), in_set("note", ("a", "}")))
+    basis = basis_of(lake.check())
+    write_deltalake(lake.at("shop"), pa.Table.from_pylist([ROW | {"id": 2, "note": "}}"}]), mode="append")
+
+    by_rows, whole = lake.check(basis), lake.check()
+
+    assert verdicts(by_rows) == verdicts(whole)
+    assert verdicts(whole)["shop", "note is one of a, }"] == (False, True)
 
 
 def test_only_what_a_query_decides_is_joined() -> None:
