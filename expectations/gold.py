@@ -2,27 +2,18 @@
 
 from collections.abc import Mapping
 
-from expectations.scopes import Rows, Sums
+from expectations.scopes import Lookup, Rows, Sums, Window
 from expectations.vocabulary import Expectation, adds_up, no_rows, refers_to
 
 SUITE: Mapping[str, tuple[Expectation, ...]] = {
     "gold_order_status_summary": (
-        no_rows(
-            """
-            SELECT
-                COALESCE(checked.order_status, expected.order_status) AS order_status,
-                checked.order_count, expected.orders AS expected_count,
-                checked.total_revenue, expected.revenue AS expected_revenue
-            FROM {batch} AS checked
-            FULL OUTER JOIN (
-                SELECT order_status, COUNT(*) AS orders, COALESCE(SUM(order_total), 0) AS revenue
-                FROM {silver_orders_enriched}
-                GROUP BY order_status
-            ) AS expected ON expected.order_status = checked.order_status
-            WHERE checked.order_count IS DISTINCT FROM expected.orders
-                OR checked.total_revenue IS DISTINCT FROM expected.revenue
-            """,
+        adds_up(
             "orders and revenue of each status equal those of silver_orders_enriched",
+            Sums(
+                "silver_orders_enriched",
+                (("orders", "order_count", "1"), ("revenue", "total_revenue", "order_total")),
+                by="order_status",
+            ),
         ),
     ),
     "gold_weekly_revenue_trend": (
@@ -56,50 +47,39 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
         ),
     ),
     "gold_supplier_performance": (
-        no_rows(
-            """
-            SELECT
-                COALESCE(checked.supplier_id, expected.supplier_id) AS supplier_id,
-                checked.total_units_sold, expected.units AS expected_units,
-                checked.total_net_revenue, expected.net_revenue AS expected_net_revenue
-            FROM {batch} AS checked
-            FULL OUTER JOIN (
-                SELECT supplier_id, SUM(quantity) AS units, SUM(line_net_revenue) AS net_revenue
-                FROM {silver_confirmed_order_items}
-                WHERE supplier_id IN (SELECT supplier_id FROM {silver_inventory_by_supplier})
-                GROUP BY supplier_id
-            ) AS expected ON expected.supplier_id = checked.supplier_id
-            WHERE checked.total_units_sold IS DISTINCT FROM expected.units
-                OR checked.total_net_revenue IS DISTINCT FROM expected.net_revenue
-            """,
+        adds_up(
             "units and net revenue of each supplier with stock equal those of silver_confirmed_order_items",
+            Sums(
+                "silver_confirmed_order_items",
+                (("units", "total_units_sold", "quantity"), ("net_revenue", "total_net_revenue", "line_net_revenue")),
+                by="supplier_id",
+                within="silver_inventory_by_supplier",
+            ),
         ),
     ),
     "gold_inventory_risk": (
+        adds_up(
+            "units of each stocked product equal those of silver_confirmed_order_items",
+            Sums(
+                "silver_confirmed_order_items",
+                (("units", "units_sold", "quantity"),),
+                by="product_id",
+                within="silver_inventory_current",
+            ),
+        ),
         no_rows(
             """
-            SELECT
-                COALESCE(checked.product_id, expected.product_id) AS product_id,
-                checked.units_sold, expected.units AS expected_units,
-                checked.total_stock_all_warehouses, expected.stock AS expected_stock
+            SELECT checked.product_id, checked.total_stock_all_warehouses, expected.stock AS expected_stock
             FROM {batch} AS checked
-            FULL OUTER JOIN (
-                SELECT sold.product_id, sold.units, stocked.stock
-                FROM (
-                    SELECT product_id, SUM(quantity) AS units
-                    FROM {silver_confirmed_order_items}
-                    GROUP BY product_id
-                ) AS sold
-                INNER JOIN (
-                    SELECT product_id, SUM(current_stock) AS stock
-                    FROM {silver_inventory_current}
-                    GROUP BY product_id
-                ) AS stocked ON stocked.product_id = sold.product_id
+            LEFT JOIN (
+                SELECT product_id, SUM(current_stock) AS stock
+                FROM {silver_inventory_current}
+                GROUP BY product_id
             ) AS expected ON expected.product_id = checked.product_id
-            WHERE checked.units_sold IS DISTINCT FROM expected.units
-                OR checked.total_stock_all_warehouses IS DISTINCT FROM expected.stock
+            WHERE checked.total_stock_all_warehouses IS DISTINCT FROM expected.stock
             """,
-            "units and stock of each sold product equal those of Silver",
+            "stock of each product equals that of silver_inventory_current",
+            by_change=Lookup((("silver_inventory_current", "product_id", "product_id"),)),
         ),
     ),
     "gold_realtime_inventory_alerts": (
@@ -142,6 +122,7 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
             WHERE found.events <> expected.events
             """,
             "views, carts and checkouts add up to the last day of silver_enriched_clickstream",
+            by_change=Window("silver_enriched_clickstream", "event_timestamp", days=1),
         ),
     ),
 }

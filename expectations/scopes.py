@@ -13,7 +13,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class RowCount:
-    """The expectation is about the number of rows, which Delta's log has."""
+    """The expectation is about numbers of rows, which Delta's log has: its query reads no column."""
 
 
 @dataclass(frozen=True)
@@ -38,41 +38,87 @@ class Lookup:
 class Sums:
     """Sums over the table equal sums over table ``of``, where ``where`` is true: what changed must change both alike.
 
-    measures: name, what is added up here, what is added up there; exact types alone, 1 to count rows.
+    measures: name, what is added up here, what is added up there; exact types alone, 1 to count rows. by: a column of
+    both, in each of whose groups the sums are equal; one without rows adds up to 0. within: a table that has it too:
+    a group that is not in there adds up to 0 here, whatever table ``of`` has.
     """
 
     of: str
     measures: tuple[tuple[str, str, str], ...]
     where: str = "TRUE"
+    by: str = ""
+    within: str = ""
+
+    def __post_init__(self) -> None:
+        if self.within and not self.by:
+            raise ValueError(f"sums equal to those of {self.of} within {self.within}: say by which column")
 
     def whole(self) -> str:
-        """The query that finds a row when the sums over whole tables differ."""
-        own_sums = ", ".join(f"{_sum(mine)} AS {name}" for name, mine, _ in self.measures)
-        other_sums = ", ".join(f"{_sum(theirs)} AS {name}" for name, _, theirs in self.measures)
-        return self._differing(
-            f"(SELECT {own_sums} FROM {{batch}})", f"(SELECT {other_sums} FROM {{{self.of}}} WHERE {self.where})"
-        )
+        """The query that finds the groups whose sums over whole tables differ."""
+        is_within = self._among(f"{{{self.within}}}") if self.within else "TRUE"
+        return self._differing(self._mine("{batch}"), self._theirs(f"{{{self.of}}}", is_within))
 
     def by_change(self) -> str:
-        """The query that finds a row when what was inserted and deleted changes the sums differently."""
-        own_sums, other_sums = (
-            "(SELECT "
-            + ", ".join(f"came.{name} - went.{name} AS {name}" for name, *_ in self.measures)
-            + " FROM "
-            + " CROSS JOIN ".join(
-                f"(SELECT {', '.join(f'{_sum(part[side])} AS {part[0]}' for part in self.measures)}"
-                f" FROM {{{table}_{kind}}} WHERE {where}) AS {alias}"
-                for kind, alias in (("inserted", "came"), ("deleted", "went"))
-            )
-            + ")"
-            for side, table, where in ((1, "batch", "TRUE"), (2, self.of, self.where))
-        )
-        return self._differing(own_sums, other_sums)
+        """The query that finds the groups whose sums were changed differently by what was inserted and deleted.
 
-    def _differing(self, own_sums: str, other_sums: str) -> str:
-        columns = ", ".join(f"found.{name}, expected.{name} AS expected_{name}" for name, *_ in self.measures)
-        differ = " OR ".join(f"found.{name} <> expected.{name}" for name, *_ in self.measures)
-        return f"SELECT {columns} FROM {own_sums} AS found CROSS JOIN {other_sums} AS expected WHERE {differ}"
+        Of a group that came into table ``within`` or left it, whole sums are compared: their former ones are not known.
+        """
+        if not self.within:
+            return self._differing(*self._changed())
+        moved, stayed, came = (
+            self._among(f"groups WHERE {condition}")
+            for condition in ("is_within <> was_within", "is_within AND was_within", "is_within AND NOT was_within")
+        )
+        parts = (
+            *self._changed(f"({moved}) IS NOT TRUE", stayed),
+            self._mine("{batch}", moved),
+            self._theirs(f"{{{self.of}}}", came),
+        )
+        rows = f"{{{self.within}}}", f"{{{self.within}_inserted}}", f"{{{self.within}_deleted}}"
+        return _GROUPS.format(self.by, *rows) + self._differing(*parts)
+
+    def _changed(self, mine: str = "TRUE", theirs: str = "TRUE") -> tuple[str, ...]:
+        """The sums of what was inserted, and of what was deleted, negative."""
+        return (
+            self._mine("{batch_inserted}", mine),
+            self._mine("{batch_deleted}", mine, "-"),
+            self._theirs(f"{{{self.of}_inserted}}", theirs),
+            self._theirs(f"{{{self.of}_deleted}}", theirs, "-"),
+        )
+
+    def _mine(self, rows: str, condition: str = "TRUE", sign: str = "") -> str:
+        sums = ", ".join(f"{sign}SUM({mine}) AS {name}, NULL AS expected_{name}" for name, mine, _ in self.measures)
+        return self._grouped(f"{sums} FROM {rows} WHERE {condition}")
+
+    def _theirs(self, rows: str, condition: str = "TRUE", sign: str = "") -> str:
+        sums = ", ".join(f"NULL AS {name}, {sign}SUM({theirs}) AS expected_{name}" for name, _, theirs in self.measures)
+        return self._grouped(f"{sums} FROM {rows} WHERE ({self.where}) AND {condition}")
+
+    def _among(self, rows: str) -> str:
+        return f"{self.by} IN (SELECT {self.by} FROM {rows})"
+
+    def _differing(self, *parts: str) -> str:
+        sums = {name: f"COALESCE(SUM({name}), 0)" for own, *_ in self.measures for name in (own, f"expected_{own}")}
+        columns = ", ".join(f"{total} AS {name}" for name, total in sums.items())
+        differ = " OR ".join(f"{sums[name]} <> {sums[f'expected_{name}']}" for name, *_ in self.measures)
+        rows = " UNION ALL ".join(parts)
+        return self._grouped(f"{columns} FROM ({rows}) AS parts") + f" HAVING {differ}"
+
+    def _grouped(self, query: str) -> str:
+        return f"SELECT {self.by}, {query} GROUP BY {self.by}" if self.by else f"SELECT {query}"
+
+
+_GROUPS = """
+    WITH groups AS MATERIALIZED (
+        SELECT {0}, SUM(rows_now) > 0 AS is_within, SUM(rows_now - rows_more) > 0 AS was_within
+        FROM (
+            SELECT {0}, 1 AS rows_now, 0 AS rows_more FROM {1}
+            UNION ALL SELECT {0}, 0, 1 FROM {2}
+            UNION ALL SELECT {0}, 0, -1 FROM {3}
+        ) AS changes
+        GROUP BY {0}
+    )
+"""
 
 
 @dataclass(frozen=True)
@@ -88,8 +134,24 @@ class Share:
     allowed_percent: float
 
 
-ByChange = Rows | RowCount | Keys | Lookup | Sums | Share
+@dataclass(frozen=True)
+class Tolerance:
+    """At most ``allowed_percent`` of the rows for which ``condition`` is true or false break it.
+
+    condition: SQL that Spark and DuckDB read alike. Rows are counted as those of a Share are.
+    """
+
+    condition: str
+    allowed_percent: float
 
 
-def _sum(expression: str) -> str:
-    return f"COALESCE(SUM({expression}), 0)"
+@dataclass(frozen=True)
+class Window:
+    """The query reads no row of ``table`` but those within ``days`` of its newest, by its ``column``."""
+
+    table: str
+    column: str
+    days: int
+
+
+ByChange = Rows | RowCount | Keys | Lookup | Sums | Share | Tolerance | Window

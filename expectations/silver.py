@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from expectations.scopes import Lookup, Sums
+from expectations.scopes import Lookup, RowCount, Sums
 from expectations.values import CUSTOMER_TIERS, sql_list
 from expectations.vocabulary import Expectation, adds_up, no_rows, refers_to
 
 _CUSTOMER_AS_NOW = no_rows(
     """
-    SELECT checked.*, customer.customer_tier AS tier_now
+    SELECT checked.user_id, checked.customer_tier, customer.customer_tier AS tier_now
     FROM (SELECT DISTINCT user_id, customer_tier FROM {batch}) AS checked
     LEFT JOIN {silver_customers} AS customer ON customer.customer_id = checked.user_id
     WHERE customer.customer_id IS NULL OR checked.customer_tier IS DISTINCT FROM customer.customer_tier
@@ -18,7 +18,9 @@ _CUSTOMER_AS_NOW = no_rows(
 )
 _SUPPLIER_AS_NOW = no_rows(
     """
-    SELECT checked.*, supplier.supplier_name AS name_now, supplier.lead_time_days AS lead_time_now
+    SELECT
+        checked.supplier_id, checked.supplier_name, checked.lead_time_days,
+        supplier.supplier_name AS name_now, supplier.lead_time_days AS lead_time_now
     FROM (SELECT DISTINCT supplier_id, supplier_name, lead_time_days FROM {batch}) AS checked
     LEFT JOIN {bronze_suppliers} AS supplier ON supplier.supplier_id = checked.supplier_id
     WHERE supplier.supplier_id IS NULL
@@ -103,6 +105,7 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
             """,
             "at least half of the orders of Bronze arrive in Silver",
             severity="warning",
+            by_change=RowCount(),
         ),
     ),
     "silver_order_items_enriched": (

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
-from expectations.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums
+from expectations.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance
 
 Severity = Literal["critical", "warning", "drop"]
+_OTHER_IN_DUCKDB = frozenset("\\{}")
 
 
 @dataclass(frozen=True)
@@ -152,8 +153,16 @@ def _with_tolerance(expectation: Expectation, percent: float) -> Expectation:
         return replace(expectation, by_change=Rows())
     if expectation.severity == "drop":
         return replace(expectation, by_change=Rows(), allowed_share=percent / 100)
-    arguments = {**expectation.arguments, "mostly": 1 - percent / 100}
-    return replace(expectation, arguments=arguments, meaning=_but(expectation.meaning, percent))
+    # The exact share, rounded once, as Great Expectations rounds the share of passed rows that it compares with it.
+    arguments = {**expectation.arguments, "mostly": (100 - percent) / 100}
+    condition = expectation.condition
+    scope = Tolerance(condition, percent) if condition is not None and is_read_alike(condition) else None
+    return replace(expectation, arguments=arguments, meaning=_but(expectation.meaning, percent), by_change=scope)
+
+
+def is_read_alike(condition: str) -> bool:
+    """Whether a condition names the same values to Spark and to DuckDB."""
+    return not _OTHER_IN_DUCKDB.intersection(condition)
 
 
 def spark_text(value: str) -> str:

@@ -6,20 +6,21 @@ whole tables, so both ways agree on every input.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from expectations.scopes import Keys, Lookup, RowCount, Rows, Share, Sums
+from expectations.scopes import Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance, Window
 from expectations.vocabulary import Expectation
 from medallion.checks.query_columns import named_columns
+from medallion.checks.shares import count, count_change, share_query
 from medallion.ops.check_records import CheckedTable, Proof
 from medallion.storage.change_feed import Changes, changes
 from medallion.storage.duckdb_views import Views
-from medallion.storage.lake import state_of
 
 QUERY = "unexpected_rows_query"
+_SIDES = ("inserted", "deleted")
 INSERTED = "__inserted"  # the end of the name of a view, of the rows that were inserted into a table
 MAX_CHANGED_SHARE = 0.3  # of the bytes of what an expectation reads, in files of changed rows: beyond it all is read
 WHOLE, CHANGED, UNCHANGED = "whole table", "changed rows", "unchanged rows"
@@ -61,7 +62,6 @@ class ChangedRows:
     def __init__(self, views: Views, basis: Basis, at: datetime) -> None:
         self._views, self._basis, self._at = views, basis, at
         self._changes: dict[str, Changes | None] = {}
-        self._sizes: dict[str, int] = {}
         self._with_views: set[str] = set()
         self._frames: dict[tuple[Any, ...], str] = {}
 
@@ -83,18 +83,20 @@ class ChangedRows:
         for name in changes_by_table:
             self._make_views(name)
         view = f"{table}{INSERTED}"
-        proof = self._recount(table, expectation.by_change, former)
-        return Look(CHANGED, view, self._bind_to_change(table, expectation, proof), proof)
+        if isinstance(expectation.by_change, Share | Tolerance):
+            return self._look_at_share(table, expectation, expectation.by_change, former)
+        return Look(CHANGED, view, self._bind_to_change(table, expectation), former)
 
     def whole(self, table: str, expectation: Expectation) -> Look:
-        """How ``expectation`` is judged on the whole of ``table``; of a share, by counts that the next check needs."""
-        proof = Proof(self._at.isoformat())
-        share = expectation.by_change
-        if not isinstance(share, Share):
+        """How ``expectation`` is judged on the whole of ``table``; a share is counted for the next check."""
+        proof, share = Proof(self._at.isoformat()), expectation.by_change
+        if not isinstance(share, Share | Tolerance):
             return Look(WHOLE, table, expectation, proof, is_final=True)
-        failed, values = self._count(table, share)
+        failed, values = count(self._views.connection, table, share)
         proof = replace(proof, failed=failed, values=values)
-        return Look(WHOLE, table, _with_query(expectation, _share_query(share, proof)), proof)
+        if isinstance(share, Tolerance):
+            return Look(WHOLE, table, expectation, proof, is_final=True)
+        return Look(WHOLE, table, _with_query(expectation, share_query(share, failed, values)), proof)
 
     def _since(self, name: str) -> Changes | None:
         """What changed in a table since the former check; None where that is not known."""
@@ -118,84 +120,114 @@ class ChangedRows:
         A small table that was rewritten is compared by its change with a large one of which little has changed.
         """
         changed_bytes = sum(part.bytes for part in changes_by_table.values() if part)
-        return changed_bytes > MAX_CHANGED_SHARE * sum(map(self._bytes, changes_by_table))
-
-    def _bytes(self, name: str) -> int:
-        if name not in self._sizes:
-            self._sizes[name] = state_of(self._views.opened[name]).bytes
-        return self._sizes[name]
+        return changed_bytes > MAX_CHANGED_SHARE * sum(self._views.bytes[name] for name in changes_by_table)
 
     def _make_views(self, name: str) -> None:
         if name not in self._with_views:
             self._views.add_changes(name, self._changes[name] or Changes())
             self._with_views.add(name)
 
-    def _bind_to_change(self, table: str, expectation: Expectation, proof: Proof) -> Expectation:
+    def _bind_to_change(self, table: str, expectation: Expectation) -> Expectation:
         inserted = f"{table}{INSERTED}"
         match expectation.by_change:
+            case RowCount() if QUERY in expectation.arguments:
+                counts = {**self._views.rows, "batch": self._views.rows[table]}
+                frames = {name: f"(SELECT 1 FROM range({rows}))" for name, rows in counts.items()}
+                return _with_query(expectation, _bind(expectation, frames))
             case RowCount():
                 rows, least = self._views.rows[table], expectation.arguments["min_value"]
                 return _with_query(expectation, f"SELECT {rows} AS row_count WHERE {rows} < {least}")
-            case Share() as share:
-                return _with_query(expectation, _share_query(share, proof))
             case Rows() if QUERY not in expectation.arguments:
                 return expectation
             case Rows():
                 return _with_query(expectation, _bind(expectation, {"batch": inserted}))
             case Keys(columns):
-                return _with_query(
-                    expectation, _bind(expectation, {"batch": self._rows_sharing_values(table, columns)})
-                )
+                view = self._rows_sharing_values(table, columns, self._read_by(expectation, table))
+                return _with_query(expectation, _bind(expectation, {"batch": view}))
             case Lookup(others):
-                query = expectation.arguments[QUERY]
-                read = named_columns(query, [field.name for field in self._views.opened[table].schema().fields])
-                return _with_query(expectation, _bind(expectation, self._looked_up(table, read, others)))
+                return _with_query(expectation, _bind(expectation, self._looked_up(table, expectation, others)))
             case Sums() as sums:
-                sides = {
-                    f"{role}_{side}": f"{name}__{side}"
-                    for role, name in (("batch", table), (sums.of, sums.of))
-                    for side in ("inserted", "deleted")
-                }
-                return _with_query(expectation, sums.by_change().format(**sides))
+                views = {"batch": table, sums.of: sums.of, sums.within: sums.within}
+                sides = {f"{role}_{side}": f"{name}__{side}" for role, name in views.items() for side in _SIDES}
+                return _with_query(expectation, sums.by_change().format(**views, **sides))
+            case Window() as window:
+                return _with_query(expectation, _bind(expectation, self._newest_rows(table, window)))
         raise AssertionError("look() judges any other on whole tables")
 
-    def _rows_sharing_values(self, table: str, columns: Sequence[str]) -> str:
-        """The rows of a table whose values in ``columns`` are those of an inserted or deleted row."""
-        keys = self._values(table, columns)
-        same = " AND ".join(f'sought."{name}" IS NOT DISTINCT FROM own."{name}"' for name in columns)
+    def _look_at_share(self, table: str, expectation: Expectation, share: Share | Tolerance, former: Proof) -> Look:
+        if former.failed is None or former.values is None:
+            return self.whole(table, expectation)
+        failed, values = count_change(self._views.connection, table, share)
+        proof = replace(former, failed=former.failed + failed, values=former.values + values)
+        query = share_query(share, former.failed + failed, former.values + values)
+        return Look(CHANGED, f"{table}{INSERTED}", _with_query(expectation, query), proof)
+
+    def _read_by(self, expectation: Expectation, table: str, role: str = "batch") -> list[str]:
+        """The columns that an expectation's query reads of ``table``, which it calls by its ``role``."""
+        columns = [field.name for field in self._views.opened[table].schema().fields]
+        return named_columns(expectation.arguments[QUERY], columns, role)
+
+    def _rows_sharing_values(self, table: str, columns: Sequence[str], read: Sequence[str]) -> str:
+        """The rows of a table whose value in each of ``columns`` is that of an inserted or deleted row.
+
+        With the rows of a value of all columns come all that share it, and maybe those of other values: no less.
+        """
+        keys, connection = self._values(table, columns), self._views.connection
+        conditions = []
+        for name in columns:
+            # Of equal values alone DuckDB takes the bounds, and skips the parts of files that have none of them.
+            condition = f'"{name}" IN (SELECT "{name}" FROM {keys})'
+            if connection.execute(f'SELECT 1 FROM {keys} WHERE "{name}" IS NULL LIMIT 1').fetchall():
+                condition = f'({condition} OR "{name}" IS NULL)'
+            conditions.append(condition)
         return self._frame(
-            ("touched", table, *columns),
-            f"CREATE VIEW {{name}} AS SELECT * FROM {table} AS own WHERE EXISTS (SELECT 1 FROM {keys} AS sought"
-            f" WHERE {same})",
+            ("touched", table, *columns, *read),
+            f"CREATE TABLE {{name}} AS SELECT {_list(read)} FROM {table} WHERE {' AND '.join(conditions)}",
         )
 
-    def _looked_up(self, table: str, columns: Sequence[str], others: Sequence[tuple[str, str, str]]) -> dict[str, str]:
-        """The view for each placeholder of a query that looks rows up in other tables. columns: what it reads."""
-        columns = [*dict.fromkeys((*columns, *(column for _, _, column in others)))]
-        column_list = ", ".join(f'"{name}"' for name in columns)
+    def _newest_rows(self, table: str, window: Window) -> dict[str, str]:
+        """The view for each placeholder of a query that reads the newest rows of a table."""
+        column = f'"{window.column}"'
+        newest = f"SELECT {column} AS newest FROM {window.table} ORDER BY {column} DESC LIMIT 1"
+        first = f"SELECT CAST(newest - INTERVAL {window.days} DAY AS VARCHAR) FROM ({newest})"
+        ((since,),) = self._views.connection.execute(first).fetchall() or [(None,)]
+        rows = self._frame(
+            ("newest", *astuple(window)),
+            f"CREATE VIEW {{name}} AS SELECT * FROM {window.table} WHERE "
+            + (f"{column} >= '{since}'" if since else "FALSE"),
+        )
+        names = {name: name for name in self._views.versions} | {window.table: rows}
+        return names | {"batch": names[table]}
+
+    def _looked_up(
+        self, table: str, expectation: Expectation, others: Sequence[tuple[str, str, str]]
+    ) -> dict[str, str]:
+        """The table for each placeholder of a query that looks rows up in other tables."""
+        columns = [*dict.fromkeys((*self._read_by(expectation, table), *(column for _, _, column in others)))]
         refers = " OR ".join(
             f'"{column}" IN (SELECT "{key}" FROM {self._values(other, (key,))})' for other, key, column in others
         )
         batch = self._frame(
             ("looking", table, *columns, *others),
-            f"CREATE TABLE {{name}} AS SELECT {column_list} FROM {table}__inserted"
-            f" UNION ALL SELECT {column_list} FROM {table} WHERE {refers}",
+            f"CREATE TABLE {{name}} AS SELECT {_list(columns)} FROM {table}__inserted"
+            f" UNION ALL SELECT {_list(columns)} FROM {table} WHERE {refers}",
         )
         frames = {"batch": batch}
         for other, key, column in others:
+            read = _list(self._read_by(expectation, other, other))
             frames[other] = self._frame(
-                ("looked up", batch, other, key, column),
-                f'CREATE VIEW {{name}} AS SELECT * FROM {other} WHERE "{key}" IN (SELECT "{column}" FROM {batch})',
+                ("looked up", batch, other, key, column, read),
+                f"CREATE TABLE {{name}} AS SELECT {read} FROM {other}"
+                f' WHERE "{key}" IN (SELECT "{column}" FROM {batch})',
             )
         return frames
 
     def _values(self, table: str, columns: Sequence[str]) -> str:
         """A table of the values that ``columns`` have in the inserted and deleted rows."""
-        column_list = ", ".join(f'"{name}"' for name in columns)
         return self._frame(
             ("values", table, *columns),
-            f"CREATE TABLE {{name}} AS SELECT {column_list} FROM {table}__inserted UNION SELECT {column_list}"
-            f" FROM {table}__deleted",
+            f"CREATE TABLE {{name}} AS SELECT {_list(columns)} FROM {table}__inserted"
+            f" UNION SELECT {_list(columns)} FROM {table}__deleted",
         )
 
     def _frame(self, of: tuple[Any, ...], statement: str) -> str:
@@ -205,85 +237,13 @@ class ChangedRows:
             self._frames[of] = name
         return self._frames[of]
 
-    def _count(self, table: str, share: Share) -> tuple[int, int]:
-        """The rows of a whole table that fail an expectation of a share, and those that have a value."""
-        known = f'SELECT 1 FROM {share.table} AS known WHERE known."{share.key}" = checked."{share.column}"'
-        query = (
-            f"SELECT COUNT(*) FILTER (NOT EXISTS ({known})), COUNT(*) FROM {table} AS checked"
-            f' WHERE "{share.column}" IS NOT NULL'
-        )
-        failed, values = self._views.connection.execute(query).fetchall()[0]
-        return failed, values
-
-    def _recount(self, table: str, scope: object, former: Proof) -> Proof:
-        """The counts of a share, brought up to date.
-
-        With n rows and m known rows of a key, now and before, a key counts n where m is 0: so keys that became known
-        or unknown count with all of their rows, and the others with the rows that changed.
-        """
-        if not isinstance(scope, Share) or former.failed is None or former.values is None:
-            return former
-        query = _RECOUNT.format(table=table, column=scope.column, known=scope.table, key=scope.key)
-        failed, values = self._views.connection.execute(query).fetchall()[0]
-        return replace(former, failed=former.failed + failed, values=former.values + values)
-
-
-_RECOUNT = """
-    WITH changed AS MATERIALIZED (
-        SELECT key, SUM(step) AS step
-        FROM (
-            SELECT "{column}" AS key, 1 AS step FROM {table}__inserted
-            UNION ALL SELECT "{column}", -1 FROM {table}__deleted
-        )
-        WHERE key IS NOT NULL
-        GROUP BY key
-    ),
-    moved AS MATERIALIZED (
-        SELECT key, SUM(step) AS step
-        FROM (
-            SELECT "{key}" AS key, 1 AS step FROM {known}__inserted
-            UNION ALL SELECT "{key}", -1 FROM {known}__deleted
-        )
-        WHERE key IS NOT NULL
-        GROUP BY key
-    ),
-    sought AS MATERIALIZED (SELECT key FROM changed UNION SELECT key FROM moved),
-    present AS (
-        SELECT "{key}" AS key, COUNT(*) AS known FROM {known} WHERE "{key}" IN (SELECT key FROM sought) GROUP BY ALL
-    ),
-    states AS MATERIALIZED (
-        SELECT
-            sought.key,
-            COALESCE(present.known, 0) = 0 AS is_unknown,
-            COALESCE(present.known, 0) - COALESCE(moved.step, 0) = 0 AS was_unknown,
-            COALESCE(changed.step, 0) AS step
-        FROM sought
-        LEFT JOIN present ON present.key = sought.key
-        LEFT JOIN moved ON moved.key = sought.key
-        LEFT JOIN changed ON changed.key = sought.key
-    ),
-    flipped AS MATERIALIZED (SELECT key, is_unknown FROM states WHERE is_unknown <> was_unknown),
-    of_flipped AS (
-        SELECT COALESCE(SUM(CASE WHEN flipped.is_unknown THEN 1 ELSE -1 END), 0) AS failed
-        FROM {table} AS checked
-        INNER JOIN flipped ON flipped.key = checked."{column}"
-    ),
-    of_changed AS (
-        SELECT COALESCE(SUM(CASE WHEN was_unknown THEN step END), 0) AS failed, COALESCE(SUM(step), 0) AS counted
-        FROM states
-    )
-    SELECT CAST(of_flipped.failed + of_changed.failed AS BIGINT), CAST(of_changed.counted AS BIGINT)
-    FROM of_flipped CROSS JOIN of_changed
-"""
-
 
 def _with_query(expectation: Expectation, query: str) -> Expectation:
     return replace(expectation, kind="UnexpectedRowsExpectation", arguments={QUERY: query})
 
 
-def _share_query(share: Share, proof: Proof) -> str:
-    condition = f"100 * {proof.failed}::HUGEINT > {share.allowed_percent} * {proof.values}::HUGEINT"
-    return f"SELECT {proof.failed} AS failed, {proof.values} AS checked WHERE {condition}"
+def _list(columns: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in columns)
 
 
 def _bind(expectation: Expectation, frames: Mapping[str, str]) -> str:

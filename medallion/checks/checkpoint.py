@@ -170,7 +170,8 @@ class _Judge:
             return replace(judgement, look=self._on_whole_table(judgement, table))
         if look.way == UNCHANGED:
             return replace(judgement, look=look, verdict=Verdict(True))
-        return replace(judgement, look=self._on_whole_table(judgement, table) if look.is_final else look)
+        judgement = replace(judgement, look=look)
+        return replace(judgement, look=self._on_whole_table(judgement, table)) if look.is_final else judgement
 
     def _on_whole_table(self, judgement: _Judgement, table: str) -> Look:
         """A look at the whole table by the expectation's own query, which names the failed rows."""
@@ -184,15 +185,17 @@ class _Judge:
         """Have the expectations of each table judged by one query, and note which tables have passed."""
         members: dict[str, list[_Judgement]] = {}
         asked: dict[str, list[Expectation]] = {}
-        for table, suite in judgements.items():
+        for suite in judgements.values():
             queries = [(j, failed_rows_query(j.look.expectation, j.look.view)) for j in suite if j.look.expectation]
             decided = [(judgement, query) for judgement, query in queries if query is not None]
             if len(decided) > 1:
-                members[table] = [judgement for judgement, _ in decided]
-                asked[table] = [join_expectations([j.declared for j, _ in decided], [query for _, query in decided])]
-        for table, (verdict,) in self._verdicts(asked, f"{self._run_name} together").items():
+                # The query names what it reads; Great Expectations opens this view besides: that of the changed rows.
+                view = max((judgement.look.view for judgement, _ in decided), key=len)
+                members[view] = [judgement for judgement, _ in decided]
+                asked[view] = [join_expectations([j.declared for j, _ in decided], [query for _, query in decided])]
+        for view, (verdict,) in self._verdicts(asked, f"{self._run_name} together").items():
             if verdict.success and not verdict.error:
-                for judgement in members[table]:
+                for judgement in members[view]:
                     judgement.verdict = verdict
 
     def _ask(self, judgements: Mapping[str, Sequence[_Judgement]], run_name: str) -> None:

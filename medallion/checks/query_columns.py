@@ -1,4 +1,4 @@
-"""Which columns of the table under check a query of an expectation reads."""
+"""Which columns of a table a query of an expectation reads."""
 
 import re
 from collections.abc import Sequence
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 # In lower case, what reads columns without their names: a star but for COUNT(*), COLUMNS(), NATURAL JOIN, the number of
 # a column, and FROM without SELECT.
 _UNNAMED = re.compile(r"(?<!\()\*|\bcolumns\b|\bnatural\b|#\d|(?:^|\()\s*from\b")
-_ALIAS = re.compile(r"\{batch\}\s+(?:as\s+)?(\w+)")
 
 
-def named_columns(query: str, columns: Sequence[str]) -> list[str]:
-    """Return those of a table's columns that ``query``, which calls it {batch}, may read; all where it names none."""
+def named_columns(query: str, columns: Sequence[str], table: str = "batch") -> list[str]:
+    """Return those of a table's columns that ``query``, which calls it {table}, may read; all where it names none."""
     text = query.lower()
     words = set(re.findall(r"\w+", text))
-    alias = _ALIAS.search(text)
+    alias = re.search(rf"\{{{table}\}}\s+(?:as\s+)?(\w+)", text)
     is_row = alias and len(re.findall(rf"\b{alias[1]}\b(?!\s*\.)", text)) > 1  # a value of all columns, once defined
     if is_row or _UNNAMED.search(text):
         return [*columns]

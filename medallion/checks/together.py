@@ -6,10 +6,8 @@ verdict tells; those of a table that does not get it are judged one by one, so b
 
 from collections.abc import Sequence
 
-from expectations.vocabulary import Expectation, Severity, no_rows
+from expectations.vocabulary import Expectation, Severity, is_read_alike, no_rows
 from medallion.checks.by_change import QUERY
-
-_OTHER_IN_DUCKDB = frozenset("\\{}")  # characters of a condition by which Spark and DuckDB may read another value
 
 _END = "; \t\r\n"  # of a query, which has no place inside another
 
@@ -22,7 +20,7 @@ def failed_rows_query(expectation: Expectation, view: str) -> str | None:
     if QUERY in expectation.arguments:
         return str(expectation.arguments[QUERY])
     condition = expectation.condition
-    if condition is None or "mostly" in expectation.arguments or _OTHER_IN_DUCKDB.intersection(condition):
+    if condition is None or "mostly" in expectation.arguments or not is_read_alike(condition):
         return None
     return f"SELECT * FROM {view} WHERE NOT ({condition})"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError, one_line
 from medallion.storage.change_feed import Changes, data_file
 from medallion.storage.files import Place
-from medallion.storage.lake import Lake, data_files, open_table, table_id
+from medallion.storage.lake import Lake, TableState, data_files, open_table, state_of, table_id
 from medallion.storage.s3 import AWS, S3Path
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class TableAt:
 class Views:
     """Open views, named like their tables.
 
-    database: what to connect to from this process. versions, table_ids, rows: of every table that could be opened.
-    errors: one line for each that could not. tables: where they were sought; opened: what was found there.
+    database: what to connect to from this process. versions, table_ids, rows, bytes: of every table that could be
+    opened. errors: one line for each that could not. tables: where they were sought; opened: what was found there.
     """
 
     database: str
@@ -56,6 +56,7 @@ class Views:
     versions: Mapping[str, int]
     table_ids: Mapping[str, str]
     rows: Mapping[str, int]
+    bytes: Mapping[str, int]
     errors: Mapping[str, str]
     tables: Mapping[str, TableAt]
     opened: "Mapping[str, DeltaTable]"
@@ -103,6 +104,7 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     versions: dict[str, int] = {}
     ids: dict[str, str] = {}
     rows: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     errors: dict[str, str] = {}
     opened: dict[str, DeltaTable] = {}
     with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
@@ -120,11 +122,21 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
                     _create_view(connection, name, delta, data_files(delta, table.folder.access), served)
                 else:
                     _create_view(connection, name, delta, data_files(delta, AWS), None)
-                (rows[name],) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
+                state = state_of(delta)
+                rows[name], sizes[name] = _count_rows(connection, name, state), state.bytes
                 versions[name], ids[name], opened[name] = delta.version(), table_id(delta), delta
             except Exception as error:
                 errors[name] = f"{name} at {table.folder} cannot be read: {one_line(error)}"
-        yield Views(database, connection, versions, ids, rows, errors, tables, opened, served)
+        yield Views(database, connection, versions, ids, rows, sizes, errors, tables, opened, served)
+
+
+def _count_rows(connection: "DuckDBPyConnection", name: str, state: TableState) -> int:
+    """The rows of a table by its log, or by its files where a writer left the numbers out."""
+    counts = state.actions.get("num_records", [None])
+    if not state.files or None not in counts:
+        return state.rows
+    (count,) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
+    return int(count)
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """A check of changed rows says what a check of whole tables says, whatever changed."""
 
+import json
 import random
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from expectations.scopes import Keys, Lookup, Rows, Sums
+from expectations.scopes import Keys, Lookup, RowCount, Rows, Sums, Window
 from expectations.vocabulary import (
     Expectation,
     adds_up,
@@ -65,7 +66,19 @@ SHOP: Sequence[Expectation] = (
         "no note has more than 150",
         by_change=Keys(("note",)),
     ),
+    no_rows(
+        "SELECT tier, note FROM {batch} GROUP BY ALL HAVING SUM(paid) > 80",
+        "no note of a tier has more than 80",
+        by_change=Keys(("tier", "note")),
+    ),
+    not_null("paid", allowed_percent=20, severity="warning"),
     no_rows("SELECT 1 WHERE (SELECT COUNT(*) FROM {batch}) > 30", "at most 30 rows"),
+    no_rows(
+        "SELECT 1 FROM (SELECT COUNT(*) AS n FROM {batch}) AS own, (SELECT COUNT(*) AS n FROM {copies}) AS copied"
+        " WHERE own.n > copied.n + 1",
+        "at most one row more than copies has",
+        by_change=RowCount(),
+    ),
 )
 
 
@@ -174,6 +187,155 @@ def test_a_check_of_changed_rows_equals_one_of_whole_tables_for_random_histories
         changed += list(looked_at(by_rows).values()).count(by_change.CHANGED)
         former = by_rows
     assert changed, "no expectation was judged by its changed rows"
+
+
+# -- the newest rows
+
+CLICKS = pa.schema([("clicked_at", pa.timestamp("us", "UTC")), ("n", pa.int64())])
+LAST_DAY = no_rows(
+    "SELECT recent.n FROM (SELECT SUM(n) AS n FROM {clicks} WHERE clicked_at >"
+    " (SELECT MAX(clicked_at) FROM {clicks}) - INTERVAL 1 DAY)"
+    " AS recent CROSS JOIN (SELECT SUM(n) AS n FROM {batch}) AS total WHERE recent.n IS DISTINCT FROM total.n",
+    "the last day of clicks adds up",
+    by_change=Window("clicks", "clicked_at", days=1),
+)
+CLICKED = [
+    {"clicked_at": datetime(2025, 11, 28 + number // 12, 2 * (number % 12), tzinfo=UTC), "n": 1} for number in range(24)
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "total", "holds"),
+    [
+        ("nothing", 12, True),
+        ("a newer click", 12, True),  # the one of a day before it is no longer counted
+        ("a newer click", 13, False),
+        ("a click of long ago", 12, True),
+        ("without the newest", 12, True),
+        ("without the newest", 11, False),
+        ("none", None, True),
+    ],
+)
+def test_the_newest_rows_are_judged_alike_in_both_ways(
+    tmp_path: Path, change: str, total: int | None, holds: bool
+) -> None:
+    lake = Lake(tmp_path, {"total": [LAST_DAY]})
+    write_deltalake(lake.at("clicks"), pa.Table.from_pylist(CLICKED, schema=CLICKS))
+    write_deltalake(lake.at("total"), pa.table({"n": pa.array([12], pa.int64())}))
+    basis = basis_of(lake.check())
+    newest = max(click["clicked_at"] for click in CLICKED)
+    match change:
+        case "a newer click":
+            newer = pa.Table.from_pylist([{"clicked_at": newest + timedelta(hours=2), "n": 1}], schema=CLICKS)
+            write_deltalake(lake.at("clicks"), newer, mode="append")
+        case "a click of long ago":
+            old = pa.Table.from_pylist([{"clicked_at": newest - timedelta(days=9), "n": 1}], schema=CLICKS)
+            write_deltalake(lake.at("clicks"), old, mode="append")
+        case "without the newest":
+            kept = [click for click in CLICKED if click["clicked_at"] < newest]
+            write_deltalake(lake.at("clicks"), pa.Table.from_pylist(kept, schema=CLICKS), mode="overwrite")
+        case "none":
+            write_deltalake(lake.at("clicks"), pa.Table.from_pylist([], schema=CLICKS), mode="overwrite")
+    write_deltalake(lake.at("total"), pa.table({"n": pa.array([total], pa.int64())}), mode="overwrite")
+
+    by_rows, whole = lake.check(basis), lake.check()
+
+    assert verdicts(by_rows) == verdicts(whole) == {("total", LAST_DAY.meaning): (holds, True)}
+    if holds:
+        assert looked_at(by_rows) == {LAST_DAY.meaning: by_change.CHANGED}
+
+
+# -- sums by group
+
+LINES = pa.schema([("grp", pa.int64()), ("n", pa.int64())])
+LISTED = pa.schema([("grp", pa.int64())])
+SUMS: Suites = {
+    "totals": [adds_up("each group adds up", Sums("lines", (("n", "n", "n"), ("rows", "k", "1")), by="grp"))],
+    "listed_totals": [
+        adds_up("each listed group adds up", Sums("lines", (("n", "n", "n"),), "n > 0", by="grp", within="listed"))
+    ],
+}
+TOTALS = {
+    "totals": "SELECT grp, SUM(n)::BIGINT AS n, COUNT(*) AS k FROM lines GROUP BY grp",
+    "listed_totals": "SELECT grp, SUM(n)::BIGINT AS n FROM lines WHERE n > 0 AND grp IN (FROM listed) GROUP BY grp",
+}
+
+
+def refresh_totals(lake: Lake, name: str) -> None:
+    with duckdb.connect() as connection:
+        for table in ("lines", "listed"):
+            connection.register(table, DeltaTable(lake.at(table)).to_pyarrow_table())
+        write_deltalake(lake.at(name), connection.execute(TOTALS[name]).to_arrow_table(), mode="overwrite")
+
+
+def change_lines(lake: Lake, chance: random.Random) -> None:
+    """Insert or delete lines, list a group or strike it off, in one commit or through a commit that is undone."""
+    group = chance.choice([0, 1, 2, 3, None])
+    line = pa.Table.from_pylist([{"grp": group, "n": chance.choice([1, 2, -1, None])}], schema=LINES)
+    listed = pa.Table.from_pylist([{"grp": group}], schema=LISTED)
+    match chance.choice(["line", "line", "no lines", "list", "strike off", "list anew"]):
+        case "line":
+            write_deltalake(lake.at("lines"), line, mode="append")
+        case "no lines":
+            DeltaTable(lake.at("lines")).delete(f"grp = {group or 0} AND n = {chance.choice([1, 2])}")
+        case "list":
+            write_deltalake(lake.at("listed"), listed, mode="append")
+        case "strike off":
+            DeltaTable(lake.at("listed")).delete(f"grp = {group or 0}")
+        case "list anew":
+            write_deltalake(lake.at("listed"), listed, mode="append")
+            DeltaTable(lake.at("listed")).delete(f"grp = {group or 0}")
+            write_deltalake(lake.at("listed"), listed, mode="append")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_by_group_are_judged_alike_in_both_ways_for_random_histories(tmp_path: Path, seed: int) -> None:
+    chance, lake = random.Random(seed), Lake(tmp_path, SUMS)
+    feed = {"delta.enableChangeDataFeed": "true"}
+    lines = [{"grp": number % 4, "n": 1 + number % 3} for number in range(12)]
+    write_deltalake(lake.at("lines"), pa.Table.from_pylist(lines, schema=LINES), configuration=feed)
+    write_deltalake(lake.at("listed"), pa.table({"grp": pa.array([0, 1], pa.int64())}), configuration=feed)
+    for name in TOTALS:
+        refresh_totals(lake, name)
+    former, passed, failed = lake.check(), 0, 0
+    for step in range(14):
+        for _ in range(chance.choice([1, 2, 3])):
+            change_lines(lake, chance)
+        for name in TOTALS:
+            if chance.random() < 0.8:
+                refresh_totals(lake, name)
+        if chance.random() < 0.2:
+            group = pa.Table.from_pylist([{"grp": chance.choice([0, 3, None]), "n": 1}], schema=LINES)
+            write_deltalake(lake.at("listed_totals"), group, mode="append")
+
+        by_rows, whole = lake.check(basis_of(former)), lake.check()
+
+        assert verdicts(by_rows) == verdicts(whole), f"step {step}"
+        passed += list(looked_at(by_rows).values()).count(by_change.CHANGED)
+        failed += [success for success, _ in verdicts(whole).values()].count(False)
+        former = by_rows
+    assert passed and failed
+
+
+def test_a_group_that_was_listed_in_two_commits_is_added_up_as_a_whole(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, {"listed_totals": SUMS["listed_totals"]})
+    write_deltalake(lake.at("lines"), pa.Table.from_pylist([{"grp": 5, "n": 10}], schema=LINES))
+    write_deltalake(lake.at("listed"), pa.Table.from_pylist([{"grp": 1}], schema=LISTED))
+    write_deltalake(lake.at("listed_totals"), pa.Table.from_pylist([], schema=LINES))
+    basis = basis_of(lake.check())
+    write_deltalake(lake.at("listed"), pa.Table.from_pylist([{"grp": 5}], schema=LISTED), mode="append")
+    DeltaTable(lake.at("listed")).delete("grp = 5")
+    write_deltalake(lake.at("listed"), pa.Table.from_pylist([{"grp": 5}], schema=LISTED), mode="append")
+    for table in ("lines", "listed_totals"):  # both grow by 1, one from 10 and the other from nothing
+        write_deltalake(lake.at(table), pa.Table.from_pylist([{"grp": 5, "n": 1}], schema=LINES), mode="append")
+
+    assert [success for success, _ in verdicts(lake.check(basis)).values()] == [False]
+
+
+def test_sums_within_a_table_say_by_which_column() -> None:
+    with pytest.raises(ValueError, match="say by which column"):
+        Sums("lines", (("n", "n", "n"),), within="listed")
 
 
 # -- every promise of every table
@@ -305,6 +467,16 @@ def test_whole_tables_are_looked_at_when_the_last_time_was_too_long_ago(small: L
     basis = basis_of(small.check())
 
     assert ways(small, Basis(basis.tables, basis.proofs, timedelta(0))) == {by_change.WHOLE}
+
+
+def test_rows_are_counted_by_the_files_where_the_log_has_no_number(small: Lake) -> None:
+    (commit,) = (small.root / "shop" / "_delta_log").glob("*.json")
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        action.get("add", {}).pop("stats", None)
+    commit.write_text("\n".join(json.dumps(action) for action in actions))
+
+    assert small.check().rows == {"shop": 3}
 
 
 def test_whole_tables_are_looked_at_when_the_expectation_has_changed(small: Lake) -> None:

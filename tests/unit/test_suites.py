@@ -136,8 +136,10 @@ BREAKS: dict[tuple[str, str], str] = {
     ("gold_supplier_performance",
      "units and net revenue of each supplier with stock equal those of silver_confirmed_order_items"):
         "DELETE FROM silver_inventory_by_supplier WHERE supplier_id = 1",
-    ("gold_inventory_risk", "units and stock of each sold product equal those of Silver"):
+    ("gold_inventory_risk", "units of each stocked product equal those of silver_confirmed_order_items"):
         "DELETE FROM gold_inventory_risk WHERE product_id = 1",
+    ("gold_inventory_risk", "stock of each product equals that of silver_inventory_current"):
+        "UPDATE silver_inventory_current SET current_stock = current_stock + 1 WHERE product_id = 1",
     ("gold_realtime_inventory_alerts",
      "the alerts are the CRITICAL rows of gold_inventory_risk, all of them and no others"):
         "UPDATE gold_inventory_risk SET stock_risk_level = 'OK' WHERE stock_risk_level = 'CRITICAL'",
