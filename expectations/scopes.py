@@ -39,8 +39,8 @@ class Sums:
     """Sums over the table equal sums over table ``of``, where ``where`` is true: what changed must change both alike.
 
     measures: name, what is added up here, what is added up there; exact types alone, 1 to count rows. by: a column of
-    both, in each of whose groups the sums are equal; one without rows adds up to 0. within: a table that has it too:
-    a group that is not in there adds up to 0 here, whatever table ``of`` has.
+    both tables; the sums are equal for each of its values, and 0 for a value without rows. within: a table that has
+    the column too; values that it lacks add up to 0 here, whatever table ``of`` has.
     """
 
     of: str
@@ -55,52 +55,51 @@ class Sums:
 
     def whole(self) -> str:
         """The query that finds the groups whose sums over whole tables differ."""
-        is_within = self._among(f"{{{self.within}}}") if self.within else "TRUE"
-        return self._differing(self._mine("{batch}"), self._theirs(f"{{{self.of}}}", is_within))
+        is_within = self._in(f"{{{self.within}}}") if self.within else "TRUE"
+        return self._differing(self._sum_here("{batch}"), self._sum_there(f"{{{self.of}}}", is_within))
 
     def by_change(self) -> str:
-        """The query that finds the groups whose sums were changed differently by what was inserted and deleted.
+        """The query that finds the groups whose sums here and there were changed differently.
 
-        Of a group that came into table ``within`` or left it, whole sums are compared: their former ones are not known.
+        Where table ``within`` gained or lost a group, its whole sums are compared: no former check has compared them.
         """
         if not self.within:
-            return self._differing(*self._changed())
-        moved, stayed, came = (
-            self._among(f"groups WHERE {condition}")
-            for condition in ("is_within <> was_within", "is_within AND was_within", "is_within AND NOT was_within")
-        )
+            return self._differing(*self._sum_changes())
+        gained_or_lost = self._in("groups WHERE is_within <> was_within")
         parts = (
-            *self._changed(f"({moved}) IS NOT TRUE", stayed),
-            self._mine("{batch}", moved),
-            self._theirs(f"{{{self.of}}}", came),
+            *self._sum_changes(f"({gained_or_lost}) IS NOT TRUE", self._in("groups WHERE is_within AND was_within")),
+            self._sum_here("{batch}", gained_or_lost),
+            self._sum_there(f"{{{self.of}}}", self._in("groups WHERE is_within AND NOT was_within")),
         )
         rows = f"{{{self.within}}}", f"{{{self.within}_inserted}}", f"{{{self.within}_deleted}}"
         return _GROUPS.format(self.by, *rows) + self._differing(*parts)
 
-    def _changed(self, mine: str = "TRUE", theirs: str = "TRUE") -> tuple[str, ...]:
-        """The sums of what was inserted, and of what was deleted, negative."""
+    def _sum_changes(self, here: str = "TRUE", there: str = "TRUE") -> tuple[str, ...]:
+        """The sums of inserted rows, and those of deleted rows with a minus. here, there: which rows."""
         return (
-            self._mine("{batch_inserted}", mine),
-            self._mine("{batch_deleted}", mine, "-"),
-            self._theirs(f"{{{self.of}_inserted}}", theirs),
-            self._theirs(f"{{{self.of}_deleted}}", theirs, "-"),
+            self._sum_here("{batch_inserted}", here),
+            self._sum_here("{batch_deleted}", here, "-"),
+            self._sum_there(f"{{{self.of}_inserted}}", there),
+            self._sum_there(f"{{{self.of}_deleted}}", there, "-"),
         )
 
-    def _mine(self, rows: str, condition: str = "TRUE", sign: str = "") -> str:
-        sums = ", ".join(f"{sign}SUM({mine}) AS {name}, NULL AS expected_{name}" for name, mine, _ in self.measures)
+    def _sum_here(self, rows: str, condition: str = "TRUE", sign: str = "") -> str:
+        sums = ", ".join(f"{sign}SUM({here}) AS {name}, NULL AS expected_{name}" for name, here, _ in self.measures)
         return self._grouped(f"{sums} FROM {rows} WHERE {condition}")
 
-    def _theirs(self, rows: str, condition: str = "TRUE", sign: str = "") -> str:
-        sums = ", ".join(f"NULL AS {name}, {sign}SUM({theirs}) AS expected_{name}" for name, _, theirs in self.measures)
+    def _sum_there(self, rows: str, condition: str = "TRUE", sign: str = "") -> str:
+        sums = ", ".join(f"NULL AS {name}, {sign}SUM({there}) AS expected_{name}" for name, _, there in self.measures)
         return self._grouped(f"{sums} FROM {rows} WHERE ({self.where}) AND {condition}")
 
-    def _among(self, rows: str) -> str:
+    def _in(self, rows: str) -> str:
         return f"{self.by} IN (SELECT {self.by} FROM {rows})"
 
     def _differing(self, *parts: str) -> str:
-        sums = {name: f"COALESCE(SUM({name}), 0)" for own, *_ in self.measures for name in (own, f"expected_{own}")}
-        columns = ", ".join(f"{total} AS {name}" for name, total in sums.items())
-        differ = " OR ".join(f"{sums[name]} <> {sums[f'expected_{name}']}" for name, *_ in self.measures)
+        names = [column for name, *_ in self.measures for column in (name, f"expected_{name}")]
+        columns = ", ".join(f"COALESCE(SUM({name}), 0) AS {name}" for name in names)
+        differ = " OR ".join(
+            f"COALESCE(SUM({name}), 0) <> COALESCE(SUM(expected_{name}), 0)" for name, *_ in self.measures
+        )
         rows = " UNION ALL ".join(parts)
         return self._grouped(f"{columns} FROM ({rows}) AS parts") + f" HAVING {differ}"
 
@@ -110,9 +109,9 @@ class Sums:
 
 _GROUPS = """
     WITH groups AS MATERIALIZED (
-        SELECT {0}, SUM(rows_now) > 0 AS is_within, SUM(rows_now - rows_more) > 0 AS was_within
+        SELECT {0}, SUM(row_count) > 0 AS is_within, SUM(row_count - growth) > 0 AS was_within
         FROM (
-            SELECT {0}, 1 AS rows_now, 0 AS rows_more FROM {1}
+            SELECT {0}, 1 AS row_count, 0 AS growth FROM {1}
             UNION ALL SELECT {0}, 0, 1 FROM {2}
             UNION ALL SELECT {0}, 0, -1 FROM {3}
         ) AS changes

@@ -142,7 +142,7 @@ class ChangedRows:
             case Rows():
                 return _with_query(expectation, _bind(expectation, {"batch": inserted}))
             case Keys(columns):
-                view = self._rows_sharing_values(table, columns, self._read_by(expectation, table))
+                view = self._rows_sharing_values(table, columns, self._read_by(expectation, table, columns))
                 return _with_query(expectation, _bind(expectation, {"batch": view}))
             case Lookup(others):
                 return _with_query(expectation, _bind(expectation, self._looked_up(table, expectation, others)))
@@ -162,20 +162,20 @@ class ChangedRows:
         query = share_query(share, former.failed + failed, former.values + values)
         return Look(CHANGED, f"{table}{INSERTED}", _with_query(expectation, query), proof)
 
-    def _read_by(self, expectation: Expectation, table: str, role: str = "batch") -> list[str]:
-        """The columns that an expectation's query reads of ``table``, which it calls by its ``role``."""
+    def _read_by(self, expectation: Expectation, table: str, keys: Iterable[str], role: str = "batch") -> list[str]:
+        """``keys`` and the columns that an expectation's query reads of ``table``, which it calls by its ``role``."""
         columns = [field.name for field in self._views.opened[table].schema().fields]
-        return named_columns(expectation.arguments[QUERY], columns, role)
+        return [*dict.fromkeys((*keys, *named_columns(expectation.arguments[QUERY], columns, role)))]
 
     def _rows_sharing_values(self, table: str, columns: Sequence[str], read: Sequence[str]) -> str:
         """The rows of a table whose value in each of ``columns`` is that of an inserted or deleted row.
 
-        With the rows of a value of all columns come all that share it, and maybe those of other values: no less.
+        These may be more rows than share all values, but always all the rows of a group.
         """
         keys, connection = self._values(table, columns), self._views.connection
         conditions = []
         for name in columns:
-            # Of equal values alone DuckDB takes the bounds, and skips the parts of files that have none of them.
+            # IN, unlike IS NOT DISTINCT FROM, lets DuckDB skip the parts of files whose bounds exclude all values.
             condition = f'"{name}" IN (SELECT "{name}" FROM {keys})'
             if connection.execute(f'SELECT 1 FROM {keys} WHERE "{name}" IS NULL LIMIT 1').fetchall():
                 condition = f'({condition} OR "{name}" IS NULL)'
@@ -203,7 +203,7 @@ class ChangedRows:
         self, table: str, expectation: Expectation, others: Sequence[tuple[str, str, str]]
     ) -> dict[str, str]:
         """The table for each placeholder of a query that looks rows up in other tables."""
-        columns = [*dict.fromkeys((*self._read_by(expectation, table), *(column for _, _, column in others)))]
+        columns = self._read_by(expectation, table, (column for _, _, column in others))
         refers = " OR ".join(
             f'"{column}" IN (SELECT "{key}" FROM {self._values(other, (key,))})' for other, key, column in others
         )
@@ -214,7 +214,7 @@ class ChangedRows:
         )
         frames = {"batch": batch}
         for other, key, column in others:
-            read = _list(self._read_by(expectation, other, other))
+            read = _list(self._read_by(expectation, other, (key,), other))
             frames[other] = self._frame(
                 ("looked up", batch, other, key, column, read),
                 f"CREATE TABLE {{name}} AS SELECT {read} FROM {other}"

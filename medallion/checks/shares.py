@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 def count(connection: "DuckDBPyConnection", table: str, share: Share | Tolerance) -> tuple[int, int]:
     """The rows of a whole table that break an expectation, and those that have a value."""
     if isinstance(share, Tolerance):
-        return _two(connection, f"{_counts(share)} FROM {table}")
+        return _read_pair(connection, f"{_counts(share)} FROM {table}")
     known = f'SELECT 1 FROM {share.table} AS known WHERE known."{share.key}" = checked."{share.column}"'
-    return _two(
+    return _read_pair(
         connection,
         f"SELECT COUNT(*) FILTER (NOT EXISTS ({known})), COUNT(*) FROM {table} AS checked"
         f' WHERE "{share.column}" IS NOT NULL',
@@ -28,10 +28,10 @@ def count_change(connection: "DuckDBPyConnection", table: str, share: Share | To
     """
     if isinstance(share, Tolerance):
         (failed, values), (former_failed, former_values) = (
-            _two(connection, f"{_counts(share)} FROM {table}__{side}") for side in ("inserted", "deleted")
+            _read_pair(connection, f"{_counts(share)} FROM {table}__{side}") for side in ("inserted", "deleted")
         )
         return failed - former_failed, values - former_values
-    return _two(connection, _RECOUNT.format(table=table, column=share.column, known=share.table, key=share.key))
+    return _read_pair(connection, _RECOUNT.format(table=table, column=share.column, known=share.table, key=share.key))
 
 
 def share_query(share: Share | Tolerance, failed: int, values: int) -> str:
@@ -44,7 +44,7 @@ def _counts(share: Tolerance) -> str:
     return f"SELECT COUNT(*) FILTER (WHERE NOT ({share.condition})), COUNT({share.condition})"
 
 
-def _two(connection: "DuckDBPyConnection", query: str) -> tuple[int, int]:
+def _read_pair(connection: "DuckDBPyConnection", query: str) -> tuple[int, int]:
     first, second = connection.execute(query).fetchall()[0]
     return first, second
 
