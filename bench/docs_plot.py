@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from bench.results import read_results
 
 ROOT = Path(__file__).resolve().parents[1]
-BENCHMARK = ROOT / "docs" / "benchmark" / "history"
+BENCHMARK = ROOT / "docs" / "benchmark"
 PLOT = ROOT / "docs" / "images" / "seconds-by-history.svg"
 COLOURS = {"naive": "#b35900", "full": "#3b6fb6", "incremental": "#1d8348", "duckdb": "#7d5ba6"}
 LABELS = {"duckdb": "DuckDB, one process"}

@@ -33,14 +33,19 @@ class Lookup:
 
     others: tuple[tuple[str, str, str], ...]
 
+    def __post_init__(self) -> None:
+        if len({table for table, *_ in self.others}) < len(self.others):
+            raise ValueError("a look-up names a table twice: read it once, or leave out by_change")
+
 
 @dataclass(frozen=True)
 class Sums:
     """Sums over the table equal sums over table ``of``, where ``where`` is true: what changed must change both alike.
 
-    measures: name, what is added up here, what is added up there; exact types alone, 1 to count rows. by: a column of
-    both tables; the sums are equal for each of its values, and 0 for a value without rows. within: a table that has
-    the column too; values that it lacks add up to 0 here, whatever table ``of`` has.
+    measures: name, what is added up here, what is added up there; exact types alone, 1 to count rows. NULL counts as 0:
+    that a measure is not NULL is another expectation. by: a column of both tables; the sums are equal for each of its
+    values, and 0 for a value without rows. within: a table that has the column too; values that it lacks add up to 0
+    here, whatever table ``of`` has.
     """
 
     of: str
@@ -55,7 +60,7 @@ class Sums:
 
     def whole(self) -> str:
         """The query that finds the groups whose sums over whole tables differ."""
-        is_within = self._in(f"{{{self.within}}}") if self.within else "TRUE"
+        is_within = self._is_in(f"{{{self.within}}}") if self.within else "TRUE"
         return self._differing(self._sum_here("{batch}"), self._sum_there(f"{{{self.of}}}", is_within))
 
     def by_change(self) -> str:
@@ -65,11 +70,11 @@ class Sums:
         """
         if not self.within:
             return self._differing(*self._sum_changes())
-        gained_or_lost = self._in("groups WHERE is_within <> was_within")
+        gained_or_lost = self._is_in("groups", "is_within <> was_within")
         parts = (
-            *self._sum_changes(f"({gained_or_lost}) IS NOT TRUE", self._in("groups WHERE is_within AND was_within")),
+            *self._sum_changes(f"({gained_or_lost}) IS NOT TRUE", self._is_in("groups", "is_within AND was_within")),
             self._sum_here("{batch}", gained_or_lost),
-            self._sum_there(f"{{{self.of}}}", self._in("groups WHERE is_within AND NOT was_within")),
+            self._sum_there(f"{{{self.of}}}", self._is_in("groups", "is_within AND NOT was_within")),
         )
         rows = f"{{{self.within}}}", f"{{{self.within}_inserted}}", f"{{{self.within}_deleted}}"
         return _GROUPS.format(self.by, *rows) + self._differing(*parts)
@@ -91,8 +96,8 @@ class Sums:
         sums = ", ".join(f"NULL AS {name}, {sign}SUM({there}) AS expected_{name}" for name, _, there in self.measures)
         return self._grouped(f"{sums} FROM {rows} WHERE ({self.where}) AND {condition}")
 
-    def _in(self, rows: str) -> str:
-        return f"{self.by} IN (SELECT {self.by} FROM {rows})"
+    def _is_in(self, rows: str, condition: str = "TRUE") -> str:
+        return f"{self.by} IN (SELECT known.{self.by} FROM {rows} AS known WHERE {condition})"
 
     def _differing(self, *parts: str) -> str:
         names = [column for name, *_ in self.measures for column in (name, f"expected_{name}")]
@@ -135,7 +140,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """At most ``allowed_percent`` of the rows for which ``condition`` is true or false break it.
+    """Of the rows for which ``condition`` is not NULL, it is false for at most ``allowed_percent``.
 
     condition: SQL that Spark and DuckDB read alike. Rows are counted as those of a Share are.
     """
@@ -153,4 +158,5 @@ class Window:
     days: int
 
 
+Counted = Share | Tolerance
 ByChange = Rows | RowCount | Keys | Lookup | Sums | Share | Tolerance | Window

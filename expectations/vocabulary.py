@@ -7,14 +7,17 @@ source is known to be a little off or behind. With ``drop``, more of all rows is
 ``allowed_percent``, a share that jumps from its own history is.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Literal
 
 from expectations.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance
 
 Severity = Literal["critical", "warning", "drop"]
+_ROW_COUNT = re.compile(r"\(\s*SELECT\s+COUNT\(\*\)(?:\s+AS\s+\w+)?\s+FROM\s+\{\w+\}\s*\)", re.IGNORECASE)
 _OTHER_IN_DUCKDB = frozenset("\\{}")
 
 
@@ -40,7 +43,18 @@ class Expectation:
     def __post_init__(self) -> None:
         if self.severity == "drop" and self.condition is None:
             raise ValueError(f"{self.meaning}: no single row breaks it, so there is none to drop")
+        if isinstance(self.by_change, RowCount) and not self._reads_row_counts_alone():
+            raise ValueError(
+                f"{self.meaning}: judged by numbers of rows, it may only have min_value, or a query that reads its"
+                " tables by (SELECT COUNT(*) AS name FROM {table})"
+            )
         object.__setattr__(self, "arguments", MappingProxyType(dict(self.arguments)))
+
+    def _reads_row_counts_alone(self) -> bool:
+        query = self.arguments.get("unexpected_rows_query")
+        if query is None:
+            return set(self.arguments) == {"min_value"}
+        return "{" not in _ROW_COUNT.sub("", query)
 
 
 def not_null(column: str, *, allowed_percent: float = 0, severity: Severity = "critical") -> Expectation:
@@ -153,15 +167,15 @@ def _with_tolerance(expectation: Expectation, percent: float) -> Expectation:
         return replace(expectation, by_change=Rows())
     if expectation.severity == "drop":
         return replace(expectation, by_change=Rows(), allowed_share=percent / 100)
-    # The exact share, rounded once, as Great Expectations rounds the share of passed rows that it compares with it.
-    arguments = {**expectation.arguments, "mostly": (100 - percent) / 100}
+    # Rounded once, like the share of passed rows that Great Expectations compares with it.
+    arguments = {**expectation.arguments, "mostly": float((100 - Decimal(str(percent))) / 100)}
     condition = expectation.condition
     scope = Tolerance(condition, percent) if condition is not None and is_read_alike(condition) else None
     return replace(expectation, arguments=arguments, meaning=_but(expectation.meaning, percent), by_change=scope)
 
 
 def is_read_alike(condition: str) -> bool:
-    """Whether a condition names the same values to Spark and to DuckDB."""
+    """Whether a condition has no character by which Spark and DuckDB may read another value."""
     return not _OTHER_IN_DUCKDB.intersection(condition)
 
 

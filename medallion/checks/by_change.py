@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from expectations.scopes import Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance, Window
+from expectations.scopes import Counted, Keys, Lookup, RowCount, Rows, Sums, Tolerance, Window
 from expectations.vocabulary import Expectation
 from medallion.checks.query_columns import named_columns
 from medallion.checks.shares import count, count_change, share_query
@@ -83,20 +83,20 @@ class ChangedRows:
         for name in changes_by_table:
             self._make_views(name)
         view = f"{table}{INSERTED}"
-        if isinstance(expectation.by_change, Share | Tolerance):
-            return self._look_at_share(table, expectation, expectation.by_change, former)
+        if isinstance(expectation.by_change, Counted):
+            return self._look_at_counts(table, expectation, expectation.by_change, former)
         return Look(CHANGED, view, self._bind_to_change(table, expectation), former)
 
     def whole(self, table: str, expectation: Expectation) -> Look:
-        """How ``expectation`` is judged on the whole of ``table``; a share is counted for the next check."""
-        proof, share = Proof(self._at.isoformat()), expectation.by_change
-        if not isinstance(share, Share | Tolerance):
+        """How ``expectation`` is judged on the whole of ``table``; failed rows are counted for the next check."""
+        proof, scope = Proof(self._at.isoformat()), expectation.by_change
+        if not isinstance(scope, Counted):
             return Look(WHOLE, table, expectation, proof, is_final=True)
-        failed, values = count(self._views.connection, table, share)
+        failed, values = count(self._views.connection, table, scope)
         proof = replace(proof, failed=failed, values=values)
-        if isinstance(share, Tolerance):
+        if isinstance(scope, Tolerance):
             return Look(WHOLE, table, expectation, proof, is_final=True)
-        return Look(WHOLE, table, _with_query(expectation, share_query(share, failed, values)), proof)
+        return Look(WHOLE, table, _with_query(expectation, share_query(scope, failed, values)), proof)
 
     def _since(self, name: str) -> Changes | None:
         """What changed in a table since the former check; None where that is not known."""
@@ -154,12 +154,12 @@ class ChangedRows:
                 return _with_query(expectation, _bind(expectation, self._newest_rows(table, window)))
         raise AssertionError("look() judges any other on whole tables")
 
-    def _look_at_share(self, table: str, expectation: Expectation, share: Share | Tolerance, former: Proof) -> Look:
+    def _look_at_counts(self, table: str, expectation: Expectation, scope: Counted, former: Proof) -> Look:
         if former.failed is None or former.values is None:
             return self.whole(table, expectation)
-        failed, values = count_change(self._views.connection, table, share)
+        failed, values = count_change(self._views.connection, table, scope)
         proof = replace(former, failed=former.failed + failed, values=former.values + values)
-        query = share_query(share, former.failed + failed, former.values + values)
+        query = share_query(scope, former.failed + failed, former.values + values)
         return Look(CHANGED, f"{table}{INSERTED}", _with_query(expectation, query), proof)
 
     def _read_by(self, expectation: Expectation, table: str, keys: Iterable[str], role: str = "batch") -> list[str]:
@@ -173,12 +173,15 @@ class ChangedRows:
         These may be more rows than share all values, but always all the rows of a group.
         """
         keys, connection = self._values(table, columns), self._views.connection
+        types = {field.name: str(field.type) for field in self._views.opened[table].schema().fields}
         conditions = []
         for name in columns:
             # IN, unlike IS NOT DISTINCT FROM, lets DuckDB skip the parts of files whose bounds exclude all values.
             condition = f'"{name}" IN (SELECT "{name}" FROM {keys})'
             if connection.execute(f'SELECT 1 FROM {keys} WHERE "{name}" IS NULL LIMIT 1').fetchall():
                 condition = f'({condition} OR "{name}" IS NULL)'
+            if "double" in types[name] or "float" in types[name]:  # bounds leave NaN out
+                condition = f'({condition} OR ISNAN("{name}"))'
             conditions.append(condition)
         return self._frame(
             ("touched", table, *columns, *read),

@@ -170,16 +170,16 @@ class _Judge:
             return replace(judgement, look=self._on_whole_table(judgement, table))
         if look.way == UNCHANGED:
             return replace(judgement, look=look, verdict=Verdict(True))
-        judgement = replace(judgement, look=look)
-        return replace(judgement, look=self._on_whole_table(judgement, table)) if look.is_final else judgement
+        if look.is_final:
+            look = replace(self._on_whole_table(judgement, table), proof=look.proof)
+        return replace(judgement, look=look)
 
     def _on_whole_table(self, judgement: _Judgement, table: str) -> Look:
         """A look at the whole table by the expectation's own query, which names the failed rows."""
         judged = judgement.declared
         if judgement.query is not None:
             judged = replace(judged, arguments={**judged.arguments, QUERY: judgement.query})
-        proof = replace(judgement.look.proof, whole_at=self._at.isoformat())
-        return Look(WHOLE, table, judged, proof, is_final=True)
+        return Look(WHOLE, table, judged, Proof(self._at.isoformat()), is_final=True)
 
     def _ask_together(self, judgements: Mapping[str, Sequence[_Judgement]]) -> None:
         """Have the expectations of each table judged by one query, and note which tables have passed."""

@@ -1,47 +1,47 @@
-"""Expectations that some rows may break: how many do, and how many have a value, by whole tables and by change."""
+"""Expectations that some rows may fail: how many do, and how many are judged, in whole tables and by change."""
 
 from typing import TYPE_CHECKING
 
-from expectations.scopes import Share, Tolerance
+from expectations.scopes import Counted, Tolerance
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def count(connection: "DuckDBPyConnection", table: str, share: Share | Tolerance) -> tuple[int, int]:
-    """The rows of a whole table that break an expectation, and those that have a value."""
-    if isinstance(share, Tolerance):
-        return _read_pair(connection, f"{_counts(share)} FROM {table}")
-    known = f'SELECT 1 FROM {share.table} AS known WHERE known."{share.key}" = checked."{share.column}"'
+def count(connection: "DuckDBPyConnection", table: str, scope: Counted) -> tuple[int, int]:
+    """The rows of a whole table that fail an expectation, and all that it judges."""
+    if isinstance(scope, Tolerance):
+        return _read_pair(connection, f"{_counts(scope)} FROM {table}")
+    known = f'SELECT 1 FROM {scope.table} AS known WHERE known."{scope.key}" = checked."{scope.column}"'
     return _read_pair(
         connection,
         f"SELECT COUNT(*) FILTER (NOT EXISTS ({known})), COUNT(*) FROM {table} AS checked"
-        f' WHERE "{share.column}" IS NOT NULL',
+        f' WHERE "{scope.column}" IS NOT NULL',
     )
 
 
-def count_change(connection: "DuckDBPyConnection", table: str, share: Share | Tolerance) -> tuple[int, int]:
+def count_change(connection: "DuckDBPyConnection", table: str, scope: Counted) -> tuple[int, int]:
     """What the rows that were inserted and deleted add to both counts.
 
     With n rows and m known rows of a key, now and before, a key counts n where m is 0: so keys that became known
     or unknown count with all of their rows, and the others with the rows that changed.
     """
-    if isinstance(share, Tolerance):
+    if isinstance(scope, Tolerance):
         (failed, values), (former_failed, former_values) = (
-            _read_pair(connection, f"{_counts(share)} FROM {table}__{side}") for side in ("inserted", "deleted")
+            _read_pair(connection, f"{_counts(scope)} FROM {table}__{side}") for side in ("inserted", "deleted")
         )
         return failed - former_failed, values - former_values
-    return _read_pair(connection, _RECOUNT.format(table=table, column=share.column, known=share.table, key=share.key))
+    return _read_pair(connection, _RECOUNT.format(table=table, column=scope.column, known=scope.table, key=scope.key))
 
 
-def share_query(share: Share | Tolerance, failed: int, values: int) -> str:
-    """The query that finds a row when so many of so many are more than the share allows."""
-    condition = f"100 * {failed}::HUGEINT > {share.allowed_percent} * {values}::HUGEINT"
+def share_query(scope: Counted, failed: int, values: int) -> str:
+    """The query that finds a row when more of the judged rows failed than the expectation allows."""
+    condition = f"100 * {failed}::HUGEINT > {scope.allowed_percent} * {values}::HUGEINT"
     return f"SELECT {failed} AS failed, {values} AS checked WHERE {condition}"
 
 
-def _counts(share: Tolerance) -> str:
-    return f"SELECT COUNT(*) FILTER (WHERE NOT ({share.condition})), COUNT({share.condition})"
+def _counts(scope: Tolerance) -> str:
+    return f"SELECT COUNT(*) FILTER (WHERE NOT ({scope.condition})), COUNT({scope.condition})"
 
 
 def _read_pair(connection: "DuckDBPyConnection", query: str) -> tuple[int, int]:

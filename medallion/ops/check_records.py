@@ -26,7 +26,7 @@ class CheckedTable:
 class Proof:
     """That an expectation held. whole_at: when it was last judged on whole tables, in ISO 8601.
 
-    failed, values: of an expectation with a tolerance on references, the rows that break it and all that have a value.
+    failed, values: of an expectation with a tolerance, the rows that fail it and all that it judges.
     """
 
     whole_at: str

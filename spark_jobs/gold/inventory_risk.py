@@ -6,6 +6,7 @@ from medallion import Additive, Chart, Table
 TABLE = Table(
     keys=("product_id",),
     expect=(
+        not_null("units_sold"),
         at_least("units_sold", 1),
         not_null("avg_daily_units"),
         not_null("stock_risk_level"),

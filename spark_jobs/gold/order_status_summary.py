@@ -8,6 +8,7 @@ TABLE = Table(
     keys=("order_status",),
     expect=(
         in_set("order_status", ORDER_STATUSES),
+        not_null("order_count"),
         at_least("order_count", 1),
         at_least("unique_customers", 1),
         not_null("total_revenue"),

@@ -8,7 +8,9 @@ TABLE = Table(
     expect=(
         at_least("products_sold", 1),
         at_least("orders_fulfilled", 1),
+        not_null("total_units_sold"),
         at_least("total_units_sold", 1),
+        not_null("total_net_revenue"),
         not_null("reliability_score"),
         between("reliability_score", 0, 1),
         between("avg_discount_applied", 0, 100, severity="warning"),

@@ -4,7 +4,7 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -187,6 +187,39 @@ def test_a_check_of_changed_rows_equals_one_of_whole_tables_for_random_histories
         changed += list(looked_at(by_rows).values()).count(by_change.CHANGED)
         former = by_rows
     assert changed, "no expectation was judged by its changed rows"
+
+
+@pytest.mark.parametrize("columns", [("x",), ("n", "x")])
+def test_rows_that_share_nan_are_found(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    lake = Lake(tmp_path, {"shop": [unique(*columns)]})
+    write_deltalake(lake.at("shop"), pa.table({"n": [1, 1, 1], "x": [1.0, float("nan"), 0.0]}))
+    basis = basis_of(lake.check())
+    write_deltalake(lake.at("shop"), pa.table({"n": [1], "x": [float("nan")]}), mode="append")
+
+    assert set(verdicts(lake.check(basis)).values()) == {(False, True)}
+
+
+def test_a_tolerance_of_part_of_a_percent_is_judged_alike_in_both_ways(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, {"shop": [at_least("n", 0, allowed_percent=0.1)]})
+    write_deltalake(lake.at("shop"), pa.table({"n": [1] * 999}))
+    basis = basis_of(lake.check())
+    write_deltalake(lake.at("shop"), pa.table({"n": [-1]}), mode="append")
+
+    assert verdicts(lake.check(basis)) == verdicts(lake.check())
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda: Lookup((("copies", "id", "id"), ("copies", "id", "tier"))),
+        lambda: no_rows("SELECT 1 FROM {batch} HAVING COUNT(DISTINCT id) > 2", "few", by_change=RowCount()),
+        lambda: no_rows("SELECT COUNT(*) FROM (SELECT DISTINCT * FROM {batch})", "few", by_change=RowCount()),
+        lambda: Expectation("ExpectTableRowCountToBeBetween", {"max_value": 2}, "few", by_change=RowCount()),
+    ],
+)
+def test_what_a_change_does_not_prove_is_refused(declare: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match="a look-up names a table twice|judged by numbers of rows"):
+        declare()
 
 
 # -- the newest rows
@@ -559,6 +592,17 @@ def test_a_rewritten_small_table_is_compared_with_a_large_one_by_what_changed(
         ("(FROM {batch}) EXCEPT (FROM {tiers})", SCHEMA.names),
         ("SELECT HASH(c) FROM {batch} AS c WHERE c.id > 0", SCHEMA.names),
         ("SELECT HASH(c) FROM {batch} c WHERE c.id > 0", SCHEMA.names),
+        ('SELECT HASH("c") FROM {batch} "c"', SCHEMA.names),
+        ("SELECT HASH({batch}) FROM {batch}", SCHEMA.names),
+        ("SELECT HASH(*) FROM {batch}", SCHEMA.names),
+        ("SELECT 1 FROM {batch} AS a JOIN {batch} AS b ON a.id = b.id WHERE a.tier <> b.tier", ["id", "tier"]),
+        ("SELECT 1 FROM {batch} AS a JOIN {batch} AS b ON a.id = b.id WHERE a <> b", SCHEMA.names),
+        ("(TABLE {batch}) EXCEPT (TABLE {copies})", SCHEMA.names),
+        ("WITH one AS (SELECT 1) FROM {batch} EXCEPT FROM {copies}", SCHEMA.names),
+        ("SELECT id FROM {copies} UNION ALL FROM {batch}", SCHEMA.names),
+        ("PIVOT {batch} ON id USING COUNT(*)", SCHEMA.names),
+        ("SUMMARIZE {batch}", SCHEMA.names),
+        ("SELECT id FROM {batch} WHERE note = 'from * table'", ["id", "note"]),
     ],
 )
 def test_rows_are_looked_up_with_the_columns_that_a_query_may_read(query: str, read: list[str]) -> None:
