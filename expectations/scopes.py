@@ -61,7 +61,7 @@ class Sums:
     def whole(self) -> str:
         """The query that finds the groups whose sums over whole tables differ."""
         is_within = self._is_in(f"{{{self.within}}}") if self.within else "TRUE"
-        return self._differing(self._sum_here("{batch}"), self._sum_there(f"{{{self.of}}}", is_within))
+        return self._differing(self._sum_checked("{batch}"), self._sum_source(f"{{{self.of}}}", is_within))
 
     def by_change(self) -> str:
         """The query that finds the groups whose sums here and there were changed differently.
@@ -73,27 +73,29 @@ class Sums:
         gained_or_lost = self._is_in("groups", "is_within <> was_within")
         parts = (
             *self._sum_changes(f"({gained_or_lost}) IS NOT TRUE", self._is_in("groups", "is_within AND was_within")),
-            self._sum_here("{batch}", gained_or_lost),
-            self._sum_there(f"{{{self.of}}}", self._is_in("groups", "is_within AND NOT was_within")),
+            self._sum_checked("{batch}", gained_or_lost),
+            self._sum_source(f"{{{self.of}}}", self._is_in("groups", "is_within AND NOT was_within")),
         )
         rows = f"{{{self.within}}}", f"{{{self.within}_inserted}}", f"{{{self.within}_deleted}}"
         return _GROUPS.format(self.by, *rows) + self._differing(*parts)
 
-    def _sum_changes(self, here: str = "TRUE", there: str = "TRUE") -> tuple[str, ...]:
-        """The sums of inserted rows, and those of deleted rows with a minus. here, there: which rows."""
+    def _sum_changes(self, checked: str = "TRUE", source: str = "TRUE") -> tuple[str, ...]:
+        """The sums of inserted rows, and those of deleted rows with a minus. checked, source: which rows."""
         return (
-            self._sum_here("{batch_inserted}", here),
-            self._sum_here("{batch_deleted}", here, "-"),
-            self._sum_there(f"{{{self.of}_inserted}}", there),
-            self._sum_there(f"{{{self.of}_deleted}}", there, "-"),
+            self._sum_checked("{batch_inserted}", checked),
+            self._sum_checked("{batch_deleted}", checked, "-"),
+            self._sum_source(f"{{{self.of}_inserted}}", source),
+            self._sum_source(f"{{{self.of}_deleted}}", source, "-"),
         )
 
-    def _sum_here(self, rows: str, condition: str = "TRUE", sign: str = "") -> str:
-        sums = ", ".join(f"{sign}SUM({here}) AS {name}, NULL AS expected_{name}" for name, here, _ in self.measures)
+    def _sum_checked(self, rows: str, condition: str = "TRUE", sign: str = "") -> str:
+        sums = ", ".join(
+            f"{sign}SUM({checked}) AS {name}, NULL AS expected_{name}" for name, checked, _ in self.measures
+        )
         return self._grouped(f"{sums} FROM {rows} WHERE {condition}")
 
-    def _sum_there(self, rows: str, condition: str = "TRUE", sign: str = "") -> str:
-        sums = ", ".join(f"NULL AS {name}, {sign}SUM({there}) AS expected_{name}" for name, _, there in self.measures)
+    def _sum_source(self, rows: str, condition: str = "TRUE", sign: str = "") -> str:
+        sums = ", ".join(f"NULL AS {name}, {sign}SUM({source}) AS expected_{name}" for name, _, source in self.measures)
         return self._grouped(f"{sums} FROM {rows} WHERE ({self.where}) AND {condition}")
 
     def _is_in(self, rows: str, condition: str = "TRUE") -> str:

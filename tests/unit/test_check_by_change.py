@@ -281,44 +281,44 @@ def test_the_newest_rows_are_judged_alike_in_both_ways(
 # -- sums by group
 
 LINES = pa.schema([("grp", pa.int64()), ("n", pa.int64())])
-LISTED = pa.schema([("grp", pa.int64())])
+ACTIVE = pa.schema([("grp", pa.int64())])
 SUMS: Suites = {
     "totals": [adds_up("each group adds up", Sums("lines", (("n", "n", "n"), ("rows", "k", "1")), by="grp"))],
-    "listed_totals": [
-        adds_up("each listed group adds up", Sums("lines", (("n", "n", "n"),), "n > 0", by="grp", within="listed"))
+    "active_totals": [
+        adds_up("each active group adds up", Sums("lines", (("n", "n", "n"),), "n > 0", by="grp", within="active"))
     ],
 }
 TOTALS = {
     "totals": "SELECT grp, SUM(n)::BIGINT AS n, COUNT(*) AS k FROM lines GROUP BY grp",
-    "listed_totals": "SELECT grp, SUM(n)::BIGINT AS n FROM lines WHERE n > 0 AND grp IN (FROM listed) GROUP BY grp",
+    "active_totals": "SELECT grp, SUM(n)::BIGINT AS n FROM lines WHERE n > 0 AND grp IN (FROM active) GROUP BY grp",
 }
 
 
 def refresh_totals(lake: Lake, name: str) -> None:
     with duckdb.connect() as connection:
-        for table in ("lines", "listed"):
+        for table in ("lines", "active"):
             connection.register(table, DeltaTable(lake.at(table)).to_pyarrow_table())
         write_deltalake(lake.at(name), connection.execute(TOTALS[name]).to_arrow_table(), mode="overwrite")
 
 
 def change_lines(lake: Lake, chance: random.Random) -> None:
-    """Insert or delete lines, list a group or strike it off, in one commit or through a commit that is undone."""
+    """Insert or delete lines, make a group active or not, in one commit or through a commit that is undone."""
     group = chance.choice([0, 1, 2, 3, None])
     line = pa.Table.from_pylist([{"grp": group, "n": chance.choice([1, 2, -1, None])}], schema=LINES)
-    listed = pa.Table.from_pylist([{"grp": group}], schema=LISTED)
-    match chance.choice(["line", "line", "no lines", "list", "strike off", "list anew"]):
+    active = pa.Table.from_pylist([{"grp": group}], schema=ACTIVE)
+    match chance.choice(["line", "line", "no lines", "activate", "deactivate", "reactivate"]):
         case "line":
             write_deltalake(lake.at("lines"), line, mode="append")
         case "no lines":
             DeltaTable(lake.at("lines")).delete(f"grp = {group or 0} AND n = {chance.choice([1, 2])}")
-        case "list":
-            write_deltalake(lake.at("listed"), listed, mode="append")
-        case "strike off":
-            DeltaTable(lake.at("listed")).delete(f"grp = {group or 0}")
-        case "list anew":
-            write_deltalake(lake.at("listed"), listed, mode="append")
-            DeltaTable(lake.at("listed")).delete(f"grp = {group or 0}")
-            write_deltalake(lake.at("listed"), listed, mode="append")
+        case "activate":
+            write_deltalake(lake.at("active"), active, mode="append")
+        case "deactivate":
+            DeltaTable(lake.at("active")).delete(f"grp = {group or 0}")
+        case "reactivate":
+            write_deltalake(lake.at("active"), active, mode="append")
+            DeltaTable(lake.at("active")).delete(f"grp = {group or 0}")
+            write_deltalake(lake.at("active"), active, mode="append")
 
 
 @pytest.mark.slow
@@ -328,7 +328,7 @@ def test_sums_by_group_are_judged_alike_in_both_ways_for_random_histories(tmp_pa
     feed = {"delta.enableChangeDataFeed": "true"}
     lines = [{"grp": number % 4, "n": 1 + number % 3} for number in range(12)]
     write_deltalake(lake.at("lines"), pa.Table.from_pylist(lines, schema=LINES), configuration=feed)
-    write_deltalake(lake.at("listed"), pa.table({"grp": pa.array([0, 1], pa.int64())}), configuration=feed)
+    write_deltalake(lake.at("active"), pa.table({"grp": pa.array([0, 1], pa.int64())}), configuration=feed)
     for name in TOTALS:
         refresh_totals(lake, name)
     former, passed, failed = lake.check(), 0, 0
@@ -340,7 +340,7 @@ def test_sums_by_group_are_judged_alike_in_both_ways_for_random_histories(tmp_pa
                 refresh_totals(lake, name)
         if chance.random() < 0.2:
             group = pa.Table.from_pylist([{"grp": chance.choice([0, 3, None]), "n": 1}], schema=LINES)
-            write_deltalake(lake.at("listed_totals"), group, mode="append")
+            write_deltalake(lake.at("active_totals"), group, mode="append")
 
         by_rows, whole = lake.check(basis_of(former)), lake.check()
 
@@ -351,16 +351,16 @@ def test_sums_by_group_are_judged_alike_in_both_ways_for_random_histories(tmp_pa
     assert passed and failed
 
 
-def test_a_group_that_was_listed_in_two_commits_is_added_up_as_a_whole(tmp_path: Path) -> None:
-    lake = Lake(tmp_path, {"listed_totals": SUMS["listed_totals"]})
+def test_a_group_that_became_active_in_two_commits_is_added_up_as_a_whole(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, {"active_totals": SUMS["active_totals"]})
     write_deltalake(lake.at("lines"), pa.Table.from_pylist([{"grp": 5, "n": 10}], schema=LINES))
-    write_deltalake(lake.at("listed"), pa.Table.from_pylist([{"grp": 1}], schema=LISTED))
-    write_deltalake(lake.at("listed_totals"), pa.Table.from_pylist([], schema=LINES))
+    write_deltalake(lake.at("active"), pa.Table.from_pylist([{"grp": 1}], schema=ACTIVE))
+    write_deltalake(lake.at("active_totals"), pa.Table.from_pylist([], schema=LINES))
     basis = basis_of(lake.check())
-    write_deltalake(lake.at("listed"), pa.Table.from_pylist([{"grp": 5}], schema=LISTED), mode="append")
-    DeltaTable(lake.at("listed")).delete("grp = 5")
-    write_deltalake(lake.at("listed"), pa.Table.from_pylist([{"grp": 5}], schema=LISTED), mode="append")
-    for table in ("lines", "listed_totals"):  # both grow by 1, one from 10 and the other from nothing
+    write_deltalake(lake.at("active"), pa.Table.from_pylist([{"grp": 5}], schema=ACTIVE), mode="append")
+    DeltaTable(lake.at("active")).delete("grp = 5")
+    write_deltalake(lake.at("active"), pa.Table.from_pylist([{"grp": 5}], schema=ACTIVE), mode="append")
+    for table in ("lines", "active_totals"):  # both grow by 1, one from 10 and the other from nothing
         write_deltalake(lake.at(table), pa.Table.from_pylist([{"grp": 5, "n": 1}], schema=LINES), mode="append")
 
     assert [success for success, _ in verdicts(lake.check(basis)).values()] == [False]
@@ -368,7 +368,7 @@ def test_a_group_that_was_listed_in_two_commits_is_added_up_as_a_whole(tmp_path:
 
 def test_sums_within_a_table_say_by_which_column() -> None:
     with pytest.raises(ValueError, match="say by which column"):
-        Sums("lines", (("n", "n", "n"),), within="listed")
+        Sums("lines", (("n", "n", "n"),), within="active")
 
 
 # -- every promise of every table
