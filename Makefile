@@ -70,6 +70,7 @@ check: setup-dev  ## lint, format, types, layering, refresh methods
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry --no-ansi .
 	@$(PYTHON) -m medallion.model.proof
+	@$(PYTHON) -m medallion.checks.scope_proof
 
 .PHONY: reference
 reference: setup-dev  ## write docs/reference from the code

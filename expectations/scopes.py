@@ -1,6 +1,7 @@
 """What an expectation that passed before has to read once some rows have changed: plain values.
 
 Each says what a verdict on the changed rows proves of the whole table. An expectation without one reads whole tables.
+That a query has the shape that its scope promises is proven (medallion/checks/scope_proof.py), or refused.
 """
 
 from dataclasses import dataclass

@@ -10,7 +10,7 @@ from string import Formatter
 from time import perf_counter
 
 from expectations.vocabulary import Expectation
-from medallion.checks.by_change import INSERTED, QUERY, UNCHANGED, WHOLE, Basis, ChangedRows, Look, fingerprint
+from medallion.checks.by_change import INSERTED, UNCHANGED, WHOLE, Basis, ChangedRows, Look, fingerprint
 from medallion.checks.docs_queue import keep_for_docs
 from medallion.checks.lean_imports import lean_imports
 from medallion.checks.report_store import write_report
@@ -25,6 +25,7 @@ from medallion.checks.result import (
     slug,
     to_example,
 )
+from medallion.checks.scope_proof import QUERY
 from medallion.checks.together import failed_rows_query, join_expectations
 from medallion.checks.volumes import VolumeRules
 from medallion.errors import one_line

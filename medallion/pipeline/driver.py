@@ -111,16 +111,20 @@ class Driver:
             self.tables = tables_in(record, self.settings.extras)
 
     def require_proven_tables(self, layer: Layer) -> None:
-        """Raise MedallionError for a table of ``layer`` whose refresh method could give other rows than its query.
+        """Raise MedallionError for a table of ``layer`` whose refresh method could give other rows than its query, or
+        with an expectation of which changed rows do not prove what it declares.
 
         Not when the registry is built, which the DAG does at each parse: reading SQL takes ten times as long as that.
         And for one layer, as each is refreshed by a process of its own.
         """
         tables = self.tables.queries(layer)
         if self._proven.get(layer) != tables:
+            from medallion.checks.scope_proof import require_proven
+            from medallion.checks.suites import suites
             from medallion.model.proof import prove
 
             prove(tables, self.tables.tables)
+            require_proven(suites(layer, self.tables))
             self._proven[layer] = tables
 
     @contextmanager

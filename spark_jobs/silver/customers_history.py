@@ -22,12 +22,12 @@ TABLE = dimension(
         ),
         no_rows(
             """
-            SELECT *
-            FROM (
-                SELECT *, LEAD(__START_AT) OVER (PARTITION BY customer_id ORDER BY __START_AT) AS next_start
-                FROM {batch}
-            ) AS ordered
-            WHERE next_start < COALESCE(__END_AT, next_start + INTERVAL 1 DAY)
+            SELECT version.*, later.__START_AT AS later_start
+            FROM {batch} AS version
+            INNER JOIN {batch} AS later
+                ON later.customer_id = version.customer_id
+                AND later.__START_AT > version.__START_AT
+                AND later.__START_AT < COALESCE(version.__END_AT, later.__START_AT + INTERVAL 1 DAY)
             """,
             "no two versions of a customer hold at the same time",
             by_change=Keys(("customer_id",)),

@@ -1,0 +1,227 @@
+"""What an expectation declares of changed rows is proven for its query, or refused; what reads the clock is whole."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from expectations.scopes import ByChange, Keys, Lookup, Rows, Share, Sums, Tolerance, Window
+from expectations.vocabulary import Expectation, adds_up, at_least, no_rows, not_null, refers_to, unique
+from medallion.checks import by_change
+from medallion.checks.scope_proof import require_proven, why_unproven, why_unstable
+from medallion.errors import MedallionError
+from tests.unit.test_check_by_change import Lake, basis_of, even_a_large_share, looked_at, verdicts  # noqa: F401
+
+BLOCKED = Lookup((("blocked", "store", "store"),))
+LATEST = Window("clicks", "seen", days=1)
+
+PROVEN: list[tuple[str, ByChange]] = [
+    ("SELECT * FROM {batch} WHERE paid > 90", Rows()),
+    ("SELECT store, COUNT(*) AS n FROM {batch} WHERE paid > 90 GROUP BY store", Rows()),
+    ("WITH bad AS (SELECT DISTINCT paid FROM {batch}) SELECT * FROM bad WHERE paid > 90", Rows()),
+    ("SELECT store FROM {batch} GROUP BY store HAVING SUM(paid) > 100", Keys(("store",))),
+    ("SELECT store, tier FROM {batch} GROUP BY ALL HAVING SUM(paid) > 100", Keys(("store",))),
+    (
+        "SELECT a.id FROM {batch} AS a JOIN {batch} AS b ON a.store = b.store AND a.paid < b.paid WHERE a.tier > 1",
+        Keys(("store",)),
+    ),
+    (
+        "SELECT * FROM (SELECT *, SUM(paid) OVER (PARTITION BY store) AS total FROM {batch}) AS t WHERE total > 9",
+        Keys(("store",)),
+    ),
+    (
+        "SELECT s.id FROM {batch} AS s LEFT JOIN {blocked} AS b ON b.store = s.store WHERE b.store IS NULL",
+        BLOCKED,
+    ),
+    (
+        "SELECT s.store FROM (SELECT DISTINCT store FROM {batch}) AS s INNER JOIN"
+        " (SELECT store, COUNT(*) AS n FROM {blocked} GROUP BY store) AS b ON b.store = s.store AND b.n > 1",
+        BLOCKED,
+    ),
+    (
+        "SELECT 1 FROM {batch} AS own, (SELECT COUNT(*) AS n FROM {clicks}"
+        " WHERE seen > (SELECT MAX(seen) FROM {clicks}) - INTERVAL '24' HOUR) AS late WHERE own.n <> late.n",
+        LATEST,
+    ),
+]
+
+UNPROVEN: list[tuple[str, ByChange, str]] = [
+    ("SELECT store FROM {batch} GROUP BY store HAVING SUM(paid) > 100", Rows(), "HAVING"),
+    ("SELECT COUNT(*) FROM {batch} WHERE paid > 90", Rows(), "without GROUP BY"),
+    ("SELECT * FROM {batch} QUALIFY RANK() OVER (ORDER BY paid) > 3", Rows(), "QUALIFY"),
+    ("SELECT * FROM {batch} WHERE paid > (SELECT AVG(paid) FROM {batch})", Rows(), "subquery"),
+    ("SELECT s.* FROM {batch} AS s JOIN {blocked} AS b ON b.store = s.store", Rows(), "more than the rows"),
+    ("SELECT id FROM {batch} EXCEPT SELECT store FROM {blocked}", Rows(), "not one SELECT"),
+    ("SELECT paid FROM {batch} GROUP BY GROUPING SETS ((paid), ())", Rows(), "GROUPING SETS"),
+    ("SELECT 1 FROM {batch} AS s (store, id) WHERE s.id > 3 GROUP BY s.id HAVING COUNT(*) > 1", Keys(("id",)), "alias"),
+    ("SELECT tier FROM {batch} GROUP BY tier HAVING SUM(paid) > 100", Keys(("store",)), "not grouped by store"),
+    ("SELECT tier AS store FROM {batch} GROUP BY store HAVING COUNT(*) > 1", Keys(("store",)), "something else"),
+    (
+        "SELECT * FROM {batch} AS s WHERE EXISTS"
+        " (SELECT 1 FROM {batch} AS o WHERE o.note = s.note AND o.store <> s.store)",
+        Keys(("store",)),
+        "subquery",
+    ),
+    ("SELECT 1 FROM {batch} AS a JOIN {batch} AS b ON a.tier = b.tier", Keys(("store",)), "same store"),
+    ("SELECT 1 FROM {batch} AS a FULL JOIN {batch} AS b ON a.store = b.store", Keys(("store",)), "FULL join"),
+    # an outer join gives rows of all stores the key NULL
+    (
+        "SELECT b.store FROM {batch} AS a LEFT JOIN {batch} AS b ON a.store = b.store AND b.paid > 5"
+        " GROUP BY b.store HAVING COUNT(*) > 3",
+        Keys(("store",)),
+        "not grouped by store",
+    ),
+    (
+        "SELECT * FROM (SELECT id AS store, paid FROM {batch}) AS t GROUP BY ALL HAVING COUNT(*) > 1",
+        Keys(("store",)),
+        "store",
+    ),
+    (
+        "SELECT s.* FROM {batch} AS s LEFT JOIN {blocked} AS b ON b.store <= s.store WHERE b.store IS NULL",
+        BLOCKED,
+        "not joined on b.store = s.store",
+    ),
+    (
+        "SELECT s.* FROM {batch} AS s FULL JOIN {blocked} AS b ON b.store = s.store",
+        BLOCKED,
+        "no row refers to",
+    ),
+    (
+        "SELECT s.store FROM {batch} AS s JOIN {blocked} AS b ON b.store = s.store"
+        " GROUP BY s.store HAVING COUNT(*) > 1",
+        BLOCKED,
+        "HAVING",
+    ),
+    (
+        "SELECT s.* FROM {batch} AS s JOIN {blocked} AS b ON b.store = s.store"
+        " WHERE s.id NOT IN (SELECT store FROM {blocked})",
+        BLOCKED,
+        "subquery",
+    ),
+    (
+        "SELECT s.* FROM {batch} AS s JOIN (SELECT MAX(store) AS store FROM {blocked}) AS b ON b.store = s.store",
+        BLOCKED,
+        "store",
+    ),
+    (
+        "SELECT 1 FROM {batch} AS own, {clicks} AS c"
+        " WHERE c.seen > (SELECT MAX(seen) FROM {clicks}) - INTERVAL '1' DAY",
+        LATEST,
+        "read it by itself",
+    ),
+    ("SELECT 1 FROM {batch}, (SELECT COUNT(*) AS n FROM {clicks}) AS c WHERE c.n > 3", LATEST, "without seen >"),
+    (
+        "SELECT 1 FROM (SELECT 1 FROM {clicks} WHERE seen > (SELECT MAX(seen) FROM {clicks}) - INTERVAL '2' DAY) AS c",
+        LATEST,
+        "without seen >",
+    ),
+    ("SELECT id FROM {batch} WHERE paid > 3", Sums("copies", (("n", "1", "1"),)), "adds_up"),
+    ("SELECT id FROM {batch} WHERE paid > 3", Share("store", "blocked", "store", 3.0), "refers_to"),
+    ("SELECT id FROM {batch} WHERE paid > 3", Tolerance("paid > 3", 3.0), "Tolerance"),
+]
+
+UNSTABLE = [
+    ("SELECT * FROM {batch} WHERE due < now()", "now()"),
+    ("SELECT * FROM {batch} WHERE due < current_date", "current_date"),
+    ("SELECT * FROM {batch} WHERE due < 'today'", "'today'"),
+    ("SELECT * FROM {batch} WHERE age(due) > INTERVAL 3 DAY AND ago(INTERVAL 1 DAY) > due", "ago()"),
+    ("SELECT * FROM {batch} WHERE random() > 0.5", "random()"),
+    ("SELECT * FROM {batch} USING SAMPLE 10 ROWS", "sample"),
+    ("SELECT note FROM {batch} GROUP BY note HAVING any_value(paid) > 3", "any_value()"),
+    ("SELECT * FROM (SELECT * FROM {batch} LIMIT 3) AS t WHERE paid > 3", "LIMIT"),
+    ("SELECT * FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY tier) AS n FROM {batch}) AS t WHERE n = 1", "row_number()"),
+    ("SELECT * FROM bronze_orders WHERE paid > 3", "bronze_orders"),
+    ("SELECT * FROM {batch} WHERE no_such_function(paid)", "no_such_function()"),
+    ("SELECT FROM WHERE", "syntax"),
+]
+
+
+def said(query: str, scope: ByChange | None) -> Expectation:
+    return no_rows(query, "it holds", by_change=scope)
+
+
+@pytest.mark.parametrize(("query", "scope"), PROVEN)
+def test_a_scope_is_proven_where_changed_rows_decide(query: str, scope: ByChange) -> None:
+    assert why_unproven(said(query, scope)) is None
+
+
+@pytest.mark.parametrize(("query", "scope", "reason"), UNPROVEN)
+def test_a_scope_is_refused_where_other_rows_decide_too(query: str, scope: ByChange, reason: str) -> None:
+    assert reason in (why_unproven(said(query, scope)) or "it was proven")
+
+
+@pytest.mark.parametrize(("query", "reason"), UNSTABLE)
+def test_a_query_that_may_answer_otherwise_is_noticed(query: str, reason: str) -> None:
+    assert reason in (why_unstable(said(query, None)) or "it was taken for stable")
+
+
+@pytest.mark.parametrize(
+    "expectation",
+    [
+        unique("id", "note"),
+        not_null("note"),
+        at_least("paid", 0, allowed_percent=3),
+        refers_to("store", "blocked"),
+        refers_to("store", "blocked", allowed_percent=3),
+        adds_up("it adds up", Sums("copies", (("n", "CASE WHEN paid > 10 THEN 1 END", "1"),), "paid > 10", by="id")),
+    ],
+    ids=lambda expectation: expectation.meaning,
+)
+def test_the_words_of_the_vocabulary_are_proven(expectation: Expectation) -> None:
+    assert expectation.by_change is not None
+    assert why_unproven(expectation) is None
+
+
+def test_sums_of_aggregates_are_refused() -> None:
+    scope = Sums("copies", (("n", "SUM(paid) OVER ()", "1"),))
+
+    assert "window" in (why_unproven(adds_up("it adds up", scope)) or "")
+
+
+def test_sums_of_floating_point_numbers_are_added_up_whole(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, {"totals": (adds_up("it adds up", Sums("lines", (("n", "n", "n"),))),)})
+    for name in ("totals", "lines"):
+        write_deltalake(lake.at(name), pa.table({"n": [0.5]}))
+    basis = basis_of(lake.check())
+    for name in ("totals", "lines"):
+        write_deltalake(lake.at(name), pa.table({"n": [0.25]}), mode="append")
+
+    assert looked_at(lake.check(basis)) == {"it adds up": by_change.WHOLE}
+
+
+def test_a_table_and_what_to_do_are_named_when_a_scope_is_refused() -> None:
+    wrong = said("SELECT store FROM {batch} GROUP BY store HAVING SUM(paid) > 100", Rows())
+
+    with pytest.raises(MedallionError, match="sales: 'it holds' cannot be judged by Rows: HAVING.*leave by_change out"):
+        require_proven({"sales": [wrong]})
+
+
+def test_an_expectation_that_reads_the_clock_is_judged_whole_when_no_row_has_changed(tmp_path: Path) -> None:
+    fresh = no_rows("SELECT MAX(seen) FROM {batch} HAVING MAX(seen) < now() - INTERVAL 1 DAY", "events are fresh")
+    lake = Lake(tmp_path, {"events": (unique("id"), fresh)})
+    seen = pa.array([datetime.now(UTC) - timedelta(hours=23, minutes=59, seconds=58)], pa.timestamp("us", "UTC"))
+    write_deltalake(lake.at("events"), pa.table({"id": pa.array([1]), "seen": seen}))
+    basis = basis_of(lake.check())
+    old = pa.array([datetime.now(UTC) - timedelta(days=2)], pa.timestamp("us", "UTC"))
+    write_deltalake(lake.at("events"), pa.table({"id": pa.array([1]), "seen": old}), mode="overwrite")
+    later = basis_of(lake.check(basis))  # fails: it is no proof for the next check
+
+    again = lake.check(later)
+
+    assert looked_at(again)["events are fresh"] == by_change.WHOLE
+    assert verdicts(again)["events", "events are fresh"] == (False, True)
+
+
+@pytest.mark.parametrize(("query", "scope", "_reason"), [case for case in UNPROVEN if isinstance(case[1], Rows | Keys)])
+def test_an_unproven_scope_is_judged_on_whole_tables(tmp_path: Path, query: str, scope: ByChange, _reason: str) -> None:
+    lake = Lake(tmp_path, {"sales": (said(query, scope),)})
+    rows = {"id": [1, 2], "store": [1, 2], "tier": [1, 2], "paid": [1, 2], "note": ["a", "b"]}
+    write_deltalake(lake.at("sales"), pa.table(rows))
+    write_deltalake(lake.at("blocked"), pa.table({"store": [9]}))
+    first = lake.check()
+    known = basis_of(first)
+    write_deltalake(lake.at("sales"), pa.table({name: values[:1] for name, values in rows.items()}), mode="append")
+
+    assert looked_at(lake.check(known)) == {"it holds": by_change.WHOLE}
