@@ -3,6 +3,7 @@
 import sqlglot
 
 from medallion.errors import MedallionError
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.commits import commit_metadata
 from medallion.refresh.inputs import input_states
@@ -29,7 +30,7 @@ def refresh_duckdb(run: RefreshRun, table: Table) -> Written:
         if views.errors:
             raise MedallionError("; ".join(views.errors.values()))
         rows = views.connection.execute(translated(table)).to_arrow_table()
-    metadata = commit_metadata(table, run, inputs)
+    metadata = commit_metadata(table, run, inputs, RefreshMethod.FULL_RECOMPUTE, None)
     commit = CommitProperties(custom_metadata={"userMetadata": metadata})
     write_deltalake(delta, rows.cast(pa.schema(delta.schema().to_arrow())), mode="overwrite", commit_properties=commit)
     state = lake.state(table.name)

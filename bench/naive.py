@@ -2,6 +2,7 @@
 
 import threading
 
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.registry import registry
 from medallion.model.table import Table
 from medallion.refresh.commits import commit_metadata
@@ -25,7 +26,7 @@ def refresh_naive(run: RefreshRun, table: Table) -> Written:
             spark.read.format("delta").load(lake.path(feed.name)).createOrReplaceTempView(feed.name)
         rows = spark.sql(table.query.format(**{name: name for name in table.inputs}))
         rows.createOrReplaceTempView(table.name)
-        commit = commit_metadata(table, run, inputs)
+        commit = commit_metadata(table, run, inputs, RefreshMethod.FULL_RECOMPUTE, None)
         rows.write.format("delta").mode("overwrite").option("userMetadata", commit).save(lake.path(table.name))
         state = lake.state(table.name)
         assert state is not None, f"{table.name} was just written"

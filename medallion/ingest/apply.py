@@ -11,9 +11,10 @@ from medallion.ingest.landing import decoded_file
 from medallion.ingest.schema_evolution import evolve
 from medallion.model.table import Feed, Log
 from medallion.spark.session import explained
-from medallion.storage import delta_writes, fence
+from medallion.storage import delta_writes
 from medallion.storage.delta_writes import identifier
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
+from medallion.storage.replaced_rows import bronze_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +66,7 @@ def apply_feed(
     ledger_entry = {
         "spark.databricks.delta.write.txnAppId": LEDGER,
         "spark.databricks.delta.write.txnVersion": str(hour_number(hour)),
-        "spark.databricks.delta.commitInfo.userMetadata": json.dumps(fence.stamp()),
+        "spark.databricks.delta.commitInfo.userMetadata": bronze_metadata(feed.keys),
     }
     session = sessions().for_table(feed.name, ledger_entry)
     with explained(f"hour {hour} could not be applied to {feed.name}"):
@@ -98,7 +99,7 @@ def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> N
     known = delta_writes.rows_with_keys(table.delta, last.select(list(feed.keys)), [c.name for c in feed.columns])
     merge = merge_into(known, last, feed.keys)
     counts = {"hour": hour, "inserted": merge.inserted, "updated": merge.updated, "deleted": merge.deleted}
-    commit = delta_writes.properties(json.dumps(counts), (LEDGER, hour_number(hour)))
+    commit = delta_writes.properties(bronze_metadata(feed.keys, known=counts), (LEDGER, hour_number(hour)))
     delta_writes.replace_keys(table.delta, merge.rows, merge.deleted_keys, commit, _file_size(table))
 
 

@@ -1,6 +1,5 @@
 """Change logs: Bronze tables of every change, each of which starts with the rows of its feed's table."""
 
-import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import chain
@@ -19,6 +18,7 @@ from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes, files
 from medallion.storage.change_feed import data_file
 from medallion.storage.lake import LEDGER, Lake, hour_in, state_of
+from medallion.storage.replaced_rows import bronze_metadata
 from medallion.storage.rewind import require_version_before
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
         description=log.doc,
         configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(log.fed_by.keys)},
         storage_options=lake.storage_options,
-        commit_properties=delta_writes.properties(None, (LEDGER, hour_number(hour) if hour else 0)),
+        commit_properties=delta_writes.properties(
+            bronze_metadata(None, "load"), (LEDGER, hour_number(hour) if hour else 0)
+        ),
     )
 
 
@@ -107,7 +109,9 @@ def rewind_log(lake: Lake, log: Log, hour: str) -> str | None:
         begin_log(lake, log)
         return f"{log.name} began after {hour}: it begins again with the rows that {log.of} had before that hour"
     before = lake.applied_hour(log.of)
-    commit = delta_writes.properties(None, (LEDGER, hour_number(before) if before else 0))
+    commit = delta_writes.properties(
+        bronze_metadata(log.keys, "rewind"), (LEDGER, hour_number(before) if before else 0)
+    )
     delta.delete(f"_hour >= {delta_writes.timestamp_literal(parse_hour(hour))}", commit_properties=commit)
     delta = lake.opened(path)
     if (hour_in(delta) or "") >= hour:  # no line came since, so nothing was committed
@@ -173,7 +177,7 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
     schema = pa.schema(delta.schema().to_arrow())
     batches = chain(*lines, _table_rows(lake, log, table, hour, source_file), deletions.to_batches())
     rows = (part for batch in batches for part in delta_writes.cast_to_schema(pa.table(batch), schema).to_batches())
-    commit = delta_writes.properties(json.dumps({"hour": hour}), (LEDGER, hour_number(hour)))
+    commit = delta_writes.properties(bronze_metadata(log.keys, "append", {"hour": hour}), (LEDGER, hour_number(hour)))
     delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, rows), commit)
     for late in available:
         forget_decoded(lake, late)
@@ -221,7 +225,8 @@ def append_lines(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> Ap
 
 def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "DeltaTable") -> None:
     commit = delta_writes.properties(
-        json.dumps({"hour": hour, "inserted": decoded.changes if decoded else 0}), (LEDGER, hour_number(hour))
+        bronze_metadata(log.keys, "append", {"hour": hour, "inserted": decoded.changes if decoded else 0}),
+        (LEDGER, hour_number(hour)),
     )
     if decoded is None or not decoded.changes:
         delta_writes.append_rows(delta, None, commit)

@@ -146,7 +146,7 @@ def rewind_bronze(
         return restatement
     for feed in tables.feeds:
         if (lake.applied_hour(feed.name) or "") >= restatement.hour:
-            rewind(lake, feed.name, restatement.hour)
+            rewind(lake, feed.name, feed.keys, restatement.hour)
     for log in (*tables.logs, *lake_tables.dropped_logs(lake)):
         if warning := rewind_log(lake, log, restatement.hour):
             warnings.append(warning)

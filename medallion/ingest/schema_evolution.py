@@ -11,6 +11,7 @@ from medallion.model.table import Column, Feed, Log
 from medallion.storage import fence
 from medallion.storage.delta_writes import identifier, properties
 from medallion.storage.lake import Lake
+from medallion.storage.replaced_rows import bronze_metadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -166,7 +167,7 @@ def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column]) -> Non
     own = {field.name: field for field in declared}
     schema = StructType([own.get(f.name, StructField(f.name, f.dataType, True)) for f in rows.schema])
     written = rows.to(schema).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    written.option("userMetadata", json.dumps(fence.stamp())).save(path)
+    written.option("userMetadata", bronze_metadata(None, "rewrite")).save(path)
 
 
 def is_wider(given: Any, wanted: Any) -> bool:

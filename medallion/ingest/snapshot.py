@@ -1,6 +1,5 @@
 """The snapshot: the state before the first change hour, loaded into Bronze once."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +11,11 @@ from medallion.ingest.schema_evolution import arrow_schema, description, same_ty
 from medallion.ingest.source import Advance, FolderSource, Source, copy_snapshot, silent
 from medallion.model.table import EARLIEST, Feed
 from medallion.spark.configuration import TABLE_PROPERTIES
-from medallion.storage import fence, files
+from medallion.storage import files
 from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, state_of
+from medallion.storage.replaced_rows import bronze_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,4 +110,4 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place, ho
     delta = lake.open(str(snapshot))
     parts = 1 + (state_of(delta).rows if delta else 0) // _ROWS_PER_FILE
     ordered = rows.repartitionByRange(parts, *feed.keys).sortWithinPartitions(*feed.keys)
-    ordered.write.format("delta").mode("append").option("userMetadata", json.dumps(fence.stamp())).save(path)
+    ordered.write.format("delta").mode("append").option("userMetadata", bronze_metadata(None, "load")).save(path)

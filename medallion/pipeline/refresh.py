@@ -26,7 +26,9 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
         with log.timed("refresh", layer) as event:
             event.status, event.details["note"] = "skipped", f"no {layer} table is selected"
         return driver.report_outcome(Outcome("skipped", event.details["note"], run.hour))
-    refresh_run = RefreshRun(driver.lake, driver.sessions(log), driver.costs, run.hour, run.run_id, run.strategy)
+    refresh_run = RefreshRun(
+        driver.lake, driver.sessions(log), driver.costs, run.hour, run.run_id, run.strategy, driver.tables
+    )
     with log.timed("refresh", layer, cpu=driver.cpu) as event:
         results: list[Written] = []
 

@@ -3,13 +3,15 @@
 Each commit adds what one change adds to each group; the sum over the log is the part as its query gives it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
+from medallion.model.refresh_method import RefreshMethod
+from medallion.model.table import Table
 from medallion.refresh.additive_split import ROWS, Part
-from medallion.refresh.commits import commit_metadata
+from medallion.refresh.commits import Columns, commit_metadata, replaced_by
 from medallion.refresh.plan import (
     MAX_UNCHANGED_COMMITS,
     FullRecompute,
@@ -20,11 +22,12 @@ from medallion.refresh.plan import (
 from medallion.spark.collect import collect
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import SIDE, read_changes, read_table
-from medallion.storage import files
+from medallion.storage import files, replaced_rows
 from medallion.storage.change_feed import Changes, changes
 from medallion.storage.damage import proven_damage
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.lake import TableState, state_of
+from medallion.storage.replaced_rows import reason_not_followed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,14 +86,29 @@ class AggregateState:
         state, origin = former_state(self.target.lake, self.path, self.target.table, read)
         change = changes(self.target.lake.at(source.path), origin["inputs"][source.name], source.state.version)
         require_followable({source.name: change}, read)
+        self._require_followed_commits(change, origin)
         if len(change.versions) > MAX_COMMITS:
             raise FullRecompute(f"{source.name} has {len(change.versions)} commits since")
+        commit = properties(self._metadata(self.part.keys))
         if change:
             difference = _difference(self.target.spark, self.part, source.changed(self.target.spark, change))
-            write_deltalake(state.delta, difference, mode="append", commit_properties=properties(self._metadata()))
+            write_deltalake(state.delta, difference, mode="append", commit_properties=commit)
         elif source.state.version - origin["inputs"][source.name] > MAX_UNCHANGED_COMMITS:
-            append_rows(state.delta, None, properties(self._metadata()))
+            append_rows(state.delta, None, commit)
         return state_of(state.delta)
+
+    def _require_followed_commits(self, change: Changes, origin: Mapping[str, Any]) -> None:
+        """Raise FullRecompute where a commit brings other rows than the proof that the part adds up assumes."""
+        if origin.get("method_version") != replaced_rows.METHOD_VERSION:
+            raise FullRecompute("it was written by another version of its refresh method")
+        if self.source.part is not None:  # of which every group that changed is known as it was and as it is
+            return
+        node = self.target.run.tables[self.source.name]
+        for version, commit in zip(change.versions, change.metadata, strict=True):
+            if isinstance(node, Table) and commit.get("query", node.fingerprint) != node.fingerprint:
+                raise FullRecompute(f"version {version} of {node.name} was computed by another query")
+            if reason := reason_not_followed(commit, replaced_by(node)):
+                raise FullRecompute(f"version {version} of {node.name} {reason}")
 
     def rebuild(self) -> TableState:
         """Compute it from all rows of the part's source. Raises MedallionError for a floating-point sum."""
@@ -124,7 +142,7 @@ class AggregateState:
                 mode="overwrite",
                 schema_mode="overwrite",
                 configuration=TABLE_PROPERTIES,
-                commit_properties=properties(self._metadata()),
+                commit_properties=properties(self._metadata(None)),
                 storage_options=self.target.lake.storage_options,
             )
             return
@@ -133,7 +151,7 @@ class AggregateState:
             .mode("overwrite")
             .options(**TABLE_PROPERTIES)
             .option("overwriteSchema", "true")
-            .option("userMetadata", self._metadata())
+            .option("userMetadata", self._metadata(None))
             .save(self.path)
         )
 
@@ -147,9 +165,10 @@ class AggregateState:
             files.remove_tree(folder)
             self.target.run.sessions.forget_logs()
 
-    def _metadata(self) -> str:
+    def _metadata(self, replaces: Columns) -> str:
         inputs = {self.source.name: self.source.state}
-        return commit_metadata(self.target.table, self.target.run, inputs)
+        method = RefreshMethod.INCREMENTAL_AGGREGATE
+        return commit_metadata(self.target.table, self.target.run, inputs, method, replaces)
 
 
 # What follows is SQL as text: each function on a column would be several calls of the JVM.

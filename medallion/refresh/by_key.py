@@ -41,7 +41,7 @@ def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
     built_state = _ensure_clustered(refresh, column)
     frames: dict[str, Any] = {name: _rows_with_keys(spark, refresh, name, column, values) for name in refresh.inputs}
     rows = spark.sql(refresh.table.query, **frames)
-    commit = refresh.commit_metadata(clustered=built_state or refresh.is_clustered)
+    commit = refresh.commit_metadata(RefreshMethod.UPSERT, (column,), clustered=built_state or refresh.is_clustered)
     data = collect(rows, max_local_rows(former)) if is_local else None  # of a few keys there may be many rows
     if data is not None:
         _replace_here(refresh, data, column, values, commit)

@@ -1,15 +1,17 @@
 """The commit of a refresh: rows, layout by key, and the metadata that tells how they came about."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from medallion.model.table import ByKey, Table
+from medallion.model.refresh_method import RefreshMethod
+from medallion.model.table import ByKey, Feed, Log, Table
 from medallion.refresh.inputs import ids_of, versions_of
 from medallion.refresh.run import RefreshRun
 from medallion.spark.collect import collect
 from medallion.storage import fence
 from medallion.storage.lake import Lake, TableState, state_of
+from medallion.storage.replaced_rows import replacement
 from medallion.storage.row_difference import replace_differing
 
 if TYPE_CHECKING:
@@ -21,17 +23,24 @@ SMALL_BYTES = 64 << 20  # in its files
 SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark commit costs ten times as much
 
 
-def overwrite(lake: Lake, table: Table, rows: "DataFrame", former: TableState, commit: str) -> TableState:
+Columns = tuple[str, ...] | None  # by which a commit replaces rows as a whole; None for all rows
+
+
+def overwrite(
+    lake: Lake, table: Table, rows: "DataFrame", former: TableState, commit: Callable[[Columns], str]
+) -> TableState:
     """Put ``rows`` in the place of all that the table had, in one commit; its columns stay as they are.
 
-    Of a small table only what differs is written, so what reads it finds no more changed than is.
+    Of a small table only what differs is written, so what reads it finds no more changed than is. commit: gives the
+    JSON of a commit by what it replaces.
     """
     is_small = former.rows <= SMALL_ROWS and former.bytes <= SMALL_BYTES
     data = collect(rows, SMALL_ROWS) if is_small else None  # a table may have been small until now
     if data is not None:
-        replace_differing(former.delta, data, replaced_by(table), commit)
+        key = replaced_by(table)
+        replace_differing(former.delta, data, key, commit(key))
     else:
-        target = rows.write.format("delta").mode("overwrite").option("userMetadata", commit)
+        target = rows.write.format("delta").mode("overwrite").option("userMetadata", commit(None))
         target.save(lake.path(table.name))
         former.delta.update_incremental()
     return state_of(former.delta)
@@ -42,26 +51,29 @@ def files_by_key(rows: int) -> int:
     return min(_MAX_FILES, 1 + rows // ROWS_PER_FILE)
 
 
-def replaced_by(table: Table) -> tuple[str, ...]:
+def replaced_by(table: Feed | Log | Table) -> tuple[str, ...]:
     """The columns whose values a commit of the table replaces as a whole."""
-    return (table.incremental.column,) if isinstance(table.incremental, ByKey) else table.keys
+    method = table.incremental if isinstance(table, Table) else None
+    return (method.column,) if isinstance(method, ByKey) else table.keys
 
 
 def commit_metadata(
     table: Table,
     run: RefreshRun,
     inputs: Mapping[str, TableState],
+    method: RefreshMethod,
+    replaces: Columns,
     *,
     clustered: bool = False,
 ) -> str:
-    """The JSON that a commit carries: hour, run, query and inputs of its rows, with versions; whether its files are
-    clustered by key, and the writer's fencing number.
+    """The JSON that a commit carries: hour, run, query and inputs of its rows, with versions; how it was refreshed,
+    and which columns it replaces rows by; whether its files are clustered by key, and the writer's fencing number.
 
     Raises LeaseLost when this process is not the lake's writer any more.
     """
     known: dict[str, Any] = {"hour": run.hour, "run_id": run.run_id, "strategy": run.strategy}
     known |= {"query": table.fingerprint, "inputs": versions_of(inputs), "tables": ids_of(inputs)}
-    return json.dumps(known | {"clustered": clustered} | fence.stamp())
+    return json.dumps(known | replacement(method, replaces) | {"clustered": clustered} | fence.stamp())
 
 
 def pruned_by(table: Table) -> tuple[str, ...]:

@@ -1,9 +1,11 @@
 """Refreshing a layer in full: every table recomputed from its inputs and written once, in dependency order."""
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Additive, ByKey, Table
 from medallion.refresh.additive import has_small_state, is_worth_state, rows_from_parts
 from medallion.refresh.aggregate_state import AggregateState
@@ -35,20 +37,20 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
     with explained(f"{table.name} could not be computed"):
         former = lake.state(table.name)
         rows = _computed_rows(Target(run, table, inputs), is_first=former is None)
+        commit = partial(commit_metadata, table, run, inputs, RefreshMethod.FULL_RECOMPUTE)
         if former and _columns(schema_of(former.delta)) == _columns(rows.schema):
-            state: TableState | None = overwrite(lake, table, rows, former, commit_metadata(table, run, inputs))
+            state: TableState | None = overwrite(lake, table, rows, former, commit)
         else:
             files = 1
             if isinstance(by := table.incremental, ByKey):
                 files = files_by_key(max((state.rows for state in inputs.values()), default=0))
                 rows = rows.repartitionByRange(files, by.column).sortWithinPartitions(by.column)
-            commit = commit_metadata(table, run, inputs, clustered=files > 1)
             (
                 rows.write.format("delta")
                 .mode("overwrite")
                 .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(pruned_by(table))})
                 .option("overwriteSchema", "true")
-                .option("userMetadata", commit)
+                .option("userMetadata", commit(None, clustered=files > 1))
                 .save(lake.path(table.name))
             )
             state = lake.state(table.name)

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
-from medallion.refresh.commits import commit_metadata, overwrite
+from medallion.refresh.commits import Columns, commit_metadata, overwrite
 from medallion.refresh.inputs import ids_of
 from medallion.refresh.run import RefreshRun, Written
 from medallion.storage.change_feed import Changes
@@ -72,9 +73,9 @@ class Refresh(Target):
         """The size of what is new in its inputs."""
         return sum(change.bytes for change in self.changes.values())
 
-    def commit_metadata(self, *, clustered: bool = False) -> str:
+    def commit_metadata(self, method: RefreshMethod, replaces: Columns, *, clustered: bool = False) -> str:
         """The JSON that its commit carries."""
-        return commit_metadata(self.table, self.run, self.inputs, clustered=clustered)
+        return commit_metadata(self.table, self.run, self.inputs, method, replaces, clustered=clustered)
 
     @property
     def is_clustered(self) -> bool:
@@ -83,7 +84,7 @@ class Refresh(Target):
 
     def record_input_versions(self) -> int:
         """Commit up to which versions of its inputs the table is known to follow them; return its version."""
-        commit = self.commit_metadata(clustered=self.is_clustered)
+        commit = self.commit_metadata(RefreshMethod.UNCHANGED, (), clustered=self.is_clustered)
         append_rows(self.former.delta, None, properties(commit))
         return self.former.delta.version()
 
@@ -105,7 +106,7 @@ class Refresh(Target):
 
     def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:
         """Put ``rows`` in the place of all that the table had."""
-        state = overwrite(self.lake, self.table, rows, self.former, self.commit_metadata())
+        state = overwrite(self.lake, self.table, rows, self.former, partial(self.commit_metadata, method))
         return Written.whole(state, self.inputs, strategy="incremental", method=method, note=note)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medallion.model.refresh_method import RefreshMethod
+from medallion.model.registry import Registry
 from medallion.refresh.cost import RecentCosts
 from medallion.refresh.inputs import versions_of
 from medallion.spark.sessions import Sessions
@@ -64,7 +65,8 @@ class Written:
 class RefreshRun:
     """What the refreshes of a layer in one run share; their commits carry hour, run_id and strategy.
 
-    costs: what tables took before this run. strategy: ``full`` or ``incremental``.
+    costs: what tables took before this run. strategy: ``full`` or ``incremental``. tables: every table of the lake as
+    it is declared.
     """
 
     lake: Lake
@@ -73,3 +75,4 @@ class RefreshRun:
     hour: str | None
     run_id: str
     strategy: str
+    tables: Registry

@@ -1,7 +1,7 @@
 """What changed in a Delta table between two versions: which commits, from its log alone, and which rows."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
@@ -14,12 +14,13 @@ from medallion.storage.files import Place
 class Changes:
     """Commits of a table after one version and up to another.
 
-    versions: those that changed rows. files: where those rows are, as version, kind (cdc: the change feed, add, remove)
-    and name; a version's feed stands for all of it. bytes: of these files. unknown: why the changes cannot be
-    determined; None where they can.
+    versions: those that changed rows. metadata: what each of these commits says of itself. files: where those rows are,
+    as version, kind (cdc: the change feed, add, remove) and name; a version's feed stands for all of it. bytes: of
+    these files. unknown: why the changes cannot be determined; None where they can.
     """
 
     versions: tuple[int, ...] = ()
+    metadata: tuple[Mapping[str, Any], ...] = ()
     files: tuple[tuple[int, str, str], ...] = ()
     bytes: int = 0
     unknown: str | None = None
@@ -38,6 +39,7 @@ def changes(folder: Place, since: int, newest: int) -> Changes:
     if newest < since:
         return Changes(unknown=f"it is at version {newest}, before {since}")
     versions: list[int] = []
+    commits: list[Mapping[str, Any]] = []
     changed_files: list[tuple[int, str, str]] = []
     read = 0
     for version in range(since + 1, newest + 1):
@@ -54,9 +56,20 @@ def changes(folder: Place, since: int, newest: int) -> Changes:
             if not files.all_there(data_file(folder, file["path"]) for _, file in feed):
                 return Changes(unknown=f"upkeep has removed what version {version} changed")
             versions.append(version)
+            commits.append(_commit_metadata(actions))
             changed_files += [(version, kind, file["path"]) for kind, file in feed]
             read += sum(file.get("size") or 0 for _, file in feed)
-    return Changes(tuple(versions), tuple(changed_files), read)
+    return Changes(tuple(versions), tuple(commits), tuple(changed_files), read)
+
+
+def _commit_metadata(actions: Sequence[tuple[str, dict[str, Any]]]) -> Mapping[str, Any]:
+    """Return the metadata of a commit; none where it has no JSON object for it, as one of another writer."""
+    text = next((content.get("userMetadata") for kind, content in actions if kind == "commitInfo"), None)
+    try:
+        known = json.loads(text or "{}")
+    except (TypeError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def _keeps_columns(folder: Place, version: int, metadata: dict[str, Any]) -> bool:

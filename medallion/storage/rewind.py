@@ -1,9 +1,12 @@
 """Taking a Bronze table back to the version before an hour."""
 
+from collections.abc import Collection
+
 from medallion.errors import MedallionError
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import LEDGER, Lake, hour_in
 from medallion.storage.log_cleanup import turn_off_log_cleanup
+from medallion.storage.replaced_rows import bronze_metadata
 
 
 def require_version_before(lake: Lake, table: str, hour: str) -> int:
@@ -41,8 +44,10 @@ def _has_same_rows(lake: Lake, table: str, version: int) -> bool:
     return hours[0] == hours[1] and None not in versions and lake.same_rows(table, version - 1, version)
 
 
-def rewind(lake: Lake, table: str, hour: str) -> int:
+def rewind(lake: Lake, table: str, keys: Collection[str], hour: str) -> int:
     """Restore a Bronze table and its ledger to the version before ``hour``, in one commit; return that version.
+
+    keys: of which a row of the table has values of its own.
 
     Raises:
         MedallionError: That version is no longer retained.
@@ -58,6 +63,10 @@ def rewind(lake: Lake, table: str, hour: str) -> int:
     number = former.transaction_version(LEDGER) or 0
     # The properties of the table go back with its rows, also the one that keeps old log entries.
     hook = PostCommitHookProperties(cleanup_expired_logs=False)
-    delta.restore(target, commit_properties=properties(None, (LEDGER, number)), post_commithook_properties=hook)
+    delta.restore(
+        target,
+        commit_properties=properties(bronze_metadata(keys, "rewind"), (LEDGER, number)),
+        post_commithook_properties=hook,
+    )
     turn_off_log_cleanup(delta)
     return target

@@ -31,7 +31,8 @@ def lake(tmp_path: Path) -> Lake:
     lake = Lake(str(tmp_path))
     rows = pa.table({"k": pa.array([1, 2], pa.int64())})
     write_deltalake(lake.path("bronze_a"), rows)
-    told = commit_metadata(TABLE, refresh_run(lake, hour=HOUR), input_states(lake, TABLE), clustered=True)
+    run, inputs = refresh_run(lake, hour=HOUR), input_states(lake, TABLE)
+    told = commit_metadata(TABLE, run, inputs, RefreshMethod.FULL_RECOMPUTE, None, clustered=True)
     write_deltalake(lake.path("silver_x"), rows, commit_properties=properties(told))
     return lake
 

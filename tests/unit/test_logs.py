@@ -189,7 +189,7 @@ def test_a_restatement_keeps_history_though_upkeep_has_removed_old_versions(lake
     for hour, change in ((H0, DELETED), (H1, BACK), (H2, DELETED)):
         land(lake, hour, change)
         keep(lake, hour)
-    rewind(lake, FEED.name, H1)
+    rewind(lake, FEED.name, FEED.keys, H1)
     delta = lake.opened(lake.path(LOG.name))
     delta.optimize.compact()
     delta.vacuum(0, dry_run=False, enforce_retention_duration=False)
@@ -205,7 +205,7 @@ def test_a_restatement_of_hours_without_lines_takes_the_log_back_too(lake: Lake)
     keep(lake, H0)
     land(lake, H1)
     keep(lake, H1)
-    rewind(lake, FEED.name, H1)
+    rewind(lake, FEED.name, FEED.keys, H1)
     assert rewind_log(lake, LOG, H1) is None
     assert lake.applied_hour(LOG.name) == H0
 
@@ -215,7 +215,7 @@ def test_a_restatement_takes_it_back_and_forward(lake: Lake) -> None:
     for hour, change in ((H0, DELETED), (H1, BACK)):
         land(lake, hour, change)
         keep(lake, hour)
-    rewind(lake, FEED.name, H1)
+    rewind(lake, FEED.name, FEED.keys, H1)
     rewind_log(lake, LOG, H1)
     assert [row[3] for row in told(lake)] == [None, None, H0]
     land(lake, H1, {"insert": {"id": 7, "name": "late"}})
@@ -227,7 +227,7 @@ def test_log_begins_again_when_an_hour_before_it_is_restated(lake: Lake) -> None
     land(lake, H0, DELETED)
     apply.apply_feed(no_spark, lake, FEED, H0, landing.decode_hour(lake, (FEED,), H0, 0.01)[FEED.name])
     change_log.begin_log(lake, LOG)
-    rewind(lake, FEED.name, H0)
+    rewind(lake, FEED.name, FEED.keys, H0)
     assert rewind_log(lake, LOG, H0) == (
         f"bronze_things_log began after {H0}: it begins again with the rows that bronze_things had before that hour"
     )

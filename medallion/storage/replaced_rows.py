@@ -1,0 +1,47 @@
+"""What each commit of a table says of its change: which rows it replaces as a whole, and how they were found.
+
+Whoever follows a change by groups relies on it: of a commit that replaces rows by ``order_id``, the change feed has all
+rows of an order that it touches, as they were and as they are.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from medallion.storage import fence
+
+# Raise it with a change of what a refresh method writes: what follows from commits of another version is rebuilt.
+METHOD_VERSION = 1
+ALL_ROWS = "all"
+
+
+def replacement(method: str, columns: Iterable[str] | None) -> dict[str, Any]:
+    """Return the entries of a commit's metadata that say what it replaces.
+
+    Args:
+        method: How the rows were found, such as a refresh method.
+        columns: Rows with the same values in these are replaced together; None where all rows are replaced.
+    """
+    replaces = ALL_ROWS if columns is None else [*columns]
+    return {"replaces": replaces, "method": method, "method_version": METHOD_VERSION}
+
+
+def bronze_metadata(
+    keys: Iterable[str] | None, method: str = "merge", known: Mapping[str, object] | None = None
+) -> str:
+    """Return the JSON that a commit of a Bronze table carries, by ``keys``; known: what else it says."""
+    return json.dumps({**(known or {}), **replacement(method, keys), **fence.stamp()})
+
+
+def reason_not_followed(commit: Mapping[str, Any], columns: Collection[str]) -> str | None:
+    """Say what is wrong with a commit, after its name, for who needs rows replaced by ``columns``; None if nothing is.
+
+    commit: its metadata.
+    """
+    if (replaces := commit.get("replaces")) is None:
+        return "does not say which rows it replaced as a whole"
+    if commit.get("method_version") != METHOD_VERSION:
+        return "was written by another version of its refresh method"
+    if replaces == ALL_ROWS or {name.lower() for name in replaces} <= {name.lower() for name in columns}:
+        return None
+    return f"replaced rows by {', '.join(replaces)}, not by {', '.join(columns)}"
