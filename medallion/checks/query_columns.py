@@ -3,9 +3,11 @@
 import re
 from collections.abc import Sequence
 
-_COUNT, _TEXT = re.compile(r"\bcount\s*\(\s*\*\s*\)"), re.compile(r"'[^']*'")
+_COUNT = re.compile(r"\bcount\s*\(\s*\*\s*\)")
+_TEXT = re.compile(r"""("[^"]*")|'[^']*'""")  # and quoted names, which may have an apostrophe in them
 # In lower case, what reads columns without their names, or may: any star but that of COUNT(*), the number of a column.
 _UNNAMED = re.compile(r"\*|#\d|\b(?:columns|natural|table|pivot|unpivot|summarize|describe|show)\b")
+_COMMENT_OR_ESCAPE = re.compile(r"--|/\*|\$|\\")  # in which an apostrophe need not begin or end a text
 _SET_OPERATORS = frozenset({"union", "except", "intersect"})
 _JOINS = frozenset({"join", "left", "right", "full", "inner", "cross", "semi", "anti"})
 _CLAUSES = frozenset({"where", "group", "having", "order", "limit", "window", "qualify", "on", "using"})
@@ -14,7 +16,9 @@ _NO_ALIAS = _SET_OPERATORS | _JOINS | _CLAUSES | {"as"}  # what may follow a tab
 
 def named_columns(query: str, columns: Sequence[str], table: str = "batch") -> list[str]:
     """Return those of a table's columns that ``query``, which calls it {table}, may read; all where it names none."""
-    text = _COUNT.sub("count()", _TEXT.sub("''", query.lower()))
+    if _COMMENT_OR_ESCAPE.search(query):
+        return [*columns]
+    text = _COUNT.sub("count()", _TEXT.sub(lambda text: text[1] or "''", query.lower()))
     if _UNNAMED.search(text) or _has_from_without_select(text) or _reads_whole_rows(text, table):
         return [*columns]
     words = set(re.findall(r"\w+", text))

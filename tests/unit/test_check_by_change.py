@@ -603,6 +603,11 @@ def test_a_rewritten_small_table_is_compared_with_a_large_one_by_what_changed(
         ("PIVOT {batch} ON id USING COUNT(*)", SCHEMA.names),
         ("SUMMARIZE {batch}", SCHEMA.names),
         ("SELECT id FROM {batch} WHERE note = 'from * table'", ["id", "note"]),
+        ("SELECT id FROM {batch} -- it's paid\nWHERE paid > 0 AND note = 'x'", SCHEMA.names),
+        ("SELECT id FROM {batch} /* it's paid */ WHERE paid > 0 AND note = 'x'", SCHEMA.names),
+        ("SELECT id AS \"it's\" FROM {batch} WHERE paid > 0 AND note = 'x'", ["id", "paid", "note"]),
+        ("SELECT id FROM {batch} WHERE note = $$it's$$ AND paid > 0 AND note <> 'x'", SCHEMA.names),
+        ("SELECT id FROM {batch} WHERE note = E'it\\'s' AND paid > 0 AND note <> 'x'", SCHEMA.names),
     ],
 )
 def test_rows_are_looked_up_with_the_columns_that_a_query_may_read(query: str, read: list[str]) -> None:
