@@ -18,7 +18,7 @@ from medallion.pipeline.run import Run
 from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
 from medallion.spark.java import java_home
-from medallion.spark.session import spark_home
+from medallion.spark.surroundings import spark_home
 
 LONGEST = 3600  # seconds
 

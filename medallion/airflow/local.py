@@ -24,9 +24,11 @@ from medallion.airflow.ports import free_port, require_free_port
 from medallion.airflow.processes import Process, Recorded
 from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError, UsageError
+from medallion.loopback import past_proxies
 from medallion.settings import PROJECT
 from medallion.spark.java import java_home
-from medallion.spark.session import TOKEN_VARIABLE, spark_home
+from medallion.spark.session import TOKEN_VARIABLE
+from medallion.spark.surroundings import ignored, spark_home, without_another_spark
 
 DAG_ID = "hourly_refresh"
 USER = "admin"
@@ -101,7 +103,8 @@ class LocalAirflow:
             "SPARK_HOME": str(spark_home()),
             "JAVA_HOME": str(java_home()),
         }
-        variables = default_variables(self.home, USER) | dict(os.environ) | fixed | dict(self.overrides)
+        given = without_another_spark(os.environ)
+        variables = default_variables(self.home, USER) | given | past_proxies(given) | fixed | dict(self.overrides)
         if variables.get(WARM) and not variables.get(TOKEN_VARIABLE):
             variables[TOKEN_VARIABLE] = self._draw(self.home / "spark-token", secrets.token_hex(16))
         return variables
@@ -123,6 +126,8 @@ class LocalAirflow:
             self.require_ports()
             self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._migrate(report)
+            if others := ignored(os.environ, self.environment):
+                report(others)
             report("starting Airflow")
             self._start_all()
         self._wait_until_ready()

@@ -28,6 +28,7 @@ from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import RequestRefused, requested_hour
 from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.inspect.openlineage import PARENT
+from medallion.loopback import go_past_proxies
 from medallion.model.table import Layer
 from medallion.ops.event_schema import EventType
 from medallion.ops.lake_tables import tables_at_parse_time, tables_of
@@ -190,9 +191,11 @@ class RunOnSpark(SparkSubmitOperator):
     def execute(self, context: Any) -> None:
         """Submit it. A missing connection is an error here; the provider's hook would go looking for YARN."""
         from medallion.spark.compiler import compiler_options
-        from medallion.spark.configuration import submit_conf
+        from medallion.spark.configuration import is_local, submit_conf
         from medallion.spark.session import require_master
+        from medallion.spark.surroundings import CLUSTER_FOLDERS
 
+        go_past_proxies()
         with noting_failures(context["ti"], f"{self._layer} {self._step}"):
             with as_airflow_errors():
                 settings = Settings.from_environment()
@@ -205,6 +208,8 @@ class RunOnSpark(SparkSubmitOperator):
                 tables = tables_of(Lake.of(settings), settings.extras).queries(self._layer)
                 options = compiler_options(settings, master, tables, context["params"]["strategy"])
                 self.conf = submit_conf(settings, master, options)
+                if is_local(master):  # an empty variable is none, to Spark
+                    self.env_vars = {**(self.env_vars or {}), **dict.fromkeys(CLUSTER_FOLDERS, "")}
                 if parent := lineage_parent(context["ti"]):
                     self.env_vars = {**(self.env_vars or {}), PARENT: parent}
             try:

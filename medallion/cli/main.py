@@ -4,7 +4,7 @@ import atexit
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any, TextIO
 
@@ -19,6 +19,8 @@ from medallion.cli.release import release
 from medallion.cli.source import source
 from medallion.cli.spark_server import spark_server
 from medallion.errors import NOT_ALLOWED, MedallionError, one_line
+from medallion.loopback import go_past_proxies
+from medallion.spark.surroundings import own_path
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 BENCHMARK = "bench.cli"  # imported when one of its commands is asked for: it is above the package, and heavy
@@ -84,6 +86,8 @@ def main() -> None:
         lost = [stream for stream in (sys.stdout, sys.stderr) if not _flush(stream)]
         os._exit(code or len(lost))
 
+    go_past_proxies()
+    sys.path[:] = own_path(sys.path)  # before a command imports pyspark
     configure_logging()
     atexit.register(leave)  # registered first, it is called last
     code = run(cli)
@@ -105,11 +109,11 @@ def run(command: Callable[..., Any]) -> int:
     except click.ClickException as error:
         return _fail(f"{error.format_message()} (medallion --help tells more)", 2)
     except MedallionError as error:
-        return _fail(str(error), error.exit_code)
+        return _fail(str(error), error.exit_code, getattr(error, "__notes__", ()))
     except BrokenPipeError:  # whoever reads the output has gone, as in `medallion query ... | head -1`
         return 1
     except Exception as error:
-        if (message := _disk_trouble(error)) is None:
+        if (message := _disk_trouble(error) or _jvm_trouble()) is None:
             raise
         return _fail(message, 1)
     return 0
@@ -128,6 +132,15 @@ def _disk_trouble(error: Exception) -> str | None:
     return f"{place}: {os.strerror(number)}; {advice}"
 
 
+def _jvm_trouble() -> str | None:
+    """Say that the JVM of this process has ended, which whatever was asked of it then fails by; None while it runs."""
+    if "pyspark" not in sys.modules:
+        return None
+    from medallion.spark.own_jvm import end_of_jvm
+
+    return end_of_jvm()
+
+
 def _flush(stream: TextIO) -> bool:
     """Write what a stream still holds; False, and a message, where that fails though its reader has not left."""
     try:
@@ -140,6 +153,7 @@ def _flush(stream: TextIO) -> bool:
     return True
 
 
-def _fail(message: str, code: int) -> int:
-    click.echo(f"medallion: {' '.join(message.split())}", err=True)
+def _fail(message: str, code: int, lines: Iterable[str] = ()) -> int:
+    """Print one line, and below it ``lines`` of another program's own words."""
+    click.echo("\n".join([f"medallion: {' '.join(message.split())}", *lines]), err=True)
     return code

@@ -10,7 +10,7 @@ from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.ops.releases import Release
 from medallion.settings import PROJECT, Settings
-from medallion.spark.configuration import LOG_SETTINGS, TUNING
+from medallion.spark.configuration import CODE_CACHE, LOG_SETTINGS, TUNING
 from medallion.storage import files
 from medallion.storage.lake import Lake
 
@@ -39,7 +39,7 @@ def write_specification(folder: str, settings: Settings) -> Path:
     conf = {
         **TUNING,
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dmedallion.log={settings.spark_log}",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC {CODE_CACHE} -Dmedallion.log={settings.spark_log}",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.connect.grpc.binding.address": "127.0.0.1",

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from medallion.errors import UsageError
 from medallion.hours import hour_from_number
 from medallion.ingest.decode import arrow_type
 from medallion.model.registry import registry
@@ -35,8 +36,14 @@ _DELTA_TYPES = {"BIGINT": "long", "INT": "integer"}  # any other is the SQL type
 
 
 def feed(topic: str) -> Feed:
-    """The feed whose changes come in the folder ``topic``."""
-    return next(feed for feed in registry().feeds if feed.topic == topic)
+    """The feed whose changes come in the folder ``topic``. Raises UsageError in a project without the shop's tables."""
+    for feed in registry().feeds:
+        if feed.topic == topic:
+            return feed
+    raise UsageError(
+        f"no Bronze table takes the changes of {topic!r}: the demo source and the benchmark are of the shop that comes"
+        " with this package, and work where its tables are declared"
+    )
 
 
 def arrow_schema(feed: Feed) -> pa.Schema:

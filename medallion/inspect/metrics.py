@@ -10,9 +10,11 @@ from medallion.ingest.arrivals import pending_at_source
 from medallion.ops import event_log, releases
 from medallion.ops.event_schema import EventRow
 from medallion.settings import Settings
+from medallion.spark.jvm_usage import fullest, of_details
 from medallion.storage.lake import Lake
 
-# What each name means; {phase} is session, land, apply, silver, gold, platinum, check or publish.
+# What each name means; {phase} is session, land, apply, silver, gold, platinum, check or publish, and {figure} is one
+# of those that Spark's JVM gives of itself.
 METRICS = {
     "medallion.freshness_seconds": "Seconds since the newest published hour ended",
     "medallion.lag_hours": "Hours that the source has and that are not published",
@@ -20,6 +22,7 @@ METRICS = {
     "medallion.seconds.{phase}": "The same by phase",
     "medallion.rows_in": "Change lines that were applied to Bronze",
     "medallion.rows_out.{layer}": "Rows written, by layer",
+    "medallion.jvm.{figure}": "Share of its limit that Spark's JVM used, after the step where it was highest",
     "medallion.expectations.failed": "Critical expectations that failed in the checks of the run",
     "medallion.expectations.warned": "Expectations that only warn and failed",
 }
@@ -34,6 +37,7 @@ def run_metrics(settings: Settings, run_id: str) -> dict[str, float]:
     return {
         **_state(lake, settings),
         **_seconds(row for row in rows if row.table_name is None),
+        **_jvm(rows),
         **_rows([row for row in steps if row.table_name is None]),
         **_expectations(row for row in steps if row.event_type == "check" and row.table_name),
     }
@@ -58,6 +62,12 @@ def _seconds(steps: Iterable[EventRow]) -> dict[str, float]:
         metrics[name] = metrics.get(name, 0.0) + row.seconds
         metrics["medallion.seconds.total"] += row.seconds
     return metrics
+
+
+def _jvm(rows: Iterable[EventRow]) -> dict[str, float]:
+    """What has no limit is no share of it, and no metric."""
+    usage = fullest(of_details(row.details["jvm"]) for row in rows if "jvm" in row.details)
+    return {f"medallion.jvm.{name}": value.share for name, value in usage.items() if value.limit}
 
 
 def _rows(steps: Iterable[EventRow]) -> dict[str, float]:

@@ -119,7 +119,7 @@ def acquire(
     while True:
         began = _now()
         entry = record.read()
-        if entry is not None and _is_held(entry, record) and not may_take(entry.content["holder"]):
+        if entry is not None and _is_held(entry) and not may_take(entry.content["holder"]):
             if "revoked_by" not in entry.content and revokes(entry.content["holder"]):
                 record.swap(entry, {**entry.content, "revoked_by": describe})
             return dict(entry.content["holder"])
@@ -129,7 +129,6 @@ def acquire(
             "owner": owner,
             "who": describe,
             "holder": dict(holder),
-            "place": record.identity,
         }
         taken = record.swap(entry, content)
         if taken is None and (other := record.read()) is not None and other.content.get("owner") == owner:
@@ -142,7 +141,7 @@ def current_holder(lake: Lake) -> Mapping[str, Any] | None:
     """Who holds the lease right now, as it described itself; None when nobody does."""
     record = lease_record(lake)
     entry = record.read()
-    return dict(entry.content["holder"]) if entry is not None and _is_held(entry, record) else None
+    return dict(entry.content["holder"]) if entry is not None and _is_held(entry) else None
 
 
 def lease_record(lake: Lake) -> SharedRecord:
@@ -150,10 +149,13 @@ def lease_record(lake: Lake) -> SharedRecord:
     return shared_record(lake.at(lake.ops("lease")))
 
 
-def _is_held(entry: Entry, record: SharedRecord) -> bool:
-    """Whether it has a holder whose time has not ended; in a copy of a lake it says nothing."""
-    content = entry.content
-    return bool(content.get("owner")) and entry.age < TTL_SECONDS and content.get("place") == record.identity
+def _is_held(entry: Entry) -> bool:
+    """Whether it has a holder whose time has not ended.
+
+    In a copy of a lake it ends by time as well. Nothing proves a copy sooner: what a file system tells of a folder,
+    such as its inode, may be another at the next look or on the next machine, and the holder be alive.
+    """
+    return bool(entry.content.get("owner")) and entry.age < TTL_SECONDS
 
 
 def _last_published(lake: Lake) -> int:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from threading import Lock
@@ -23,7 +23,10 @@ from medallion.refresh.strategies import ENGINE_STRATEGIES, Strategies, Strategy
 from medallion.settings import Settings
 from medallion.spark.configuration import is_local
 from medallion.spark.jvm import CpuClock, session_began
-from medallion.spark.session import cluster_cores, spark_session
+from medallion.spark.jvm_usage import Unasked, as_details, jvm_usage
+from medallion.spark.own_jvm import end_jvm, has_own_jvm
+from medallion.spark.renewal import attached, shortage_of
+from medallion.spark.session import cluster_cores
 from medallion.spark.sessions import Sessions
 from medallion.storage.lake import Lake
 
@@ -58,6 +61,8 @@ class Driver:
         self.listing: Listing | None = None  # of the source, as long as this process is the lake's writer
         self.costs = RecentCosts(self.lake)  # before what is written while this process is the lake's writer
         self._lock: WriterLock | None = None
+        self._may_renew = True
+        self._short = ""  # what the JVM before the present one was short of
         self._proven: dict[Layer, tuple[Table, ...]] = {}
         self._starting = Lock()
 
@@ -138,6 +143,7 @@ class Driver:
             try:
                 yield log
             finally:
+                self._note_usage(log)
                 send_lineage(self.lake, self.tables, self.settings.source, log.pending, run.lineage_parent)
                 log.write_waiting()
 
@@ -146,7 +152,8 @@ class Driver:
 
     @cached_property
     def _sessions(self) -> Sessions:
-        spark = spark_session(self.settings)
+        spark, short = attached(self.settings)
+        self._short = self._short or short
         self.cpu.watch(spark, self._lock.watch if self._lock else None)
         return Sessions(spark)
 
@@ -168,14 +175,39 @@ class Driver:
                     event.details["cores"] = cluster_cores(spark)
                 if self.settings.spark_connect:
                     event.details["attached_to"] = self.settings.spark_connect
+                if self._short:
+                    event.status = "warned"
+                    event.details["note"] = f"the JVM before this one was short of {self._short}"
+                    self._short = ""
                 event.started_at = datetime.fromtimestamp(began, UTC)
                 event.seconds, event.cpu_seconds = time() - began, self.cpu()
         return self._sessions
 
     def use(self, spark: "SparkSession") -> None:
-        """Use an existing session."""
+        """Use an existing session, which another one has started and will end."""
+        self._may_renew = False
         self._sessions = Sessions(spark)
         self.cpu.watch(spark)
+
+    def renew_if_short(self) -> None:
+        """Between two hours: leave a JVM that is short of something, so that the next step starts another, or attaches
+        to another warm Spark. The event of that start says why."""
+        if not self._may_renew or not (short := shortage_of(self.cpu.process)):
+            return
+        if not self.settings.spark_connect:
+            if not has_own_jvm():
+                return
+            self._short = short
+        self.report(f"Spark's JVM is short of {short}: the next hour has another one")
+        self.stop()
+        end_jvm()
+
+    def _note_usage(self, log: EventLog) -> None:
+        """Have the step that has just ended say in its event how full the JVM is."""
+        steps = [event for event in log.pending if event.table_name is None]
+        if steps and "_sessions" in vars(self) and self.cpu.process is not None:
+            with suppress(Unasked):
+                steps[-1].details["jvm"] = as_details(jvm_usage(self.cpu.process))
 
     def report_outcome(self, outcome: Outcome) -> Outcome:
         """Report how a step ended, and return it."""

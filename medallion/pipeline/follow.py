@@ -80,6 +80,7 @@ def follow(
         with driver.recording(run, "follow") as log:
             log.add("follow", None, None, seconds=latency.get("published", 0.0), details={"latency": latency})
         yield Followed(hour, outcome, latency)
+        driver.renew_if_short()
         hour = None
 
 

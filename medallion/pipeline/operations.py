@@ -58,6 +58,8 @@ def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent
     missing: list[HourNotAvailable] = []
     for number, run in enumerate(runs):
         advance(run.hour or "next hour", number, len(runs))
+        if number:
+            driver.renew_if_short()
         try:
             hour = refresh_hour(run, driver).hour
         except HourNotAvailable as reason:

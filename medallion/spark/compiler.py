@@ -8,8 +8,7 @@ from medallion.settings import Settings
 from medallion.spark.configuration import is_local
 from medallion.storage.lake import Lake
 
-# Without the slow compiler the code cache would be 48 MB, which a layer of many tables fills: then nothing is compiled.
-QUICK_COMPILER = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m"
+QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 MAX_QUICK_BYTES = 64 << 20  # that the layer's tables read, each once
 
 

@@ -32,12 +32,17 @@ class CpuClock:
 
     def watch(self, spark: "SparkSession", tell: Callable[[int], None] | None = None) -> None:
         """Count the JVM behind ``spark`` from now on, and ``tell`` its process id."""
-        jvm = _jvm_of(spark)
+        jvm = jvm_of(spark)
         if jvm != self._jvm:
             # One that was there before counts from now on; one of our own, for all that it took to start it.
             self._jvm, self._before = jvm, _cpu_seconds(jvm) if is_connect(spark) else 0.0
         if tell is not None:
             tell(jvm)
+
+    @property
+    def process(self) -> int | None:
+        """The process id of the JVM; None before the session starts."""
+        return self._jvm
 
     def __call__(self) -> float:
         if self._jvm is not None:
@@ -46,7 +51,7 @@ class CpuClock:
         return time.process_time() + self._used
 
 
-def _jvm_of(spark: "SparkSession") -> int:
+def jvm_of(spark: "SparkSession") -> int:
     """The process id of the JVM behind ``spark``, which runs on this machine."""
     if not is_connect(spark):
         return int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]

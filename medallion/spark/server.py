@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 from medallion.errors import MedallionError, UsageError
 from medallion.settings import Settings
 from medallion.spark.configuration import submit_conf
-from medallion.spark.java import java_home
 from medallion.spark.listener import PROCESS_SETTING, SERVER_CLASS
-from medallion.spark.session import TOKEN_VARIABLE, spark_home
+from medallion.spark.own_jvm import Words, telling_line
+from medallion.spark.session import TOKEN_VARIABLE
+from medallion.spark.surroundings import ignored, require_open_files, spark_environment, spark_home
 
 _SHORT = 20.0  # seconds: one that ends sooner did not start
 _MOST_SHORT = 3
@@ -29,12 +30,19 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
     if not os.environ.get(TOKEN_VARIABLE):
         raise UsageError(f"set {TOKEN_VARIABLE} to a secret, here and where steps run, such as {secrets.token_hex(16)}")
     command = _command(settings)
-    environment = os.environ | {"JAVA_HOME": str(java_home()), "SPARK_HOME": str(spark_home())}
+    require_open_files()
+    environment = spark_environment(settings.spark_master, os.environ)
+    if others := ignored(os.environ, environment):
+        report(others)
     signal.signal(signal.SIGTERM, _leave)
     short = 0
     while True:
-        began = time.monotonic()
-        server = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)
+        began, words = time.monotonic(), Words()
+        server = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=words.sink, stderr=words.sink
+        )
+        os.close(words.sink)
+        words.pass_on()
         report(f"Spark listens at {settings.spark_connect}, process {server.pid}")
         try:
             code = server.wait()
@@ -43,7 +51,8 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
             server.wait()
         short = short + 1 if time.monotonic() - began < _SHORT else 0
         if short == _MOST_SHORT:
-            raise MedallionError(f"Spark ended {short} times right after its start, with exit code {code}: see above")
+            why = telling_line(words.last()) or f"exit code {code}"
+            raise MedallionError(f"Spark ended {short} times right after its start, see above: {why}")
         report(f"Spark has ended with exit code {code}: starting it again")
         time.sleep(1)
 

@@ -1,31 +1,34 @@
 """The Spark session of a process: its own, one of the warm Spark, or spark-submit's. Imports pyspark when asked."""
 
 import atexit
+import logging
 import os
 import socket
-import sys
-import sysconfig
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from medallion.errors import MedallionError
 from medallion.settings import Settings
-from medallion.spark.configuration import cluster_conf, is_local, is_on_loopback, submit_conf
-from medallion.spark.java import java_home
+from medallion.spark.configuration import cluster_conf, is_local, submit_conf
 from medallion.spark.listener import require_own_server
+from medallion.spark.own_jvm import JvmDidNotStart, end_of_jvm, start_jvm, with_words
+from medallion.spark.surroundings import REMOTES, ignored, require_open_files, spark_environment
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+_LOGGER = logging.getLogger(__name__)
+
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (where the secret of a warm Spark is)
 CONNECT_TIMEOUT_SECONDS = 30.0  # for a warm Spark, or a master, that is being started
+
+_ENDING_SECONDS = 2.0  # for a JVM that does not answer any more to have ended
 
 EXECUTOR_TIMEOUT_SECONDS = 60.0  # for the first executor of a cluster
 EXECUTOR_SETTLE_SECONDS = 1.0  # without a further executor: then the present ones count as the cluster
@@ -41,19 +44,25 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
     """
     if settings.spark_connect:
         return _attach(settings.spark_connect)
+    _require_own_spark(settings.spark_master)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(name)
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it for the driver it configured
-        require_master(settings.spark_master)
-        builder = builder.master(settings.spark_master)
-        for key, value in (conf or submit_conf(settings, settings.spark_master)).items():
-            builder = builder.config(key, value)
     try:
-        with lent_to_children(_jvm_variables(settings.spark_master)):
-            session = builder.getOrCreate()
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it for the driver it configured
+            require_master(settings.spark_master)
+            builder = builder.master(settings.spark_master)
+            conf = {"spark.master": settings.spark_master, **(conf or submit_conf(settings, settings.spark_master))}
+            for key, value in conf.items():
+                builder = builder.config(key, value)
+            with lent_to_children(_jvm_variables(settings.spark_master)):
+                start_jvm(conf)
+        session = builder.getOrCreate()
+    except JvmDidNotStart as error:
+        failure = MedallionError(f"Spark did not start on {settings.spark_master}: {error}")
+        raise with_words(failure, error.words) from error
     except socket.gaierror as error:
         raise MedallionError(
             f"this machine does not know the name localhost, which Spark needs ({error.strerror}): add the line"
@@ -65,26 +74,47 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
     return session
 
 
-def _jvm_variables(master: str) -> dict[str, str]:
-    """Return the variables that a JVM on ``master`` and the Python processes that it starts need."""
-    local = {"SPARK_LOCAL_IP": "127.0.0.1"} if is_on_loopback(master) else {}
-    return {"PYSPARK_PYTHON": sys.executable, **local, **os.environ, "JAVA_HOME": str(java_home())}
+def _require_own_spark(master: str) -> None:
+    """Leave aside what this shell has set for another Spark than the one that was installed with this package.
+
+    Raises MedallionError when it does not let a process open as many files as Spark needs.
+    """
+    require_open_files()
+    if others := ignored(os.environ, spark_environment(master, os.environ)):
+        _say_once(others)
+    for variable in REMOTES:  # pyspark asks for these at any time
+        os.environ.pop(variable, None)
+
+
+@cache
+def _say_once(message: str) -> None:
+    _LOGGER.warning("%s", message)
+
+
+def _jvm_variables(master: str) -> dict[str, str | None]:
+    """Return the variables that a JVM on ``master`` and the Python processes that it starts need; None for none."""
+    needed = spark_environment(master, os.environ)
+    return {**dict.fromkeys(os.environ.keys() - needed.keys()), **needed}
 
 
 @contextmanager
-def lent_to_children(variables: Mapping[str, str]) -> Iterator[None]:
-    """Have processes that start in the block see ``variables``, and nobody after it.
+def lent_to_children(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Have processes that start in the block see ``variables``, without those that are None, and nobody after it.
 
     pyspark starts its JVM with a copy of os.environ: launch_gateway overwrites an ``env`` that it is given, and none of
     these variables has a setting in SparkConf.
     """
     former = dict(os.environ)
-    os.environ.update(variables)
+    for name, value in variables.items():
+        if value is not None:
+            os.environ[name] = value
+        else:
+            os.environ.pop(name, None)
     try:
         yield
     finally:
         for name in variables.keys() - former.keys():
-            del os.environ[name]
+            os.environ.pop(name, None)
         os.environ.update(former)
 
 
@@ -182,11 +212,6 @@ def _require_listening(places: str, what: str, hint: str) -> None:
         time.sleep(0.2)
 
 
-def spark_home() -> Path:
-    """Return where Spark is installed; its scripts' own search splits a path at spaces."""
-    return Path(sysconfig.get_path("purelib"), "pyspark")
-
-
 def is_connect(spark: "SparkSession") -> bool:
     """Whether a session is one of a warm Spark, which has its JVM elsewhere."""
     return not hasattr(spark, "_jvm")
@@ -211,7 +236,12 @@ def explained(what: str) -> Iterator[None]:
 
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        lost = not isinstance(error, PySparkException)  # these are answers of a JVM that runs
+        if lost and (end := end_of_jvm(_ENDING_SECONDS)) is not None:
+            raise MedallionError(f"{what}: {end}") from error
+        if isinstance(error, ConnectionError):
+            raise
         raise MedallionError(f"{what}: {_in_short(error)}") from error
 
 

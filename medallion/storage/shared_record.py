@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -42,10 +41,6 @@ class Entry:
 class SharedRecord(Protocol):
     """A record at one place."""
 
-    @property
-    def identity(self) -> str:
-        """Of the place itself: a copy of the lake has another."""
-
     def read(self) -> Entry | None:
         """The newest state; None where there is none yet."""
 
@@ -63,12 +58,6 @@ class DiskRecord:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-
-    @cached_property
-    def identity(self) -> str:
-        """The folder's inode, which all machines that share the disk see."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        return str(self._folder.stat().st_ino)
 
     def read(self) -> Entry | None:
         """The newest state; one that a power failure left unreadable is empty."""
@@ -143,7 +132,6 @@ class BucketRecord:
 
     def __init__(self, place: S3Path) -> None:
         self._place = place
-        self.identity = str(place)
 
     def read(self) -> Entry | None:
         """The newest state."""

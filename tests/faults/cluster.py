@@ -15,7 +15,8 @@ import psutil
 
 from medallion.airflow.ports import free_port
 from medallion.spark.java import java_home
-from medallion.spark.session import spark_home
+from medallion.spark.surroundings import spark_home
+from tests.jvm import TEST_JVM_OPTIONS
 
 
 @dataclass
@@ -51,7 +52,7 @@ def daemon(folder: Path, name: str, *words: str) -> subprocess.Popen[bytes]:
     command = [str(spark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *words]
     environment = {"PATH": "/usr/bin:/bin", "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {"SPARK_HOME": str(spark_home()), "SPARK_DAEMON_MEMORY": "256m", "SPARK_NO_DAEMONIZE": "1"}
-    environment |= {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}  # of executors too: see tests/conftest.py
+    environment |= {"JAVA_TOOL_OPTIONS": TEST_JVM_OPTIONS}  # of executors too
     with open(folder / "log", "w") as log:
         return subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
 

@@ -84,8 +84,6 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         "MEDALLION_DRIVER_MEMORY": "2g",
         "MEDALLION_MAX_BAD_LINES": "0.5",
         "XDG_STATE_HOME": str(root / "state"),
-        # Two short-lived drivers: code that is hot comes too late. The room for code is as large as without the first.
-        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in made.items():

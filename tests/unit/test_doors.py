@@ -17,14 +17,17 @@ OTHERS_VARIABLES = {
     "medallion/spark/java.py": "JAVA_HOME and PATH, as every Java tool goes by",
     "medallion/spark/session.py": "PYSPARK_GATEWAY_PORT, by which spark-submit hands over its JVM",
     "medallion/spark/jvm.py": "the same",
+    "medallion/loopback.py": "the proxies of this machine, as every client reads them",
     "medallion/spark/server.py": "Spark's own token; the environment of the server it starts",
     "medallion/inspect/openlineage.py": "OPENLINEAGE_*, as its client reads them",
     "medallion/ops/writer_lock.py": "XDG_STATE_HOME, where a user's state is kept",
     "bench/declarative.py": "the environment of spark-pipelines, without the driver's own session",
 }
 CHANGING = {"update", "setdefault", "pop", "popitem", "clear"}
-# pyspark starts its JVM with a copy of os.environ and takes no other.
-LENDER = "medallion/spark/session.py"
+WRITERS = {
+    "medallion/spark/session.py": "pyspark starts its JVM with a copy of os.environ and takes no other",
+    "medallion/loopback.py": "every client, in every language, finds its proxy there; called where a process begins",
+}
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
@@ -67,8 +70,8 @@ def test_environment_is_read_at_the_doors_alone() -> None:
     assert readers == set(OTHERS_VARIABLES), "take the value as an argument, from the settings that a door has read"
 
 
-def test_environment_is_written_nowhere_but_for_the_jvm_that_pyspark_starts() -> None:
-    assert {name for name, tree in modules() if writes(tree)} == {LENDER}
+def test_environment_is_written_for_what_takes_nothing_else_alone() -> None:
+    assert {name for name, tree in modules() if writes(tree)} == set(WRITERS)
 
 
 def test_settings_of_the_environment_are_asked_for_at_the_doors_alone() -> None:
@@ -102,6 +105,8 @@ def test_lent_variables_are_gone_after_the_jvm_has_started(monkeypatch: pytest.M
 
     monkeypatch.setenv("KEPT", "before")
     monkeypatch.delenv("LENT", raising=False)
-    with lent_to_children({"KEPT": "within", "LENT": str(tmp_path)}):
+    monkeypatch.setenv("LEFT_OUT", "before")
+    with lent_to_children({"KEPT": "within", "LENT": str(tmp_path), "LEFT_OUT": None, "NEVER_SET": None}):
         assert (os.environ["KEPT"], os.environ["LENT"]) == ("within", str(tmp_path))
-    assert os.environ["KEPT"] == "before" and "LENT" not in os.environ
+        assert "LEFT_OUT" not in os.environ
+    assert os.environ["KEPT"] == os.environ["LEFT_OUT"] == "before" and "LENT" not in os.environ

@@ -147,10 +147,6 @@ class Reached:
     def __init__(self, record: SharedRecord) -> None:
         self.record, self.is_cut = record, False
 
-    @property
-    def identity(self) -> str:
-        return self.record.identity
-
     def read(self) -> Entry | None:
         self.require_network()
         return self.record.read()
@@ -355,11 +351,28 @@ def test_number_goes_on_from_the_newest_release_when_the_record_is_gone(lake: La
         assert holder.number == 4
 
 
-def test_copied_lake_has_no_holder(on_disk: Lake, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_copied_lake_has_the_holder_until_the_lease_ends(on_disk: Lake, tmp_path: Path, quick: None) -> None:
+    copy = Lake(str(tmp_path / "copy"))
     with held(on_disk, "first"):
-        shutil.copytree(on_disk.root, tmp_path / "copy")
-        with held(Lake(str(tmp_path / "copy")), "second") as holder:
+        shutil.copytree(on_disk.root, copy.root)
+        assert take(copy, "second") == {"name": "first"}
+        time.sleep(lease.TTL_SECONDS)
+        with held(copy, "second") as holder:
             assert holder.number == 2
+        assert take(on_disk, "second") == {"name": "first"}
+
+
+def test_live_lease_is_refused_when_its_folder_has_another_inode(on_disk: Lake, tmp_path: Path) -> None:
+    folder = Path(on_disk.ops("lease"))
+    with held(on_disk, "first") as holder:
+        before = folder.stat().st_ino
+        shutil.copytree(folder, tmp_path / "same content")
+        shutil.move(folder, tmp_path / "away")
+        shutil.move(tmp_path / "same content", folder)
+        assert folder.stat().st_ino != before, "as a share that numbers its files anew"
+        assert take(on_disk, "second") == {"name": "first"}
+        holder.confirm()
 
 
 def test_unreadable_state_is_replaced_under_a_higher_number(on_disk: Lake) -> None:

@@ -1,0 +1,168 @@
+"""The JVM that this process starts for its sessions: its start, what it said last, and its end."""
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from subprocess import TimeoutExpired
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import MedallionError
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+WORDS = 20  # lines that are remembered of what a JVM says
+_SHUTDOWN_SECONDS = 60.0
+# Spark asks for a module of Java that is not final, at each start: nobody who reads this can do anything about it.
+_NOISE = ("WARNING: Using incubator modules:",)
+_TELLING = ("Exception", "Error", "error", "ould not", "annot", "Unrecognized", "failed")
+
+
+class Words:
+    """What a JVM says: passed on to standard error, and its last lines remembered. Held back until ``pass_on``."""
+
+    def __init__(self) -> None:
+        self._last: deque[str] = deque(maxlen=WORDS)
+        self._held: list[str] | None = []
+        self._lock = Lock()
+        self._source, self.sink = os.pipe()
+        self._reader = Thread(target=self._read, name="words of the JVM", daemon=True)
+        self._reader.start()
+
+    def pass_on(self) -> None:
+        """Let standard error have what was held back, and all that follows."""
+        with self._lock:
+            held, self._held = self._held or [], None
+        for line in held:
+            _to_standard_error(line)
+
+    def last(self) -> list[str]:
+        """Return the last lines, oldest first."""
+        self._reader.join(timeout=1)  # of a JVM that has ended: its last lines may be on their way
+        with self._lock:
+            return list(self._last)
+
+    def _read(self) -> None:
+        with open(self._source, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith(_NOISE):
+                    continue
+                with self._lock:
+                    self._last.append(line.rstrip())
+                    if self._held is not None:
+                        self._held.append(line)
+                        continue
+                _to_standard_error(line)
+
+
+class JvmDidNotStart(MedallionError):
+    """Spark's JVM has ended before it could be used. words: its last lines."""
+
+    def __init__(self, message: str, words: list[str]) -> None:
+        super().__init__(message)
+        self.words = words
+
+
+_words: Words | None = None  # of the JVM of this process
+
+
+def start_jvm(conf: Mapping[str, str]) -> None:
+    """Start the JVM of this process with the settings ``conf``, unless it runs.
+
+    Raises JvmDidNotStart, with what it said below, when it ends at once.
+    """
+    global _words
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    words, failure = Words(), None
+    settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+    try:
+        launch: Callable[..., Any] = launch_gateway  # untyped
+        gateway = launch(settings, {"stdout": words.sink, "stderr": words.sink})
+    except PySparkRuntimeError as error:
+        failure = error
+    finally:
+        os.close(words.sink)  # the JVM has its own: what there is to read ends with it
+    if failure is not None:
+        lines = words.last()
+        raise JvmDidNotStart(telling_line(lines) or str(failure), lines) from failure
+    SparkContext._ensure_initialized(gateway=gateway)
+    words.pass_on()
+    _words = words
+
+
+def has_own_jvm() -> bool:
+    """Whether this process has started a JVM, and was not given one by spark-submit."""
+    from pyspark import SparkContext
+
+    return getattr(SparkContext._gateway, "proc", None) is not None
+
+
+def end_jvm() -> None:
+    """End the JVM that this process has started, if any: its sessions are gone, and the next one starts another."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if not has_own_jvm():
+        return
+    gateway: Any = SparkContext._gateway
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
+    gateway.proc.stdin.close()  # at its end Spark ends
+    try:
+        gateway.proc.wait(_SHUTDOWN_SECONDS)
+    except TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def end_of_jvm(patience: float = 0.0) -> str | None:
+    """Say in one line that the JVM of this process has ended, and its last words; None while it runs.
+
+    patience: seconds to wait for its end.
+    """
+    from pyspark import SparkContext
+
+    process: Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return None
+    try:
+        code = process.wait(patience)
+    except TimeoutExpired:
+        return None
+    lines = [] if _words is None else _words.last()
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"has ended with exit code {code}"
+    report = Path(f"hs_err_pid{process.pid}.log")
+    where = f" (see {report.absolute()})" if report.exists() else ""
+    return f"Spark's JVM, process {process.pid}, {how}{where}: {telling_line(lines) or 'it said nothing'}"
+
+
+def telling_line(lines: Iterable[str]) -> str:
+    """Return the line that says most of why a JVM ended: the last cause, else the first error, else the last one."""
+    said = [line.strip() for line in lines if line.strip() and not line.startswith("\tat ")]
+    causes = [line for line in said if line.startswith("Caused by:")]
+    errors = [line for line in said if any(word in line for word in _TELLING)]
+    return (causes[-1:] or errors[:1] or said[-1:] or [""])[0]
+
+
+def with_words(error: MedallionError, lines: Iterable[str]) -> MedallionError:
+    """Return ``error`` with these lines as its notes, which are shown below it."""
+    for line in lines:
+        error.add_note(f"  {line}")
+    return error
+
+
+def _to_standard_error(line: str) -> None:
+    with suppress(OSError):
+        os.write(2, line.encode())

@@ -1,0 +1,70 @@
+"""Another JVM in the place of one that is short of something: the own one of a process, and that of a warm Spark."""
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import psutil
+
+from medallion.errors import MedallionError
+from medallion.settings import Settings
+from medallion.spark.jvm import jvm_of
+from medallion.spark.jvm_usage import Unasked, jvm_usage, shortage
+from medallion.spark.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_RESTART_SECONDS = 180.0  # for a warm Spark to end, and for the next to listen
+
+
+def shortage_of(process: int | None) -> str:
+    """Say what the JVM with this process id is short of; empty where it is short of nothing, or cannot be asked."""
+    try:
+        return shortage(jvm_usage(process)) if process else ""
+    except Unasked:
+        return ""
+
+
+def attached(settings: Settings) -> "tuple[SparkSession, str]":
+    """Return a session, and what the warm Spark before it was short of; empty where it is the first that answered.
+
+    One that is short of something is ended, and its keeper starts another. Not while others work with it. For the
+    beginning of a step, which holds the writer lock of its lake.
+    """
+    spark = spark_session(settings)
+    if not settings.spark_connect:
+        return spark, ""
+    process = jvm_of(spark)
+    short = shortage_of(process)
+    if not short or not _is_kept(process) or _has_others(process, urlsplit(settings.spark_connect).port or 0):
+        return spark, ""
+    spark.stop()
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(process).terminate()
+        psutil.Process(process).wait(_RESTART_SECONDS)
+    deadline = time.monotonic() + _RESTART_SECONDS
+    while True:
+        try:
+            return spark_session(settings), short
+        except MedallionError:
+            if time.monotonic() > deadline:
+                raise
+
+
+def _is_kept(process: int) -> bool:
+    """Whether ``medallion spark-server`` runs, which starts the next one."""
+    keeper = psutil.Process(process).parent()
+    return keeper is not None and "spark-server" in keeper.cmdline()
+
+
+def _has_others(process: int, port: int) -> bool:
+    """Whether another process than this one is connected to the warm Spark."""
+    connected = {
+        entry.raddr.port
+        for entry in psutil.Process(process).net_connections("tcp")
+        if entry.status == psutil.CONN_ESTABLISHED and entry.laddr.port == port
+    }
+    own = {entry.laddr.port for entry in psutil.Process().net_connections("tcp")}
+    return bool(connected - own)

@@ -1,0 +1,87 @@
+"""The environment of a Spark: the one that was installed with this package, whatever a shell has set for another.
+
+What is meant for a cluster (SPARK_CONF_DIR, HADOOP_CONF_DIR) is taken where the master is one.
+"""
+
+import os
+import resource
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from medallion.errors import MedallionError
+from medallion.spark.configuration import is_local, is_on_loopback
+from medallion.spark.java import java_home
+
+MIN_OPEN_FILES = 1024  # Spark's own JARs are 300 of them
+
+REMOTES = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED")
+# Read by Spark's scripts, its launcher or pyspark; each leads to another installation, or to arguments meant for it.
+ANOTHERS = (
+    "SPARK_HOME",
+    "PYSPARK_SUBMIT_ARGS",
+    *REMOTES,
+    "SPARK_ENV_LOADED",
+    "SPARK_DIST_CLASSPATH",
+    "SPARK_PREPEND_CLASSES",
+    "SPARK_TESTING",
+    "PYSPARK_DRIVER_PYTHON",
+)
+CLUSTER_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
+CLUSTERS = (*CLUSTER_FOLDERS, "PYSPARK_PYTHON")  # taken where the master is one
+PYTHON_PATH = "PYTHONPATH"
+
+
+def spark_home() -> Path:
+    """Return where Spark is installed; its scripts' own search splits a path at spaces."""
+    return Path(sysconfig.get_path("purelib"), "pyspark")
+
+
+def spark_environment(master: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a JVM on ``master``, and of the Python processes that it starts."""
+    taken = without_another_spark(environment)
+    if is_local(master):
+        taken = {name: value for name, value in taken.items() if name not in CLUSTERS}
+    local = {"SPARK_LOCAL_IP": "127.0.0.1"} if is_on_loopback(master) else {}
+    ours = {"SPARK_HOME": str(spark_home()), "JAVA_HOME": str(java_home(environment))}
+    return {"PYSPARK_PYTHON": sys.executable, **local, **taken, **ours}
+
+
+def without_another_spark(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without those that lead to another installation, whatever the master."""
+    taken = {name: value for name, value in environment.items() if name not in ANOTHERS}
+    if PYTHON_PATH in taken:
+        taken[PYTHON_PATH] = os.pathsep.join(own_path(taken[PYTHON_PATH].split(os.pathsep)))
+    return taken
+
+
+def ignored(environment: Mapping[str, str], used: Mapping[str, str]) -> str:
+    """Say which variables of ``environment`` are not ``used``, as they lead to another Spark; empty for none."""
+    names = [name for name in (*ANOTHERS, *CLUSTERS, PYTHON_PATH) if environment.get(name)]
+    others = [f"{name}={environment[name]}" for name in names if environment[name] != used.get(name)]
+    return f"not used, as it is of another Spark than the one in {spark_home()}: {', '.join(others)}" if others else ""
+
+
+def require_open_files() -> None:
+    """Raise MedallionError when a process may not open as many files as Spark needs, however it asks."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard not in {resource.RLIM_INFINITY, -1} and hard < MIN_OPEN_FILES:
+        raise MedallionError(
+            f"a process of this shell may open {hard} files (its hard limit) and Spark needs {MIN_OPEN_FILES:,}: raise"
+            " the limit (nofile in /etc/security/limits.conf, LimitNOFILE= of a systemd service, --ulimit nofile of a"
+            " container), open a new shell, and run this again"
+        )
+
+
+def own_path(folders: Iterable[str]) -> list[str]:
+    """Return the places that Python imports from, without those that hold another pyspark than ours."""
+    return [folder for folder in folders if not _holds_another(Path(folder))]
+
+
+def _holds_another(place: Path) -> bool:
+    if not place.is_absolute() or place == spark_home().parent or place.is_relative_to(spark_home()):
+        return False
+    if place.suffix == ".zip":
+        return place.name.startswith(("pyspark", "py4j"))
+    return any((place / package / "__init__.py").exists() for package in ("pyspark", "py4j"))
