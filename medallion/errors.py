@@ -6,9 +6,19 @@ NOT_ALLOWED = frozenset({EACCES, EPERM, EROFS})  # numbers of the OSErrors of an
 
 
 class MedallionError(Exception):
-    """Work failed. The message names the table, hour and file. Exit code 1."""
+    """Work failed. The message names the table, hour and file. Exit code 1.
+
+    Args:
+        message: What happened, to what, and what to do.
+        quote: Data of the source, quoted: it follows the message where people read it, and stays out of what is sent
+            elsewhere.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "", quote: str = "") -> None:
+        super().__init__(f"{message}; {quote}" if quote else message)
+        self.without_data = message
 
 
 class UsageError(MedallionError):

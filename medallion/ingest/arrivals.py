@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
-from medallion.ingest.source import Listing, Source, change_files, open_source
+from medallion.ingest.source import Listing, Source, SourceFile, change_files, open_source
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
@@ -44,7 +44,7 @@ class Arrivals:
     def __init__(self, settings: Settings, settle: float) -> None:
         """Start polling. settle: seconds for which the files of an hour must not have been modified."""
         self._settings, self._settle = settings, settle
-        self._files: tuple[str, Mapping[str, tuple[int, float]]] | None = None
+        self._files: tuple[str, Mapping[str, SourceFile]] | None = None
         self._seen_at = 0.0
 
     def look(self) -> tuple[str, float] | None:
@@ -64,12 +64,9 @@ class Arrivals:
         The clock of a source may be ahead, and an hour that has landed may have no file at the source any more.
         """
         files = self._files[1] if self._files else {}
-        return min(self._seen_at, max((modified for _, modified in files.values()), default=self._seen_at))
+        return min(self._seen_at, max((file.modified for file in files.values()), default=self._seen_at))
 
-    def _next(self) -> tuple[str, Mapping[str, tuple[int, float]]] | None:
-        """Return the next pending hour with size and modification time of each of its files."""
+    def _next(self) -> tuple[str, Mapping[str, SourceFile]] | None:
+        """Return the next pending hour with every file that bears its name."""
         hours, listing = _pending(self._settings, open_source(self._settings))
-        if not hours:
-            return None
-        names = listing.hours.get(hours[0], {})
-        return hours[0], {topic: (listing.sizes[name], listing.modified[name]) for topic, name in names.items()}
+        return (hours[0], listing.files_of(hours[0])) if hours else None

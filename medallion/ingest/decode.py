@@ -16,13 +16,14 @@ import pyarrow.parquet as pq
 
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, parse_hour
+from medallion.ingest.change_lines import MAX_LINE, has_hole, is_too_long, read_lines
+from medallion.ingest.refused_file import refused_file
 from medallion.ingest.value_decoders import precision_of, value_decoder
 from medallion.model.table import EARLIEST, Column, Feed
 from medallion.storage.files import Place, in_arrow
 
 LINE, DELETED = "_line", "_deleted"  # beside a change's own columns: its line in the file, and whether it deletes
 _BATCH_ROWS, _BATCH_BYTES = 10_000, 8 << 20  # a line in Python takes many times the bytes that it has in the file
-_MAX_LINE = 1 << 20
 _MAX_REJECTED_BYTES = 64 << 20  # rejected lines are held in memory, each with its reason
 _REJECTED_LINE_BYTES = 512
 _MAX_UNKNOWN_COLUMNS = 1_000  # so many names are told apart
@@ -35,12 +36,14 @@ _MIN_INSERTS = 100  # of so many inserts, one at least should have each column; 
 class Decoded:
     """The content of one change file: line counts, rejected lines, and columns other than declared.
 
+    records: lines that are an object with either insert or delete, whether its row fits or not.
     rejected: (line number, reason, the line as it came). unknown: columns that are not declared, which are left out,
     with the number of lines that have them; names are escaped and cut to 80 characters. more_unknown: whether there
     are still more of them. absent: declared columns that none of many inserts has. bytes: of all changes in memory.
     """
 
     lines: int = 0
+    records: int = 0
     changes: int = 0
     rejected: list[tuple[int, str, str]] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
@@ -51,6 +54,10 @@ class Decoded:
 
 class _Unfit(ValueError):
     """A line is rejected; the message is the reason."""
+
+
+class _NoRecord(_Unfit):
+    """A line is rejected that is no record at all."""
 
 
 def arrow_type(column: Column) -> pa.DataType:
@@ -79,13 +86,17 @@ def decode_file(
     """Decode the NDJSON file of ``hour`` at ``path`` into typed changes in the Parquet file ``target``, in order.
 
     corrected: line number -> the line that is read in its place. Raises MedallionError when the file was cut off in the
-    middle of a line: nothing of it can be trusted then.
+    middle of a line, or a part of it was never written: nothing of it can be trusted then.
     """
     result, schema, columns, inserts = Decoded(), change_schema(feed), _ColumnCounts(feed), 0
+
+    def refuse(what: str, number: int, raw: bytes) -> MedallionError:
+        return refused_file(feed, hour, path, what, (number, raw))
+
     target.parent.mkdir(parents=True, exist_ok=True)
     name, at = in_arrow(target)
     with pq.ParquetWriter(name, schema, filesystem=at) as writer:
-        for rows in _batches(path, _line_decoder(feed, hour, columns), corrected or {}, result):
+        for rows in _batches(path, _line_decoder(feed, hour, columns), corrected or {}, result, refuse):
             batch = _record_batch(rows, schema)
             result.changes += len(batch)
             inserts += sum(not deleted for _, deleted, *_ in rows)
@@ -97,31 +108,34 @@ def decode_file(
 
 
 def _batches(
-    path: Place, decode: Callable[[bytes], tuple[Any, ...]], corrected: Mapping[int, str], result: Decoded
+    path: Place,
+    decode: Callable[[bytes], tuple[Any, ...]],
+    corrected: Mapping[int, str],
+    result: Decoded,
+    refuse: Callable[[str, int, bytes], MedallionError],
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Yield changes in batches that fit into memory; count lines and rejected lines in ``result``."""
     rows: list[tuple[Any, ...]] = []
     size = rejected = 0
-    for number, raw, complete in _lines(path):
+    for number, raw, complete in read_lines(path):
         result.lines += 1
         if number in corrected:
             raw, complete = corrected[number].encode("utf-8", "surrogatepass"), True
         try:
             rows.append((number, *decode(raw)))
             size += len(raw)
+            result.records += 1
         except _Unfit as unfit:
+            if has_hole(raw, complete):
+                raise refuse(f"has NUL bytes in line {number}: a part was never written", number, raw) from None
             if not complete and not _is_json(raw):
-                raise MedallionError(
-                    f"{path} is cut off in the middle of line {number}: nothing of it was applied;"
-                    " have it delivered again, then run the hour again"
-                ) from None
-            result.rejected.append((number, str(unfit), raw.decode("utf-8", "backslashreplace")[:_MAX_LINE]))
+                raise refuse(f"is cut off in the middle of line {number}", number, raw) from None
+            result.records += not isinstance(unfit, _NoRecord)
+            result.rejected.append((number, str(unfit), raw.decode("utf-8", "backslashreplace")[:MAX_LINE]))
             rejected += len(raw) + _REJECTED_LINE_BYTES
             if rejected > _MAX_REJECTED_BYTES:
-                raise MedallionError(
-                    f"{path}: more than {_MAX_REJECTED_BYTES >> 20} MB of bad lines up to line {number}: nothing of it"
-                    f" was applied; the first is line {result.rejected[0][0]}: {result.rejected[0][1]}"
-                ) from None
+                what = f"has more than {_MAX_REJECTED_BYTES >> 20} MB of bad lines up to line {number}"
+                raise refuse(what, number, raw) from None
         if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
             yield rows
             rows, size = [], 0
@@ -168,32 +182,6 @@ def why_unfit(feed: Feed, hour: str, raw: str) -> str | None:
     except _Unfit as unfit:
         return str(unfit)
     return None
-
-
-def _lines(path: Place) -> Iterator[tuple[int, bytes, bool]]:
-    """Yield each line that is not blank: its number from 1, its bytes, and whether a line end closes it.
-
-    Of a line that is too long, its first bytes are given: enough of them to see that it is.
-    """
-    with path.open("rb") as stream:
-        number = 0
-        while raw := stream.readline(_MAX_LINE + len(b"\r\n")):
-            number += 1
-            complete = raw.endswith(b"\n")
-            while not complete and (rest := stream.readline(_MAX_LINE)):
-                complete = rest.endswith(b"\n")  # too long to be taken: skipped to its end, reported by its start
-            if _is_too_long(raw):  # as it stands in the file, lest a part of it is taken for the whole
-                yield number, raw, complete
-                continue
-            if number == 1:
-                raw = raw.removeprefix(b"\xef\xbb\xbf")
-            if raw.strip():
-                yield number, raw, complete
-
-
-def _is_too_long(raw: bytes) -> bool:
-    """Check whether a line, without its line end, is longer than a line may be."""
-    return len(raw.removesuffix(b"\n").removesuffix(b"\r")) > _MAX_LINE
 
 
 def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
@@ -257,27 +245,28 @@ def _shown_value(value: Any) -> str:
 
 
 def _operation(raw: bytes) -> tuple[bool, dict[str, Any]]:
-    if _is_too_long(raw):
-        raise _Unfit(f"longer than {_MAX_LINE} bytes")
+    if is_too_long(raw):
+        raise _NoRecord(f"longer than {MAX_LINE} bytes")
     try:
         line = json.loads(raw, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)
     except _Unfit:
         raise
-    except (ValueError, RecursionError, ArithmeticError):
-        raise _Unfit("not JSON") from None
+    except (ValueError, RecursionError, ArithmeticError) as error:
+        is_followed = isinstance(error, json.JSONDecodeError) and error.msg == "Extra data"
+        raise _NoRecord("more than one record" if is_followed and raw.lstrip()[:1] == b"{" else "not JSON") from None
     if not isinstance(line, dict) or len(line) != 1:
-        raise _Unfit("not an object with either insert or delete")
+        raise _NoRecord("not an object with either insert or delete")
     ((operation, row),) = line.items()
     if operation not in {"insert", "delete"}:
-        raise _Unfit(f"operation {operation[:40]!r} is neither insert nor delete")
+        raise _NoRecord(f"operation {operation[:40]!r} is neither insert nor delete")
     if not isinstance(row, dict):
-        raise _Unfit(f"{operation} holds no row")
+        raise _NoRecord(f"{operation} holds no row")
     return operation == "delete", row
 
 
 def _is_json(raw: bytes) -> bool:
     """Check whether a line is JSON from its start to its end, which the first part of a row never is."""
-    if _is_too_long(raw):
+    if is_too_long(raw):
         return False
     try:
         json.loads(raw, parse_int=str, parse_float=str)

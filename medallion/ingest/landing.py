@@ -7,6 +7,7 @@ from medallion.errors import MedallionError
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded, decode_file
 from medallion.ingest.ledger import Manifest, known_manifest, write_manifest
+from medallion.ingest.refused_file import refused_file
 from medallion.ingest.source import Landed, Source, copy_file, digest, fingerprint
 from medallion.model.table import Feed
 from medallion.storage import fence, files
@@ -82,8 +83,8 @@ def changed_files(source: Source, names: Mapping[str, str], landed: Manifest | N
 def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: float) -> dict[str, Decoded]:
     """Decode the landed files of ``hour`` into typed changes; by table, those that have a file.
 
-    Raises MedallionError when a file is missing, cut off, or has more bad lines than the limit allows: before
-    anything is written to the lake's tables.
+    Raises MedallionError when a file is missing, cut off, no change file at all, or has more bad lines than the limit
+    allows: before anything is written to the lake's tables.
     """
     manifest = known_manifest(lake, hour)
     decoded: dict[str, Decoded] = {}
@@ -94,15 +95,30 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
         require_as_landed(lake, feed.topic, hour, manifest.files[feed.topic])
         lines = quarantine.read_corrections(lake, feed, hour, manifest.files[feed.topic].sha256)
         result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines)
-        # One bad line is no sign of a bad file, however small.
-        if len(result.rejected) > (max(1, max_bad_lines * result.lines) if max_bad_lines else 0):
-            line, reason, _ = result.rejected[0]
-            raise MedallionError(
-                f"{path}: {len(result.rejected)} of {result.lines} lines are bad, more than the {max_bad_lines:.1%}"
-                f" of MEDALLION_MAX_BAD_LINES; nothing of hour {hour} was applied; the first is line {line}: {reason}"
-            )
+        _require_few_bad_lines(feed, hour, path, result, max_bad_lines)
         decoded[feed.name] = result
     return decoded
+
+
+def _require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded, max_bad_lines: float) -> None:
+    """Raise MedallionError where too many lines are rejected, or all of a file that holds something else.
+
+    One bad line beside others that fit is no sign of a bad file, however small; alone, it may be all that the hour has.
+    """
+    if not content.rejected:
+        return
+    line, reason, raw = content.rejected[0]
+    if not content.records:
+        what = f"has no line that is a record: line {line} is {reason}"
+        raise refused_file(feed, hour, path, what, (line, raw.encode("utf-8", "surrogatepass")))
+    least = 1 if max_bad_lines and content.changes else 0
+    if len(content.rejected) > max(least, max_bad_lines * content.lines):
+        raise MedallionError(
+            f"{path}: {len(content.rejected)} of {content.lines} lines are bad, more than the {max_bad_lines:.1%} of"
+            f" MEDALLION_MAX_BAD_LINES; nothing of hour {hour} was applied: have {feed.topic} of it corrected, then run"
+            " the hour again",
+            quote=f"the first is line {line}: {reason}",
+        )
 
 
 def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:

@@ -64,7 +64,7 @@ def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collect
     former_days: Mapping[str, str] = state.get("days", {})
     listings: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
     for hour, names in listing.hours.items():
-        if hour <= applied:
+        if hour <= applied and names:
             listings[hour[:10]][hour] = names
     lost_at = None if state.get("lost_at") in landed else state.get("lost_at")
     unknown = {hour for hours in listings.values() for hour in hours if hour <= (lost_at or "") and hour not in landed}
@@ -138,12 +138,12 @@ def _compare(hour: str, listing: Listing, manifest: Manifest | None) -> LateHour
         return LateHour(hour, whole=True)
     new = tuple(sorted(names.keys() - manifest.files.keys()))
     common = sorted(names.keys() & manifest.files.keys())
-    changed = tuple(topic for topic in common if listing.sizes[names[topic]] != manifest.files[topic].bytes)
+    changed = tuple(topic for topic in common if listing.files[names[topic]].bytes != manifest.files[topic].bytes)
     return LateHour(hour, new, changed) if new or changed else None
 
 
 def _digest(listing: Listing, hours: Iterable[Mapping[str, str]]) -> str:
-    lines = sorted(f"{name} {listing.sizes[name]}" for names in hours for name in names.values())
+    lines = sorted(f"{name} {listing.files[name].bytes}" for names in hours for name in names.values())
     return sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

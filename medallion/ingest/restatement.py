@@ -1,6 +1,6 @@
 """Restatement: Bronze is restored to before an hour, and every hour since is applied again."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.ingest.change_log import rewind_log
 from medallion.ingest.landing import is_as_landed
 from medallion.ingest.ledger import landed_hours, named_hours, read_manifest
+from medallion.ingest.source import Listing
 from medallion.model.registry import Registry
 from medallion.ops import lake_tables
 from medallion.storage import fence, files
@@ -96,7 +97,7 @@ def end_restatement(lake: Lake) -> None:
 
 
 def plan_restatement(
-    lake: Lake, hour: str, applied: str | None, source_hours: Mapping[str, Collection[str]], former: Restatement | None
+    lake: Lake, hour: str, applied: str | None, listing: Listing, former: Restatement | None
 ) -> Restatement:
     """List the hours that a restatement from ``hour`` has to pass, and see that all of them can be had.
 
@@ -104,18 +105,19 @@ def plan_restatement(
         lake: The lake; nothing in it is changed.
         hour: The hour that Bronze goes back before.
         applied: The last hour that every Bronze table has; None for the snapshot alone.
-        source_hours: The hours that the source lists, with the topics of their files.
+        listing: What the source lists.
         former: A restatement that was cut short: its hours are passed too.
 
     Raises:
         UsageError: ``hour`` lies after the last applied one, or nobody has a file of it.
-        MedallionError: A file of an hour is neither listed by the source nor in the landing folder.
+        MedallionError: A file of an hour is neither listed by the source nor in the landing folder, or one that bears
+            its name is not understood.
     """
     until = max(applied or "", former.until if former else "")
     if hour > until:
         raise UsageError(f"hour {hour} is after {until or 'the snapshot'}, the last one: {advice.refresh()}")
     start = min(hour, former.hour) if former and not former.rewound else hour
-    known = {*source_hours, *landed_hours(lake)}
+    known = {*listing.hours, *landed_hours(lake)}
     if hour not in known:
         raise UsageError(
             f"hour {hour} cannot be restated: the source lists no change file of it, and none has landed;"
@@ -124,13 +126,14 @@ def plan_restatement(
     hours = {other for other in known if start <= other <= until}
     # One that the source withdrew before it landed has no change to lose.
     hours |= known.intersection(former.remaining(applied) if former else ())
-    missing = [name for other in sorted(hours) for name in missing_files(lake, other, source_hours.get(other, ()))]
+    missing = [name for other in sorted(hours) for name in missing_files(lake, other, listing.hours.get(other, ()))]
     if missing:
         raise MedallionError(
             f"hour {hour} cannot be restated: {named_hours(missing)} would be lost, no longer in the landing folder"
             " and not listed by the source; nothing was changed: have the source deliver it again, or restate a later"
             " hour"
         )
+    listing.require_understood(*sorted(hours))
     return Restatement(start, max(hours), hours=tuple(sorted(hours)))
 
 

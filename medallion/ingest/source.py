@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, suppress
@@ -13,15 +12,14 @@ from time import sleep
 from typing import IO, Any, Protocol
 
 from medallion.errors import MedallionError, UsageError
-from medallion.hours import PATTERN, format_hour, is_hour
+from medallion.hours import format_hour
+from medallion.ingest.change_names import ChangeFile, Ignored, Refused, judge_name, shown_path
 from medallion.settings import Settings
 from medallion.storage import files, s3
 from medallion.storage.files import Place
 from medallion.storage.s3 import S3Access
 from medallion.storage.s3_errors import SOURCE, explained
 
-_CHANGE_FILE = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json")
-_UNFINISHED = re.compile(r".*(\.tmp|\.part|\.filepart|\.crc|\.swp|~)|_[^.]*", re.DOTALL)  # by those who write files
 _CHUNK = 1 << 20
 MAX_TRIES = 5  # of a request, and of a file that does not arrive whole
 BACK_OFF_SECONDS = 0.5  # seconds before the second try of a file, doubled for each later one
@@ -54,15 +52,30 @@ class SourceFile:
 class Listing:
     """The change files that a source lists.
 
-    hours: hour -> topic -> name of its change file, hours in order. sizes: bytes of each of these files by name.
-    ignored: a sentence for each file that looks like a change file and cannot be one. modified: when each file was last
-    modified, by name, in seconds since 1970.
+    hours: hour -> topic -> name of its change file, hours in order; one that is refused may have none. files: every
+    file below ``cdc/`` by name. ignored: a sentence for each file that looks like a change file and cannot be one.
+    refused: hour -> name of a file that bears its name and is not understood -> why.
     """
 
     hours: Mapping[str, Mapping[str, str]]
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    files: Mapping[str, SourceFile] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
-    modified: Mapping[str, float] = field(default_factory=dict)
+    refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def files_of(self, hour: str) -> Mapping[str, SourceFile]:
+        """Return every file that bears the name of ``hour``, also those that are not understood."""
+        names = [*self.hours.get(hour, {}).values(), *self.refused.get(hour, {})]
+        return {name: self.files[name] for name in names}
+
+    def require_understood(self, *hours: str) -> None:
+        """Raise MedallionError when a file bears the name of one of ``hours`` and is not understood."""
+        for hour in hours:
+            for name, reason in self.refused.get(hour, {}).items():
+                raise MedallionError(
+                    f"hour {hour} is refused: {shown_path(name)} at the source bears its name and is not read:"
+                    f" {reason}; nothing of the hour was applied; correct that, or move the file out of cdc/, then run"
+                    " the hour again"
+                )
 
 
 class Source(Protocol):
@@ -88,8 +101,9 @@ class FolderSource:
     def list_files(self, prefix: str) -> dict[str, SourceFile]:
         """List every file under ``prefix`` by name; none where there is no such place."""
         base, by_name = Path(self.root), {}
-        for folder, _, names in os.walk(base / prefix):
-            for file in (Path(folder, name) for name in names):
+        for folder, folders, names in os.walk(base / prefix):
+            links = [name for name in folders if Path(folder, name).is_symlink()]  # to folders: not followed
+            for file in (Path(folder, name) for name in (*names, *links)):
                 with suppress(FileNotFoundError):  # it went while we looked
                     by_name[file.relative_to(base).as_posix()] = _describe(file)
         return by_name
@@ -174,38 +188,27 @@ def change_files(source: Source, topics: tuple[str, ...], now: datetime | None =
         topics: The feeds whose files are wanted.
         now: The time that counts as now, by default the clock's: no file of an hour that has not begun is taken.
     """
+    files = dict(sorted(source.list_files("cdc/").items()))
+    for topic in topics:
+        if f"cdc/{topic}" in files:
+            raise MedallionError(
+                f"{source.root}/cdc/{topic} is a file, or a link, which is not followed: its changes would be missing;"
+                " make it a folder"
+            )
     hours: dict[str, dict[str, str]] = {}
-    by_name: dict[str, SourceFile] = {}
+    refused: dict[str, dict[str, str]] = {}
     ignored: list[str] = []
     running = format_hour(now or datetime.now(UTC))
-    for name, file in sorted(source.list_files("cdc/").items()):
-        match = _CHANGE_FILE.fullmatch(name)
-        if match and match[1] in topics and match[2] <= running and is_hour(match[2]):
-            hours.setdefault(match[2], {})[match[1]] = name
-            by_name[name] = file
-        elif reason := _why_ignored(name, topics):
-            ignored.append(f"ignored {name[:200]!r} at the source: {reason}")
-    sizes = {name: file.bytes for name, file in by_name.items()}
-    modified = {name: file.modified for name, file in by_name.items()}
-    return Listing(dict(sorted(hours.items())), sizes, tuple(ignored), modified)
-
-
-def _why_ignored(name: str, topics: tuple[str, ...]) -> str | None:
-    """Why a file is no change file of ``topics``; None for one that nobody would take for one."""
-    _, folder, *rest = PurePosixPath(name).parts
-    if not rest or _UNFINISHED.fullmatch(rest[-1]) or folder.casefold() not in topics:
-        return None
-    if folder not in topics:
-        return f"the folder of this feed is cdc/{folder.casefold()}"
-    if match := _CHANGE_FILE.fullmatch(name):
-        if not is_hour(match[2]):
-            return f"{match[2][:10]} is not on the calendar"
-        return f"hour {match[2]} lies in the future"
-    if len(rest) > 1:
-        return f"{rest[0]!r} is a folder" if ".json" in rest[0].casefold() else None
-    if ".json" in rest[0].casefold():
-        return "a change file is named YYYY-MM-DDTHH.json, in plain digits, and is not compressed"
-    return None
+    for name in files:
+        match judge_name(name, topics, running):
+            case ChangeFile(topic, hour):
+                hours.setdefault(hour, {})[topic] = name
+            case Refused(hour, reason):
+                hours.setdefault(hour, {})
+                refused.setdefault(hour, {})[name] = reason
+            case Ignored(reason):
+                ignored.append(f"ignored {shown_path(name)} at the source: {reason}")
+    return Listing(dict(sorted(hours.items())), files, tuple(ignored), refused)
 
 
 def copy_file(source: Source, name: str, target: Place) -> Landed:

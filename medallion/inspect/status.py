@@ -84,7 +84,7 @@ def lake_status(
     retained = releases.read_all(lake)
     release, with_clock = (retained[-1] if retained else None), goes_with_clock(retained)
     limit = stale_hours if stale_hours is not None else STALE_HOURS if with_clock else inf
-    rows = event_log.read(lake, event_log.RECENT, ("table_name", "event_type", "status", "seconds"))
+    rows = event_log.read(lake, event_log.RECENT, ("table_name", "event_type", "status", "seconds", "hour", "details"))
     checks = {row.table_name: row for row in rows if row.event_type == "check" and row.table_name}
     failures, seconds = _failures(rows), _seconds(rows)
 
@@ -117,7 +117,7 @@ def lake_status(
 
     tables = files.side_by_side(table_status, tables_of(lake, settings.extras))
     writer, restatement = current_writer(lake), read_restatement(lake)
-    late = late_warning(read_late(lake))
+    late, refused = late_warning(read_late(lake)), _refused_hours(rows)
     cut_short = restatement.describe_cut_short() if restatement and not (writer or is_at_work) else None
     return LakeStatus(
         lake.root,
@@ -127,7 +127,7 @@ def lake_status(
         late=late,
         goes_with_clock=with_clock,
         tables=tables,
-        problems=[*filter(None, (late, cut_short)), *_problems(release, tables, limit, max_failures)],
+        problems=[*filter(None, (late, cut_short)), *refused, *_problems(release, tables, limit, max_failures)],
     )
 
 
@@ -135,6 +135,18 @@ def _is_published(release: releases.Release, table: str, state: TableState) -> b
     """Whether the newest version of a table is the one that ``release`` names."""
     published = release.version_of(table)
     return published is not None and published.version == state.version and published.is_in(state.delta)
+
+
+def _refused_hours(rows: Iterable[EventRow]) -> list[str]:
+    """Say of each step of Bronze why it failed, where it has not gone well since: a pending hour is refused."""
+    failed: dict[str, EventRow] = {}
+    for row in rows:
+        if row.table_name is None and row.event_type in {"land", "apply"}:
+            if row.status == "failed":
+                failed[row.event_type] = row
+            elif row.status in DID_WORK:
+                failed.pop(row.event_type, None)
+    return [f"{row.event_type} of {row.hour} failed: {row.details.get('error')}" for row in failed.values()]
 
 
 def _failures(rows: Iterable[EventRow]) -> dict[str, int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from medallion import advice
 from medallion.errors import UsageError
 from medallion.ingest import landing, ledger, quarantine
+from medallion.ingest.change_names import shown_path
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
 from medallion.ingest.restatement import Restatement, rewind_bronze, without_withdrawn, write_restatement
 from medallion.ingest.source import Listing, Source, change_files, open_source
@@ -64,6 +65,7 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outco
             event.status = "skipped"
             event.details["note"] = "; ".join([outcome.message, *notes])
             return driver.report_outcome(outcome)
+        arrival.listing.require_understood(arrival.hour)
         manifest, about_hour = _copy(driver.lake, driver.tables, arrival)
         if arrival.restated is not None:
             write_restatement(driver.lake, arrival.restated.with_landed(arrival.hour))
@@ -203,8 +205,12 @@ def _changed_since_taken(source: Source, names: Mapping[str, str], landed: ledge
 
 def _source_warnings(lake: Lake, listing: Listing, applied: str | None, landed: Collection[str]) -> list[str]:
     """Return warnings about the source's listing: ignored files and late files."""
-    warnings = [*listing.ignored[:MAX_WARNINGS]]
-    if others := len(listing.ignored) - MAX_WARNINGS:
+    ignored = [*listing.ignored]
+    for hour, names in listing.refused.items():
+        if applied is not None and hour <= applied:
+            ignored += [f"{shown_path(n)} is no part of {hour}, which is applied: {why}" for n, why in names.items()]
+    warnings = ignored[:MAX_WARNINGS]
+    if others := len(ignored) - MAX_WARNINGS:
         warnings += [f"ignored {others} more files at the source"] * (others > 0)
     if late := late_warning(find_late(lake, listing, applied, landed)):
         warnings.append(late)

@@ -295,7 +295,7 @@ def _plan_restatement(driver: Driver, hour: str) -> Restatement:
     lake = driver.lake
     applied = ledger.applied_hour(lake, driver.tables)
     listing = change_files(open_source(driver.settings), tuple(feed.topic for feed in driver.tables.feeds))
-    plan = plan_restatement(lake, hour, applied, listing.hours, read_restatement(lake))
+    plan = plan_restatement(lake, hour, applied, listing, read_restatement(lake))
     quarantine.require_whole_corrections(lake, driver.tables.feeds, plan.hours)
     for feed in driver.tables.feeds:
         require_version_before(lake, feed.name, plan.hour)  # all of them or none

@@ -1,6 +1,8 @@
 """Change files: every line becomes a typed change or a rejected line with its number and reason."""
 
+import gzip
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -12,6 +14,7 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.ingest.decode import Decoded, decode_file, why_unfit
+from medallion.ingest.refused_file import refused_file
 from medallion.model.table import Feed
 
 HOUR = "2025-11-30T00"
@@ -177,6 +180,53 @@ def test_a_file_cut_off_in_the_middle_of_a_line_is_refused(decode: Any, cut: str
     whole = insert().encode()
     with pytest.raises(MedallionError, match="cut off in the middle of line 2"):
         decode(whole + (cut if isinstance(cut, bytes) else cut.encode()))
+
+
+RECORD = b'{"insert": {"id": 1, "quantity": 1}}'
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (insert().encode("utf-16"), "text in UTF-16"),
+        (insert().encode("utf-16-le"), "text in UTF-16 or UTF-32"),
+        (insert().encode("utf-16-be") + b"\0", "text in UTF-16 or UTF-32"),
+        (insert().encode("utf-32"), "text in UTF-32"),
+        (gzip.compress(b""), "gzip data"),
+        (b"PK\x03\x04\x14", "a zip archive"),
+        (b"PAR1\x15\x04", "a Parquet file"),
+        (b"\0" * 5_000, "NUL bytes from its beginning on"),
+        (b"<html><body>503 Slow Down</body></html>", "an HTML or XML page"),
+        (RECORD * 3, "JSON whose records have '' between them instead of line ends"),
+        (RECORD + b"\r" + RECORD, "JSON whose records have '\\r' between them instead of line ends"),
+        (b"[" + RECORD + b",\n" + RECORD + b"]", "one JSON array"),
+        (json.dumps({"insert": {"id": 1}}, indent=1)[:-1].encode(), "JSON of which one object spans several lines"),
+    ],
+)
+def test_refused_file_is_called_what_it_is(tmp_path: Path, content: bytes, kind: str) -> None:
+    path = tmp_path / f"{HOUR}.json"
+    path.write_bytes(content)
+    refused = refused_file(FEED, HOUR, path, "is cut off", (1, content))
+    assert refused.without_data.startswith(f"things of {HOUR} is refused: {path} is {kind}")
+    assert re.fullmatch(r".*; line 1 begins with [ -~]{1,79}…?", str(refused))
+
+
+@pytest.mark.parametrize("content", [insert().encode("utf-16"), gzip.compress(b""), RECORD * 3, b"\0" * 5_000])
+def test_file_without_a_line_end_is_not_taken_for_one_that_was_cut_off(decode: Any, content: bytes) -> None:
+    with pytest.raises(MedallionError, match=f"things of {HOUR} is refused") as refused:
+        decode(content + b"{")
+    assert "cut off" not in str(refused.value)
+
+
+@pytest.mark.parametrize("damaged", [b"\0" * 3, b"\0" * 4096 + RECORD + b"\n"])
+def test_a_file_with_a_part_that_was_never_written_is_refused(decode: Any, damaged: bytes) -> None:
+    with pytest.raises(MedallionError, match="has NUL bytes in line 2: a part was never written"):
+        decode(RECORD + b"\n" + damaged)
+
+
+def test_line_of_several_records_says_so(decode: Any) -> None:
+    result, changes = decode(RECORD + b"\n" + RECORD * 2 + b"\n")
+    assert (len(changes), [why for _, why, _ in result.rejected]) == (1, ["more than one record"])
 
 
 @pytest.mark.parametrize(

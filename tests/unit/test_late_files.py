@@ -13,7 +13,7 @@ from medallion.hours import format_hour, parse_hour
 from medallion.ingest import late_files
 from medallion.ingest.late_files import LateHour, find_late, late_warning, missing_topics, read_late
 from medallion.ingest.ledger import Manifest, landed_hours, write_manifest
-from medallion.ingest.source import Landed, Listing
+from medallion.ingest.source import Landed, Listing, SourceFile
 from medallion.inspect.status import lake_status
 from medallion.model.registry import registry
 from medallion.ops import event_log
@@ -90,7 +90,7 @@ def test_a_late_file_is_compared_once_and_history_is_not_read_again(
     lake, start = Lake(str(tmp_path)), parse_hour("2025-01-01T00")
     hours = [format_hour(start + timedelta(hours=n)) for n in range(24 * 30)]
     names = {hour: {"orders": f"cdc/orders/{hour}.json"} for hour in hours}
-    sizes = {name: 5 for files in names.values() for name in files.values()}
+    sizes = {name: SourceFile(5, 0.0) for files in names.values() for name in files.values()}
     for hour in hours:
         write_manifest(lake, Manifest(hour, "s", {"orders": Landed(5, "x")}))
     read = []
@@ -100,16 +100,16 @@ def test_a_late_file_is_compared_once_and_history_is_not_read_again(
     read.clear()
     late = f"cdc/items/{hours[30]}.json"
     names[hours[30]] = names[hours[30]] | {"items": late}
-    found = find_late(lake, Listing(names, sizes | {late: 1}), hours[-1], landed_hours(lake))
+    found = find_late(lake, Listing(names, sizes | {late: SourceFile(1, 0.0)}), hours[-1], landed_hours(lake))
     assert found == (LateHour(hours[30], new=("items",)),)
     assert len(read) <= 48, "the day of the late file and the running day, out of thirty"
     read.clear()
-    assert find_late(lake, Listing(names, sizes | {late: 1}), hours[-1], landed_hours(lake)) == found
+    assert find_late(lake, Listing(names, sizes | {late: SourceFile(1, 0.0)}), hours[-1], landed_hours(lake)) == found
     assert read == []
 
 
 def test_nothing_is_late_where_the_landing_folder_was_lost(tmp_path: Path) -> None:
-    listing = Listing({H0: {"orders": "cdc/orders/x"}}, {"cdc/orders/x": 1})
+    listing = Listing({H0: {"orders": "cdc/orders/x"}}, {"cdc/orders/x": SourceFile(1, 0.0)})
     assert find_late(Lake(str(tmp_path)), listing, H1, set()) == ()
 
 
@@ -153,7 +153,8 @@ def test_the_state_of_late_files_is_small(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(
         late_files, "read_manifest_if_whole", lambda _, hour: Manifest(hour, "s", {"orders": Landed(5, "x")})
     )
-    find_late(lake, Listing(names, dict.fromkeys((n for f in names.values() for n in f.values()), 5)), hour, {*names})
+    files = dict.fromkeys((n for f in names.values() for n in f.values()), SourceFile(5, 0.0))
+    find_late(lake, Listing(names, files), hour, {*names})
     state = Path(lake.ops("late_files.json"))
     assert state.stat().st_size < 20_000
     assert len(json.loads(state.read_text())["days"]) == 300

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from medallion.errors import MedallionError, UsageError
+from medallion.errors import HourOutOfOrder, MedallionError, UsageError
 from medallion.ingest import apply, quarantine
 from medallion.ingest.landing import decode_hour
+from medallion.inspect.status import lake_status
 from medallion.model.table import Feed
 from medallion.pipeline import difference, operations
 from medallion.pipeline.run import Run
@@ -146,6 +147,67 @@ def test_hour_is_refused_when_more_than_one_line_of_a_small_file_is_bad(
         shop.step("apply", H0)
     assert shop.rows() == ({} if is_refused else {1: "a"})
     assert len(quarantine.read_rejected(shop.lake, ORDERS)) == (not is_refused)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("<html><body><h1>503 Slow Down</h1></body></html>\n", "an HTML or XML page"),
+        ('<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>\n', "an HTML or XML page"),
+        ('[{"insert": {"id": 1}}, {"insert": {"id": 2}}]\n', "one JSON array"),
+        ('{"insert": {"id": 1}}{"insert": {"id": 2}}\n', "JSON whose records have '' between them"),
+        ("oops\n" * 2, "has no line that is a record: line 1 is not JSON"),
+        ("null\nnull\n", "has no line that is a record: line 1 is not an object with either insert or delete"),
+        ("503\n", "has no line that is a record: line 1 is not an object with either insert or delete"),
+        ('{"upsert": {"id": 1}}\n', "has no line that is a record: line 1 is operation 'upsert'"),
+    ],
+)
+def test_hour_is_refused_when_no_line_of_a_file_is_a_record(shop: Shop, content: str, kind: str) -> None:
+    shop.put(H0, content)
+    shop.put(H0, {1: "a"}, "items")
+    with pytest.raises(MedallionError, match=f"orders of {H0} is refused: .*/orders/{H0}.json ") as refused:
+        shop.refresh(H0)
+    assert kind in str(refused.value)
+    assert (shop.applied, shop.rows("bronze_items")) == (None, {})
+    (problem,) = [line for line in lake_status(shop.settings).problems if H0 in line]
+    assert kind in problem
+    shop.put(H0, {1: "a"})
+    shop.refresh(H0)
+    assert shop.published() == {1: "a"}
+    assert not [line for line in lake_status(shop.settings).problems if H0 in line]
+
+
+def test_hour_is_refused_when_the_only_line_of_a_file_is_bad(shop: Shop) -> None:
+    shop.put(H0, '{"insert": {"id": null}}\n')
+    shop.step("land", H0)
+    with pytest.raises(MedallionError, match="1 of 1 lines are bad"):
+        shop.step("apply", H0)
+    assert shop.applied is None
+
+
+@pytest.mark.parametrize("name", [f"{H0}.json.gz", f"{H0}.JSON", f"{H0}/part-0.json"])
+def test_hour_is_refused_when_a_file_of_its_name_is_not_understood(shop: Shop, name: str) -> None:
+    shop.put(H0, {1: "a"}, "items")
+    shop.put(H1, {2: "b"})
+    stray = shop.root / "source" / "cdc" / "orders" / name
+    stray.parent.mkdir(parents=True, exist_ok=True)
+    stray.write_bytes(b"whatever")
+    for hour in (None, H0):
+        with pytest.raises(MedallionError, match=f"hour {H0} is refused: 'cdc/orders/{name}' at the source"):
+            shop.refresh(hour)
+    with pytest.raises(HourOutOfOrder):
+        shop.refresh(H1)
+    assert any("is refused" in line for line in lake_status(shop.settings).problems)
+    stray.unlink()
+    shop.refresh()
+    assert shop.rows("bronze_items") == {1: "a"}
+    assert not [line for line in lake_status(shop.settings).problems if "is refused" in line]
+    stray.write_bytes(b"whatever")
+    shop.refresh(H1)
+    assert shop.published() == {2: "b"}, "an hour that is applied keeps no other back"
+    with pytest.raises(MedallionError, match="is refused"):
+        shop.restate(H0)
+    assert shop.published() == {2: "b"}
 
 
 def test_hour_is_refused_for_one_bad_line_where_none_is_allowed(shop: Shop) -> None:

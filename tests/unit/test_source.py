@@ -27,7 +27,8 @@ def test_hours_are_listed_in_order_with_the_files_of_known_feeds(tmp_path: Path)
         put(tmp_path, stray)
     listing = change_files(FolderSource(str(tmp_path)), ("orders", "suppliers"))
     assert listing.ignored == (), "none of these could be taken for a change file"
-    assert listing.sizes["cdc/orders/2025-11-30T00.json"] == 1
+    assert listing.refused == {}
+    assert listing.files["cdc/orders/2025-11-30T00.json"].bytes == 1
     assert listing.hours == {
         "2025-11-30T00": {"orders": "cdc/orders/2025-11-30T00.json"},
         "2025-11-30T01": {
@@ -42,14 +43,8 @@ def test_hours_are_listed_in_order_with_the_files_of_known_feeds(tmp_path: Path)
     [
         ("orders/2025-11-31T00.json", "2025-11-31 is not on the calendar"),
         ("orders/2099-01-01T00.json", "hour 2099-01-01T00 lies in the future"),
-        ("orders/2025-11-30T01.json.gz", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/2099-01-01T00.json.gz", "hour 2099-01-01T00 lies in the future"),
         ("orders/..json", "a change file is named YYYY-MM-DDTHH.json"),
-        ("orders/２０２５-11-30T01.json", "in plain digits"),
-        ("orders/2025-11-30T01.JSON", "a change file is named YYYY-MM-DDTHH.json"),
-        ("orders/2025-11-30t01.json", "a change file is named YYYY-MM-DDTHH.json"),
-        ("Orders/2025-11-30T01.json", "the folder of this feed is cdc/orders"),
-        ("orders/2025-11-30T01.json/part-0.json", "'2025-11-30T01.json' is a folder"),
-        ("orders/2025-11-30T01\n.json", "a change file is named YYYY-MM-DDTHH.json"),
     ],
 )
 def test_a_stray_name_at_the_source_is_ignored_with_a_warning(tmp_path: Path, name: str, reason: str) -> None:
@@ -60,6 +55,62 @@ def test_a_stray_name_at_the_source_is_ignored_with_a_warning(tmp_path: Path, na
     (warning,) = listing.ignored
     assert warning.startswith(f"ignored {f'cdc/{name}'!r} at the source: ")
     assert reason in warning
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("orders/2025-11-30T01.json.gz", "is not compressed: unpack it"),
+        ("orders/2025-11-30T01.zip", "is not compressed: unpack it"),
+        ("orders/2025-11-30T01.parquet", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/2025-11-30T01", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/2025-11-30T01 (1).json", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/2025-11-30T01:30.json", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/2025-11-30T013000Z.json", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/orders-2025-11-30T01.json", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/２０２５-11-30T01.json", "in plain digits"),
+        ("orders/2025-11-30T01.JSON", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/2025-11-30t01.json", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/2025-11-30T01\n.json", "a change file is named YYYY-MM-DDTHH.json"),
+        ("Orders/2025-11-30T01.json", "the folder of this feed is cdc/orders"),
+        ("orders/2025-11-30T01.json/part-0.json", "'2025-11-30T01.json' is a folder"),
+        ("orders/2025-11-30T01/part-0.json", "'2025-11-30T01' is a folder"),
+    ],
+)
+def test_a_file_that_bears_an_hours_name_and_is_not_understood_refuses_the_hour(
+    tmp_path: Path, name: str, reason: str
+) -> None:
+    put(tmp_path, "cdc/orders/2025-11-30T00.json")
+    put(tmp_path, f"cdc/{name}")
+    listing = change_files(FolderSource(str(tmp_path)), ("orders",))
+    assert (listing.hours["2025-11-30T01"], listing.ignored) == ({}, ())
+    listing.require_understood("2025-11-30T00")
+    with pytest.raises(MedallionError, match="hour 2025-11-30T01 is refused") as refused:
+        listing.require_understood("2025-11-30T01")
+    assert repr(f"cdc/{name}") in str(refused.value)
+    assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("suffix", [".tmp", ".part", "~", ".md5", ".sha256", ".ok", ".done"])
+def test_marks_and_files_that_are_being_written_refuse_no_hour(tmp_path: Path, suffix: str) -> None:
+    for stray in (f"2025-11-30T01.json{suffix}", f"2025-11-30T01.json{suffix}/part-0.json"):
+        put(tmp_path, f"cdc/orders/{stray}" if "/" not in stray else f"cdc/items/{stray}")
+    listing = change_files(FolderSource(str(tmp_path)), ("orders", "items"))
+    assert (listing.hours, listing.refused, listing.ignored) == ({}, {}, ())
+
+
+def test_a_link_to_a_folder_is_no_silence(tmp_path: Path) -> None:
+    put(tmp_path, "elsewhere/part-0.json")
+    put(tmp_path, "cdc/items/2025-11-30T00.json")
+    (tmp_path / "cdc/items/2025-11-30T01.json").symlink_to(tmp_path / "elsewhere")
+    source = FolderSource(str(tmp_path))
+    name = change_files(source, ("items",)).hours["2025-11-30T01"]["items"]
+    with pytest.raises(MedallionError, match="cannot be read: Is a directory"):
+        source.open(name)
+    (tmp_path / "cdc/orders").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(MedallionError, match="cdc/orders is a file, or a link, which is not followed"):
+        change_files(source, ("items", "orders"))
 
 
 def test_a_file_of_the_running_hour_is_listed_without_a_warning(tmp_path: Path) -> None:

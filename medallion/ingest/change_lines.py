@@ -1,0 +1,39 @@
+"""The lines of a change file, in bounded memory whatever the file holds."""
+
+from collections.abc import Iterator
+
+from medallion.storage.files import Place
+
+MAX_LINE = 1 << 20
+_HOLE = bytes(16)
+
+
+def read_lines(path: Place) -> Iterator[tuple[int, bytes, bool]]:
+    """Yield each line that is not blank: its number from 1, its bytes, and whether a line end closes it.
+
+    Of a line that is too long, its first bytes are given: enough of them to see that it is.
+    """
+    with path.open("rb") as stream:
+        number = 0
+        while raw := stream.readline(MAX_LINE + len(b"\r\n")):
+            number += 1
+            complete = raw.endswith(b"\n")
+            while not complete and (rest := stream.readline(MAX_LINE)):
+                complete = rest.endswith(b"\n")  # too long to be taken: skipped to its end, reported by its start
+            if is_too_long(raw):  # as it stands in the file, lest a part of it is taken for the whole
+                yield number, raw, complete
+                continue
+            if number == 1:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")
+            if raw.strip():
+                yield number, raw, complete
+
+
+def is_too_long(raw: bytes) -> bool:
+    """Check whether a line, without its line end, is longer than a line may be."""
+    return len(raw.removesuffix(b"\n").removesuffix(b"\r")) > MAX_LINE
+
+
+def has_hole(raw: bytes, complete: bool) -> bool:
+    """Check whether a part of a line was never written: how many lines are missing with it, nobody knows."""
+    return _HOLE in raw or (not complete and raw.endswith(b"\0"))
