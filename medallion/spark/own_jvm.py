@@ -19,7 +19,7 @@ WORDS = 20  # lines that are remembered of what a JVM says
 _SHUTDOWN_SECONDS = 60.0
 # Spark asks for a module of Java that is not final, at each start: nobody who reads this can do anything about it.
 _NOISE = ("WARNING: Using incubator modules:",)
-_TELLING = ("Exception", "Error", "error", "ould not", "annot", "Unrecognized", "failed")
+_TELLING = ("Exception", "rror", "ould not", "annot", "nvalid", "nrecognized", "failed")
 
 
 class Words:
