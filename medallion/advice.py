@@ -1,5 +1,7 @@
 """What a message tells its reader to do next, as a command and as its way in Airflow: both readers see one message."""
 
+from collections.abc import Sequence
+
 
 def refresh(hour: str | None = None) -> str:
     """Say how to refresh ``hour``; without it, the next pending one."""
@@ -12,6 +14,20 @@ def refresh_all_tables() -> str:
     return (
         "run medallion refresh without --select (in Airflow: trigger hourly_refresh, Hour and Tables empty) to catch up"
     )
+
+
+def reprocess() -> str:
+    """Say how tables whose definition changed are rebuilt at the published hour."""
+    return (
+        "run medallion reprocess to rebuild them now (in Airflow: trigger hourly_refresh with Action reprocess);"
+        " the next hour does too"
+    )
+
+
+def refresh_from_table(names: Sequence[str]) -> str:
+    """Say how to go on with tables whose refresh failed, and what reads them."""
+    selected = ",".join(f"{name}+" for name in names)
+    return f"run medallion refresh --select {selected} to go on (in Airflow: clear the failed task)"
 
 
 def refresh_range(first: str, last: str) -> str:

@@ -17,6 +17,7 @@ from medallion.airflow.local import DAG_ID, WARM, LocalAirflow, where
 from medallion.errors import MedallionError
 from medallion.ingest.ledger import applied_hour
 from medallion.ingest.source import change_files, open_source
+from medallion.model.refresh_method import read_state_work
 from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log, releases
@@ -182,7 +183,7 @@ def print_comparison(lake: Lake, runs: dict[tuple[str, str], dict[str, Any]]) ->
     builds_state = False
     for column, run in runs.items():
         for row in event_log.read(lake, run_id=run["dag_run_id"]):
-            builds_state |= bool(row.details.get("built_state"))
+            builds_state |= read_state_work(row.details) is not None
             if row.table_name is None:
                 seconds[" ".join(filter(None, (row.event_type, row.layer)))][column] += row.seconds
                 seconds["CPU of the steps"][column] += row.cpu_seconds or 0.0
@@ -193,7 +194,7 @@ def print_comparison(lake: Lake, runs: dict[tuple[str, str], dict[str, Any]]) ->
     for step in order:
         print(step.ljust(18) + "".join(f"{value:20.1f}" for value in seconds[step].values()))
     if builds_state:
-        print("The incremental hour built state, which happens once: compare the next one.")
+        print("The incremental hour built state, which the next one finds: compare that.")
 
 
 def medallion(airflow: LocalAirflow, *arguments: str) -> None:

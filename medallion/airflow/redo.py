@@ -24,6 +24,7 @@ def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
     """
     from medallion.pipeline import operations
     from medallion.pipeline.driver import open_driver
+    from medallion.pipeline.reprocess import require_published
 
     settings = Settings.from_environment().replace(spark_master=spark_master(RunOnSpark.connection))
     try:
@@ -33,7 +34,7 @@ def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
         with open_driver(settings) as driver:
             if action == "restate":
                 return operations.restate_bronze(run, driver)
-            operations.require_published(run, driver)
+            require_published(run, driver)
             return hour
     except UsageError as error:
         raise RequestRefused(f"{error}; nothing was changed") from None

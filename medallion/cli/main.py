@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import click
 
-from medallion.cli import inspect, refresh
+from medallion.cli import define, inspect, refresh
 from medallion.cli.catalog import catalog
 from medallion.cli.completion import completion
 from medallion.cli.console import configure_logging
@@ -69,7 +69,17 @@ def cli() -> None:
     """
 
 
-for command in (*refresh.COMMANDS, *inspect.COMMANDS, release, quarantine, source, spark_server, completion, catalog):
+for command in (
+    *refresh.COMMANDS,
+    *define.COMMANDS,
+    *inspect.COMMANDS,
+    release,
+    quarantine,
+    source,
+    spark_server,
+    completion,
+    catalog,
+):
     cli.add_command(command)
 
 

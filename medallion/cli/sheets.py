@@ -5,11 +5,13 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from medallion import advice
 from medallion.cli.sheet import Column, Sheet
 from medallion.hours import hour_or_snapshot
 from medallion.inspect.status import LakeStatus
 from medallion.model.registry import Registry
 from medallion.ops.event_schema import EventRow
+from medallion.refresh.definitions import CHANGED
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -88,6 +90,8 @@ def _headlines(status: LakeStatus) -> Iterator[str]:
         yield f"hours {restated.hour} to {restated.until} are being restated: publishing waits for them"
     if status.late:
         yield status.late
+    if changed := [row.table for row in status.tables if row.definition_changed]:
+        yield f"{CHANGED}: {', '.join(changed)}; {advice.reprocess()}"
     if red := [row.table for row in status.tables if row.check == "failed"]:
         yield f"red: {', '.join(red)} failed the last check; see medallion expectations --broken"
 
@@ -103,7 +107,7 @@ def tables_sheet(status: LakeStatus) -> Sheet:
             row.failures,
             _round_to_unit(row.last_seconds, 1, 2),
             _round_to_unit(row.mean_seconds, 1, 2),
-            row.mode,
+            f"{row.mode}; {CHANGED}" if row.definition_changed else row.mode,
             ", ".join(row.inputs) or "its change files",
         )
         for row in status.tables

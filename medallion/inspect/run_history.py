@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from medallion.model.refresh_method import StateWork, read_state_work
 from medallion.ops.event_log import phase_of
 from medallion.ops.event_schema import DID_WORK, REFRESH_PHASES, WORST_FIRST, EventRow
 
@@ -18,8 +19,8 @@ COLUMNS = (
 class RunFigures:
     """One run of one hour.
 
-    status: of its worst step. seconds, cpu_seconds: by phase. tables: written, of those refreshed. built_state: whether
-    it built incremental state, which later hours do not pay for.
+    status: of its worst step. seconds, cpu_seconds: by phase. tables: written, of those refreshed. state_work: what
+    it did about incremental state, which an hour after it does not pay for.
     """
 
     run_id: str
@@ -33,7 +34,7 @@ class RunFigures:
     release_id: int | None
     seconds: Mapping[str, float]
     cpu_seconds: Mapping[str, float]
-    built_state: bool
+    state_work: StateWork | None
 
     @property
     def refresh_seconds(self) -> float:
@@ -67,7 +68,7 @@ class HourCost:
     full: float | None
     incremental: float | None
     estimate: float | None
-    built_state: bool
+    state_work: StateWork | None
 
 
 def compare_costs(runs: Sequence[RunFigures]) -> list[HourCost]:
@@ -86,7 +87,7 @@ def compare_costs(runs: Sequence[RunFigures]) -> list[HourCost]:
                 full.refresh_seconds if full else None,
                 incremental.refresh_seconds if incremental else None,
                 median(usual) if usual and full is None else None,
-                incremental is not None and incremental.built_state,
+                incremental.state_work if incremental else None,
             )
         )
     return costs
@@ -135,10 +136,5 @@ def _figures(key: tuple[str, str], events: Sequence[EventRow]) -> RunFigures:
         publish.details.get("release_id") if publish and publish.status != "failed" else None,
         seconds,
         cpu,
-        any(_builds_state(row) for row in refreshed),
+        max(filter(None, (read_state_work(row.details) for row in refreshed)), key=[*StateWork].index, default=None),
     )
-
-
-def _builds_state(row: EventRow) -> bool:
-    details = row.details
-    return bool(details.get("built_state")) or "rebuilt aggregate state" in str(details.get("note"))

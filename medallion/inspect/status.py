@@ -15,6 +15,7 @@ from medallion.ops import event_log, releases
 from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.ops.lake_tables import tables_of
 from medallion.ops.writer_lock import current_writer
+from medallion.refresh.definitions import is_definition_changed
 from medallion.settings import STALE_HOURS, Settings
 from medallion.storage import files
 from medallion.storage.lake import Lake, TableState, hour_in, origin_of
@@ -28,8 +29,9 @@ class TableStatus:
 
     rows, files, bytes, version: of its newest commit. published: the version that readers have. hour: the last one in
     it, None for the snapshot alone; age_hours: how long ago that hour ended; stale: whether that is too long. check:
-    how its last check ended. failures: since anything last went well with it. mode: its refresh method; last_seconds
-    and mean_seconds: how long that took, of the last MEAN_OF times. Checks, failures and seconds are those of the
+    how its last check ended. failures: since anything last went well with it. mode: its refresh method.
+    definition_changed: whether its rows were computed by another query than it is declared with. last_seconds and
+    mean_seconds: how long that took, of the last MEAN_OF times. Checks, failures and seconds are those of the
     7 days before the newest event.
     """
 
@@ -47,6 +49,7 @@ class TableStatus:
     mode: str = ""
     inputs: Sequence[str] = ()
     schedule: str = "hourly"
+    definition_changed: bool = False
     last_seconds: float | None = None
     mean_seconds: float | None = None
 
@@ -111,6 +114,7 @@ def lake_status(
             failures=failures.get(table.name, 0),
             mode=table.refresh_method,
             inputs=table.inputs,
+            definition_changed=is_definition_changed(table, state.delta if state else None),
             last_seconds=seconds[table.name][-1] if table.name in seconds else None,
             mean_seconds=mean(seconds[table.name]) if table.name in seconds else None,
         )

@@ -1,9 +1,12 @@
 """One table over time: rows, bytes and seconds of its refreshes and why each went as it did, from the event log."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
-from medallion.model.refresh_method import read_method
+from medallion.model.refresh_method import RefreshMethod, read_method
 from medallion.ops import event_log
+from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.storage.lake import Lake
 
 COLUMNS = (
@@ -50,8 +53,30 @@ def table_history(lake: Lake, table: str) -> list[TableRefresh]:
                 counted.get((row.run_id, row.hour)),
                 row.rows_out,
                 row.bytes_out,
-                read_method(str(details.get("method") or ("merged" if row.event_type == "apply" else ""))),
-                str(details.get("error") or details.get("note") or ""),
+                _method(row),
+                str(details.get("error") or details.get("note") or _unwritten_reason(row)),
             )
         )
     return history
+
+
+def describe_recent(history: Sequence[TableRefresh]) -> str | None:
+    """Say how the newest refreshes that wrote the table were done, how many in a row, and why; None without any."""
+    written = [refresh for refresh in history if refresh.status in DID_WORK and refresh.method]
+    if not written:
+        return None
+    last = written[-1]
+    alike = len([*takewhile(lambda refresh: refresh.method == last.method, reversed(written))])
+    times = f"{last.method}, the last {alike} times" if alike > 1 else last.method
+    reason = last.reason.removeprefix(f"{last.method}: ")
+    return f"{times}: {reason}" if reason else times
+
+
+def _unwritten_reason(row: EventRow) -> str:
+    """Say why a table was recomputed where its refresh had no choice, and so said nothing."""
+    is_recomputed = row.event_type == "refresh" and _method(row) == RefreshMethod.FULL_RECOMPUTE
+    return "the run asked for a full refresh" if is_recomputed and row.status in DID_WORK else ""
+
+
+def _method(row: EventRow) -> str:
+    return read_method(str(row.details.get("method") or ("merged" if row.event_type == "apply" else "")))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 
 class RefreshMethod(StrEnum):
@@ -12,6 +13,27 @@ class RefreshMethod(StrEnum):
     LATEST_ROWS = "latest rows"
     FULL_RECOMPUTE = "full recompute"
     UNCHANGED = "unchanged"
+
+
+class StateWork(StrEnum):
+    """What a refresh did about incremental state before it could use it; events store it as ``state``.
+
+    SET_UP: there was none, which happens once. REBUILT: a full refresh, a restatement or another definition came
+    between, which happens each time.
+    """
+
+    SET_UP = "set-up"
+    REBUILT = "state rebuilt"
+
+
+def read_state_work(details: Mapping[str, Any]) -> StateWork | None:
+    """Return what the refresh that an event is of did about incremental state; None for one that found it."""
+    if stored := details.get("state"):
+        return StateWork(stored)
+    note = str(details.get("note"))  # of events from before they stored it
+    if not details.get("built_state") and "rebuilt aggregate state" not in note:
+        return None
+    return StateWork.REBUILT if "was rewritten" in note or "is not known" in note else StateWork.SET_UP
 
 
 _WORDS_IN_OLDER_EVENTS: Mapping[str, RefreshMethod] = {

@@ -18,11 +18,13 @@ from medallion.ingest.source import Advance, change_files, open_source, silent
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
 from medallion.ops import releases
+from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.load import load_snapshot
+from medallion.pipeline.reprocess import rebuild_changed_tables
 from medallion.pipeline.run import Outcome, Run
-from medallion.pipeline.steps import run_step
+from medallion.pipeline.steps import refresh_onward, run_step
 from medallion.storage.lake import Lake, is_complete, table_id
 from medallion.storage.named_versions import TableRebuilt, open_current
 from medallion.storage.rewind import require_version_before
@@ -31,12 +33,21 @@ from medallion.storage.rewind import require_version_before
 def refresh_hour(run: Run, driver: Driver) -> Outcome:
     """Refresh one hour in this process, from landing to publishing, as one DAG run does.
 
-    Errors as for run_step. An hour that is published already is skipped.
+    Errors as for run_step. An hour that is published already is skipped, but for tables whose definition changed since:
+    they are rebuilt, with what reads them.
     """
     if run.select:
         select_tables(driver.tables, run.select)  # a wrong name waits for no writer and changes nothing
     with driver.writing(run, "refresh"):
-        landed = run_step("land", run, driver)
+        if run.hour is not None and (rebuilt := rebuild_changed_tables(run, driver)) is not None:
+            return rebuilt
+        analyse_queries(run, driver)
+        try:
+            landed = run_step("land", run, driver)
+        except HourNotAvailable:
+            if run.hour is None and (rebuilt := rebuild_changed_tables(run, driver)) is not None:
+                return rebuilt
+            raise
         if landed.status == "skipped":
             return landed
         run = replace(run, hour=landed.hour)
@@ -73,18 +84,6 @@ def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent
         raise missing[0]
 
 
-def refresh_onward(run: Run, driver: Driver) -> Outcome:
-    """Refresh, check and publish what follows from Bronze at ``run.hour``."""
-    warned = False
-    for layer in driver.tables.layers:
-        if layer != "bronze":
-            run_step("refresh", run, driver, layer)
-        warned |= run_step("check", run, driver, layer).status == "warned"
-    outcome = run_step("publish", run, driver)
-    run_step("validate", run, driver)
-    return replace(outcome, status="warned") if warned else outcome
-
-
 def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
     """Load the snapshot into Bronze, compute Silver and Gold in full, and publish the first release.
 
@@ -102,6 +101,7 @@ def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
         if releases.latest(lake) is not None:
             raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
         driver.record_tables()
+        analyse_queries(run, driver)
         with driver.recording(run, "load") as log:
             load_snapshot(driver, run, log, advance)
         return refresh_onward(run, driver)
@@ -245,6 +245,7 @@ def restate(run: Run, driver: Driver, *, resume: bool = False) -> Outcome:
     lake = driver.lake
     with driver.writing(run, "restate"):
         before = releases.latest(lake)
+        analyse_queries(run, driver)
         outcome = refresh_onward(replace(run, hour=restate_bronze(run, driver, resume=resume)), driver)
     after = releases.latest(lake)
     if before is not None and after is not None:
@@ -267,17 +268,6 @@ def restate_bronze(run: Run, driver: Driver, *, resume: bool = False) -> str:
             run_step("apply", replace(run, hour=landed.hour), driver)
             remaining = replace(plan, rewound=True).remaining(ledger.applied_hour(driver.lake, driver.tables))
         return plan.until
-
-
-def require_published(run: Run, driver: Driver) -> None:
-    """Raise UsageError unless ``run.hour`` is the hour that readers have and Bronze is at: it can be reprocessed."""
-    release, applied = releases.latest(driver.lake), ledger.applied_hour(driver.lake, driver.tables)
-    published = release.hour if release else None
-    if run.hour != published or run.hour != applied:
-        raise UsageError(
-            f"{run.hour} cannot be reprocessed: readers have {hour_or_snapshot(published)}, and Bronze is at"
-            f" {hour_or_snapshot(applied)}; the hour must be both, an earlier one can be restated"
-        )
 
 
 def begin_restatement(driver: Driver, hour: str, run_id: str = "") -> Restatement:

@@ -1,17 +1,24 @@
 """The step `refresh`: the tables of one layer, brought to their inputs' current versions."""
 
+from collections import Counter
+
 from medallion import advice
 from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
-from medallion.model.refresh_method import RefreshMethod
+from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.selection import select_tables
 from medallion.model.table import Layer, Table
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
-from medallion.pipeline.table_order import run_in_order
+from medallion.pipeline.table_order import Failures, run_in_order
 from medallion.refresh.run import RefreshRun, Written
+
+_STATE_WORDS = {
+    StateWork.SET_UP: "building incremental state: once",
+    StateWork.REBUILT: "rebuilding incremental state: as after each full refresh or restatement",
+}
 
 
 def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
@@ -44,8 +51,8 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
                 step.details = {"version": written.version, "inputs": dict(written.inputs), "method": written.method}
                 if written.changed is not None:
                     step.details["changed"] = written.changed
-                if written.built_state:
-                    step.details["built_state"] = True
+                if written.state_work:
+                    step.details["state"] = written.state_work
                 if written.note:
                     step.details["note"] = written.note
                 if written.method is RefreshMethod.UNCHANGED:
@@ -54,21 +61,39 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
                     step.status, step.details["note"] = "warned", written.warning
                     driver.report(f"{table.name}: {written.warning}")
             results.append(written)
-            once = ", building incremental state: once" if written.built_state else ""
+            state = f", {_STATE_WORDS[written.state_work]}" if written.state_work else ""
             driver.report(
-                f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {written.method}{once}"
+                f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {written.method}{state}"
             )
 
         try:
-            run_in_order(tables, work)
+            failures = run_in_order(tables, work)
+            _require_success(log, layer, failures, len(results))
         finally:
             event.rows_in = sum(written.rows_in for written in results)
             event.rows_out = sum(written.rows_out for written in results)
             event.bytes_out = sum(written.bytes_out for written in results)
-    built = sum(written.built_state for written in results)
-    once = f", building incremental state: once, for {built} of them" if built else ""
+    counts = Counter(written.state_work for written in results if written.state_work)
+    state = "".join(f", {_STATE_WORDS[work]}, for {count} of them" for work, count in counts.items())
     count = f"{len(tables)} of {len(every)}" if run.select else len(tables)
-    return Outcome("succeeded", f"refreshed {count} {layer} tables{once}", run.hour)
+    return Outcome("succeeded", f"refreshed {count} {layer} tables{state}", run.hour)
+
+
+def _require_success(log: EventLog, layer: Layer, failures: Failures, refreshed: int) -> None:
+    """Raise an error that names the tables that failed, and how to go on; those that follow are skipped events."""
+    for name, cause in failures.waiting.items():
+        log.add("refresh", layer, name, status="skipped", details={"note": f"waits: {cause}, which it reads, failed"})
+    if not failures.errors:
+        return
+    (_, error), *others = failures.errors.items()
+    if not isinstance(error, MedallionError):
+        raise error
+    also = f"; {', '.join(name for name, _ in others)} failed too" if others else ""
+    waiting = f", {len(failures.waiting)} that follow from it wait" if failures.waiting else ""
+    raise MedallionError(
+        f"{error}{also}; {refreshed} other {layer} tables are refreshed{waiting}: once it is mended,"
+        f" {advice.refresh_from_table([*failures.errors])}"
+    ) from error
 
 
 def require_bronze_at(driver: Driver, hour: str | None) -> None:

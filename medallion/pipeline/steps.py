@@ -4,11 +4,12 @@ A DAG task runs one step in a process of its own; ``medallion refresh`` runs all
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from medallion.errors import UsageError
 from medallion.model.table import LAYERS, Layer
 from medallion.ops.event_log import EventLog
+from medallion.pipeline.analysis import require_known_columns, require_sound_queries
 from medallion.pipeline.apply import apply_hour
 from medallion.pipeline.check import check_layer
 from medallion.pipeline.driver import Driver
@@ -43,7 +44,23 @@ def run_step(name: str, run: Run, driver: Driver, layer: Layer | None = None) ->
         return driver.report_outcome(Outcome("skipped", f"the lake has no {layer} tables", run.hour))
     with driver.recording(run, f"{name} {layer or ''}".strip()) as log:
         fence.require()
+        if name == "land":  # without Spark, where a scheduler's worker lands the files
+            require_known_columns(driver, run, log)
+        elif name in ("apply", "refresh"):
+            require_sound_queries(driver, run, log)
         return step.work(driver, run, log, layer)
+
+
+def refresh_onward(run: Run, driver: Driver) -> Outcome:
+    """Refresh, check and publish what follows from Bronze at ``run.hour``."""
+    warned = False
+    for layer in driver.tables.layers:
+        if layer != "bronze":
+            run_step("refresh", run, driver, layer)
+        warned |= run_step("check", run, driver, layer).status == "warned"
+    outcome = run_step("publish", run, driver)
+    run_step("validate", run, driver)
+    return replace(outcome, status="warned") if warned else outcome
 
 
 @dataclass(frozen=True)

@@ -2,29 +2,61 @@
 
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
 from medallion.model.table import Table
 from medallion.spark.session import in_parallel
+from medallion.storage.fence import LeaseLost
 
 
-def run_in_order(tables: tuple[Table, ...], work: Callable[[Table], None]) -> None:
+@dataclass(frozen=True)
+class Failures:
+    """What went wrong with some tables. waiting: those that were not begun, by the failed table that they follow from.
+
+    errors: of those that failed themselves, in the order of their ends.
+    """
+
+    errors: dict[str, Exception] = field(default_factory=dict)
+    waiting: dict[str, str] = field(default_factory=dict)
+
+    def cause_of(self, table: Table) -> str | None:
+        """Name the failed table that ``table`` reads, at first hand or through others; None where all are well."""
+        causes = (name if name in self.errors else self.waiting.get(name) for name in table.inputs)
+        return next(filter(None, causes), None)
+
+
+def run_in_order(tables: tuple[Table, ...], work: Callable[[Table], None]) -> Failures:
     """Run ``work`` for each table once its inputs among ``tables`` are done, independent ones at the same time.
 
-    The first failure is raised after what was running has ended; no other table starts.
+    A table that fails stops those that follow from it, and no other. Whatever ends the process, and the loss of the
+    writer lease, is raised after what was running has ended; no other table starts then.
     """
     by_name = {table.name: table for table in tables}
     order = TopologicalSorter({t.name: [name for name in t.inputs if name in by_name] for t in tables})
     order.prepare()
+    failures = Failures()
     with in_parallel() as pool:
         running: dict[Future[None], str] = {}
         while order.is_active():
-            running.update({pool.submit(work, by_name[name]): name for name in order.get_ready()})
+            for name in order.get_ready():
+                if cause := failures.cause_of(by_name[name]):
+                    failures.waiting[name] = cause
+                    order.done(name)
+                else:
+                    running[pool.submit(work, by_name[name])] = name
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             try:
                 for future in done:
-                    future.result()
-                    order.done(running.pop(future))
+                    name = running.pop(future)
+                    try:
+                        future.result()
+                    except LeaseLost:
+                        raise
+                    except Exception as error:
+                        failures.errors[name] = error
+                    order.done(name)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+    return failures

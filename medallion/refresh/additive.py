@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
-from medallion.model.refresh_method import RefreshMethod
+from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.refresh.additive_split import split_of
 from medallion.refresh.aggregate_state import AggregateState, Source
 from medallion.refresh.commits import SMALL_ROWS
-from medallion.refresh.plan import FullRecompute, Refresh, Target, oversized
+from medallion.refresh.plan import FullRecompute, NoneExisted, Refresh, Target, oversized
 from medallion.refresh.run import Written
 from medallion.storage.lake import TableState, state_of
 
@@ -23,17 +24,26 @@ MIN_STATE_INPUT_BYTES = 12 << 20
 def refresh_additive(refresh: Refresh) -> Written:
     """Bring the aggregate state of each part up to date, and the table with it."""
     notes: list[str] = []
+    works: list[StateWork] = []
 
     def add_changes(aggregate: AggregateState) -> TableState:
         try:
             return aggregate.add_changes()
         except FullRecompute as reason:
-            notes.append(f"rebuilt aggregate state for `{aggregate.name}`: {reason}")
-            return aggregate.rebuild()
+            started = perf_counter()
+            state = aggregate.rebuild()
+            took = f"took {perf_counter() - started:.1f} s: {reason}"
+            works.append(StateWork.SET_UP if isinstance(reason, NoneExisted) else StateWork.REBUILT)
+            notes.append(f"rebuilt aggregate state for `{aggregate.name}`, which {took}")
+            return state
 
     rows = rows_from_parts(refresh, add_changes)
-    note = f"building incremental state: once; {'; '.join(notes)}" if notes else None
-    return replace(refresh.overwrite(rows, RefreshMethod.INCREMENTAL_AGGREGATE, note), built_state=bool(notes))
+    work = max(works, key=[*StateWork].index, default=None)
+    if work is StateWork.SET_UP:
+        notes.insert(0, "building incremental state: once")
+    return replace(
+        refresh.overwrite(rows, RefreshMethod.INCREMENTAL_AGGREGATE, "; ".join(notes) or None), state_work=work
+    )
 
 
 def rows_from_parts(target: Target, update: Callable[[AggregateState], TableState]) -> "DataFrame":

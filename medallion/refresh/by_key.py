@@ -1,9 +1,10 @@
 """Upsert by key: the rows with the key values that a change touches are computed anew and replaced, in one commit."""
 
 import json
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from medallion.model.refresh_method import RefreshMethod
+from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.table import ByKey
 from medallion.refresh.commits import files_by_key
 from medallion.refresh.inputs import versions_of
@@ -38,10 +39,12 @@ def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
     former = refresh.former
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES
     spark = refresh.spark if is_local else refresh.run.sessions.filewise
-    built_state = _ensure_clustered(refresh, column)
+    clustering = _ensure_clustered(refresh, column)
     frames: dict[str, Any] = {name: _rows_with_keys(spark, refresh, name, column, values) for name in refresh.inputs}
     rows = spark.sql(refresh.table.query, **frames)
-    commit = refresh.commit_metadata(RefreshMethod.UPSERT, (column,), clustered=built_state or refresh.is_clustered)
+    commit = refresh.commit_metadata(
+        RefreshMethod.UPSERT, (column,), clustered=bool(clustering) or refresh.is_clustered
+    )
     data = collect(rows, max_local_rows(former)) if is_local else None  # of a few keys there may be many rows
     if data is not None:
         _replace_here(refresh, data, column, values, commit)
@@ -50,8 +53,8 @@ def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
         count = _replace_by_spark(refresh, rows, column, values, commit)
     version = former.delta.version()
     note = f"{len(values):,} values of {column}"
-    if built_state:
-        note += f"; building incremental state: once, clustered by {column}"
+    if clustering:
+        note += f"; {clustering}"
     return Written(
         rows_in=len(values),
         rows_out=count,
@@ -62,7 +65,7 @@ def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
         method=RefreshMethod.UPSERT,
         note=note,
         changed=len(values),
-        built_state=built_state,
+        state_work=StateWork.REBUILT if clustering else None,
     )
 
 
@@ -88,13 +91,16 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     return values
 
 
-def _ensure_clustered(refresh: Refresh, column: str) -> bool:
-    """Cluster the table by ``column``, as each change would rewrite most of its files; False where it is already."""
+def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
+    """Cluster the table by ``column``, as each change would rewrite most of its files, and say so; None where it is.
+
+    The first full refresh writes it clustered, a later one does not pay for that.
+    """
     former = refresh.former
     wanted = files_by_key(former.rows)
     if refresh.is_clustered or wanted == 1:
-        return False
-    file_bytes = max(1, former.bytes // wanted)
+        return None
+    file_bytes, started = max(1, former.bytes // wanted), perf_counter()
     if former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES:
         cluster(former.delta, column, file_bytes, former.bytes, json.dumps(refresh.origin))
     else:
@@ -105,7 +111,7 @@ def _ensure_clustered(refresh: Refresh, column: str) -> bool:
         session = refresh.run.sessions.for_table(refresh.table.name, of_commit)
         session.sql(f"OPTIMIZE {identifier(refresh.path)} ZORDER BY (`{column}`)")
         former.delta.update_incremental()
-    return True
+    return f"clustered by {column}, which took {perf_counter() - started:.1f} s: the last full refresh did not"
 
 
 def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[Any], commit: str) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import StatisticsError, linear_regression, median
 from threading import Lock
 
+from medallion.model.refresh_method import read_state_work
 from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
@@ -88,10 +89,10 @@ def _read_costs(lake: Lake) -> dict[str, Costs]:
 
 
 def costs_of(rows: Iterable[EventRow]) -> dict[str, Costs]:
-    """Collect the costs by table from event log rows in order of time, without refreshes that built state."""
+    """Collect the costs by table from event log rows in order of time, but for refreshes that built state."""
     costs: dict[str, Costs] = {}
     for row in rows:
-        if (name := row.table_name) is None or row.details.get("built_state"):
+        if (name := row.table_name) is None or read_state_work(row.details):
             continue
         known = costs.get(name, Costs())
         if row.strategy == "full":

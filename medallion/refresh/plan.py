@@ -27,6 +27,10 @@ class FullRecompute(Exception):
     """This table is recomputed; the message says why."""
 
 
+class NoneExisted(FullRecompute):
+    """There is nothing to go on from yet."""
+
+
 @dataclass(frozen=True)
 class Target:
     """One table that is refreshed in a run, from the current states of its inputs."""
@@ -123,7 +127,7 @@ def former_state(
         raise FullRecompute(str(damaged)) from None
     origin = origin_of(delta)
     if delta is None or not origin:
-        raise FullRecompute("none existed")
+        raise NoneExisted("none existed")
     if origin.get("query") != table.fingerprint:
         raise FullRecompute("its query has changed")
     known = origin.get("tables", {})

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from medallion.model.refresh_method import RefreshMethod
+from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.registry import Registry
 from medallion.refresh.cost import RecentCosts
 from medallion.refresh.inputs import versions_of
@@ -18,8 +18,8 @@ class Written:
 
     strategy: what was really done, ``full`` or ``incremental``; method: how. note: why so, where that is not
     plain. warning: what a person should know of it; none as a rule. changed: the size of what changed, where it was
-    refreshed by that: values of its key, or bytes. built_state: whether it built incremental state, which later
-    refreshes find.
+    refreshed by that: values of its key, or bytes. state_work: what it did about incremental state before it
+    could use it.
     """
 
     rows_in: int
@@ -32,7 +32,7 @@ class Written:
     note: str | None = None
     warning: str | None = None
     changed: int | None = None
-    built_state: bool = False
+    state_work: StateWork | None = None
 
     @classmethod
     def whole(cls, state: TableState, inputs: Mapping[str, TableState], **more: Any) -> "Written":

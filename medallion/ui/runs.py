@@ -40,7 +40,7 @@ def _grid(runs: Sequence[RunFigures], whole: int, price: float, running: Collect
     rows = [
         (
             Link(run.hour, f"run?run_id={quote(run.run_id)}"),
-            f"{run.strategy}, set-up" if run.built_state else run.strategy,
+            f"{run.strategy}, {run.state_work}" if run.state_work else run.strategy,
             Status("running" if run.run_id in running and run.release_id is None else run.status),
             *(run.release_id, f"{sum(run.seconds.values()):.1f}", f"{sum(run.cpu_seconds.values()):.1f}"),
             f"{run.cpu_hours * price:.4f}",
@@ -63,12 +63,12 @@ def _plot(costs: Sequence[HourCost]) -> Plot:
             height = cost.full if cost.full is not None else cost.estimate or 0.0
             axes.bar(place - 0.2, height, 0.38, color=COLOURS["full"], alpha=1.0 if measured else 0.35)
         if cost.incremental is not None:
-            hatch = "///" if cost.built_state else None
+            hatch = "///" if cost.state_work else None
             axes.bar(place + 0.2, cost.incremental, 0.38, color=COLOURS["incremental"], hatch=hatch)
     axes.bar(0, 0, color=COLOURS["full"], label="full")
     axes.bar(0, 0, color=COLOURS["full"], alpha=0.35, label="full, estimated")
     axes.bar(0, 0, color=COLOURS["incremental"], label="incremental")
-    axes.bar(0, 0, color=COLOURS["incremental"], hatch="///", label="incremental, set-up")
+    axes.bar(0, 0, color=COLOURS["incremental"], hatch="///", label="incremental, set-up or state rebuilt")
     every = max(1, len(costs) // 12)
     axes.set_xticks(range(0, len(costs), every), [cost.hour[5:] for cost in costs[::every]], rotation=30, ha="right")
     axes.set_xlim(-0.7, max(len(costs), 12) - 0.3)
@@ -76,7 +76,7 @@ def _plot(costs: Sequence[HourCost]) -> Plot:
     add_legend(axes, 4)
     alt = f"Full against incremental: seconds above Bronze of each of {len(costs)} hours"
     rows = [
-        (cost.hour, *map(_seconds, (cost.full, cost.estimate, cost.incremental)), "set-up" if cost.built_state else "")
+        (cost.hour, *map(_seconds, (cost.full, cost.estimate, cost.incremental)), cost.state_work or "")
         for cost in costs
     ]
     names = ("hour", "full", "full, estimated", "incremental", "note")

@@ -10,6 +10,7 @@ from medallion.hours import hour_or_snapshot
 from medallion.inspect.hour_history import HourMark
 from medallion.inspect.status import TableStatus
 from medallion.model.registry import Registry
+from medallion.refresh.definitions import CHANGED
 from medallion.templating import Grid, Link, Status, render, render_notice
 from medallion.ui.lineage import lineage_graph
 from medallion.ui.standing import Standing
@@ -86,5 +87,6 @@ def _row(row: TableStatus, standing: Standing) -> Sequence[Any]:
     lag = standing.lag_hours(row.hour)
     counts = (row.rows, row.version, row.published, row.hour or "snapshot")
     name = Link(row.table, f"table?name={row.table}")
+    mode = f"{row.mode}; {CHANGED}" if row.definition_changed else row.mode
     behind = "" if lag is None else f"{lag:,.0f} h"
-    return (name, *counts, behind, Status(row.check), row.failures or "", row.mode, *seconds)
+    return (name, *counts, behind, Status(row.check), row.failures or "", mode, *seconds)

@@ -3,20 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import dedent
+from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError, UsageError
 from medallion.inspect.check_history import Trend, trends
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.inspect.results import Sample, read_sample
-from medallion.inspect.table_history import TableRefresh, table_history
+from medallion.inspect.table_history import TableRefresh, describe_recent, table_history
 from medallion.model.registry import Node, Registry
 from medallion.model.table import Feed, Table
 from medallion.ops import releases
+from medallion.refresh.definitions import CHANGED, is_definition_changed
 from medallion.storage.lake import Lake
 from medallion.templating import Grid, Link, Long, Plot, RunLink, Status, render
 from medallion.ui.expectations import draw_checks
 from medallion.ui.plots import plot_over_hours
 from medallion.ui.results import sample_grid
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 SHOWN_ROWS = 50
 SHOWN_RELEASES = 30
@@ -54,6 +59,8 @@ def table_page(lake: Lake, tables: Registry, name: str, column: str = "") -> str
         columns=_columns(node, sample, tables),
         column=_panel(tables, ColumnOf(name, column)) if column else None,
         last=history[-1] if history else None,
+        recent=describe_recent(history),
+        changed=CHANGED if is_definition_changed(node, _opened(lake, name)) else None,
         plots=_plots(history),
         refreshes=_refreshes(history),
         check=judged[0].last if judged else None,  # the worst comes first
@@ -63,6 +70,14 @@ def table_page(lake: Lake, tables: Registry, name: str, column: str = "") -> str
         rows=sample_grid(sample, name) if sample else None,
         error=error,
     )
+
+
+def _opened(lake: Lake, name: str) -> "DeltaTable | None":
+    """Open the table as it is now; None where it was never written, or cannot be read."""
+    try:
+        return lake.open(lake.path(name))
+    except MedallionError:
+        return None
 
 
 def _columns(node: Node, sample: Sample | None, tables: Registry) -> Grid:

@@ -7,6 +7,7 @@ from statistics import median
 
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
+from medallion.model.refresh_method import StateWork, read_state_work
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, PHASE_COLOURS, RUN_PHASES, STATUS_COLOURS, STRATEGY_COLOURS, EventRow
@@ -27,8 +28,8 @@ COLUMNS = (
     "rows_out",
     "details",
 )
-SET_UP = "set-up"  # a run that built incremental state, once: what it took says nothing of the runs after it
-COLOURS = {**STRATEGY_COLOURS, SET_UP: "#9aa4b2"}
+# Runs that built or rebuilt incremental state: what they took says nothing of the runs after them.
+COLOURS = {**STRATEGY_COLOURS, StateWork.SET_UP: "#9aa4b2", StateWork.REBUILT: "#6b7789"}
 COMMAND_RUN = re.compile(r"[a-z]+__\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d_[0-9a-f]{6}")  # all others are of Airflow
 
 
@@ -142,11 +143,11 @@ def _name(row: EventRow) -> str:
 
 
 def methods_of(rows: Sequence[EventRow]) -> dict[str, str]:
-    """By run, what happened: ``set-up``, or ``incremental`` where any table was refreshed so, else ``full``."""
+    """By run, what happened: ``set-up``, ``state rebuilt``, ``incremental`` if any table was refreshed so, or full."""
     methods: dict[str, str] = {}
     for row in rows:
         if row.table_name and row.event_type == "refresh" and row.status != "skipped":
-            method = SET_UP if row.details.get("built_state") else row.strategy
+            method = read_state_work(row.details) or row.strategy
             former = methods.get(row.run_id, method)
             methods[row.run_id] = max(former, method, key=list(COLOURS).index)
     return methods
@@ -173,8 +174,8 @@ def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
         axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=step)  # one shape: a bar each is slow
         floor = top
     for place, name in enumerate(names):
-        if methods.get(published[name]) == SET_UP:
-            axes.text(place, floor[place], SET_UP, rotation=90, ha="center", va="bottom", fontsize="small")
+        if (method := methods.get(published[name], "")) in [*StateWork]:
+            axes.text(place, floor[place], method, rotation=90, ha="center", va="bottom", fontsize="small")
     axes.margins(y=0.15)
     every = max(1, len(names) // 12)
     axes.set_xlim(-0.7, max(len(names), 12) - 0.3)  # a few hours do not fill the page
@@ -194,7 +195,7 @@ def _by_table(rows: Sequence[EventRow]) -> Plot:
     taken: dict[str, dict[str, list[float]]] = {}
     for row in rows:
         is_refresh = row.event_type == "refresh" and row.status != "skipped"
-        if row.table_name and is_refresh and not row.details.get("built_state"):
+        if row.table_name and is_refresh and not read_state_work(row.details):
             taken.setdefault(row.table_name, {}).setdefault(row.strategy, []).append(row.seconds)
     names = sorted(taken, key=lambda name: -max(median(s) for s in taken[name].values()))
     used = [name for name in COLOURS if any(name in by for by in taken.values())]

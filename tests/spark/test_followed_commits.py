@@ -95,10 +95,10 @@ def shop(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 def test_commits_by_the_declared_key_are_followed(shop: Shop) -> None:
     shop.put(item_2=None)
     written = shop.refresh(BY_ORDER, "silver_lines", "gold_orders")["gold_orders"]
-    assert (written.built_state, shop.orders) == (False, 3), "order 1 still has item 1"
+    assert (bool(written.state_work), shop.orders) == (False, 3), "order 1 still has item 1"
     shop.put(item_1=None)
     written = shop.refresh(BY_ORDER, "silver_lines", "gold_orders")["gold_orders"]
-    assert (written.built_state, shop.orders) == (False, 2)
+    assert (bool(written.state_work), shop.orders) == (False, 2)
 
 
 def test_state_is_rebuilt_when_its_input_was_refreshed_by_another_key_meanwhile(shop: Shop) -> None:
@@ -110,7 +110,7 @@ def test_state_is_rebuilt_when_its_input_was_refreshed_by_another_key_meanwhile(
     assert "silver_lines replaced rows by item_id, not by order_id" in str(written.note)
     shop.put(item_4=None)
     written = shop.refresh(BY_ORDER, "silver_lines", "gold_orders")["gold_orders"]
-    assert (written.built_state, shop.orders) == (False, 1)
+    assert (bool(written.state_work), shop.orders) == (False, 1)
 
 
 def test_state_is_rebuilt_when_its_input_had_another_query_meanwhile(shop: Shop) -> None:
@@ -140,7 +140,7 @@ def test_state_of_an_older_version_of_the_method_is_rebuilt(shop: Shop, monkeypa
     monkeypatch.setattr("medallion.storage.replaced_rows.METHOD_VERSION", 99)
     shop.put(item_2=None)
     written = shop.refresh(BY_ORDER, "gold_orders")["gold_orders"]
-    assert not written.built_state, "nothing changed in what it reads"
+    assert not bool(written.state_work), "nothing changed in what it reads"
     written = shop.refresh(BY_ORDER, "silver_lines", "gold_orders")["gold_orders"]
     assert "another version of its refresh method" in str(written.note)
     assert shop.orders == 3

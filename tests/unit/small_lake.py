@@ -22,7 +22,7 @@ from medallion.ingest import ledger
 from medallion.model.registry import Registry, build
 from medallion.model.table import Feed, Table
 from medallion.ops import releases
-from medallion.pipeline import operations, steps
+from medallion.pipeline import analysis, operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Report, Run
 from medallion.refresh.run import RefreshRun, Written
@@ -163,5 +163,6 @@ def load(root: Path, tables: Registry = TABLES) -> Shop:
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the steps check without Great Expectations, and start no session."""
     monkeypatch.setattr(checkpoint, "run_checkpoint", passed)
+    monkeypatch.setattr(analysis, "problems_by_spark", lambda *_: {})
     for name in ("spark", "sessions"):
         monkeypatch.setattr(Driver, name, lambda *_: None)

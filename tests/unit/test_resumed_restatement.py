@@ -30,11 +30,11 @@ def die_in_silver(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def run_step(name: str, *about: object) -> Outcome:
         if name == "refresh":
-            monkeypatch.setattr(operations, "run_step", refresh)
+            monkeypatch.setattr(steps, "run_step", refresh)
             raise RuntimeError("killed")
         return refresh(name, *about)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(operations, "run_step", run_step)
+    monkeypatch.setattr(steps, "run_step", run_step)
 
 
 def test_replay_killed_in_silver_succeeds_when_repeated(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

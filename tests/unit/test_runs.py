@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from medallion.inspect.run_history import compare_costs, run_history
+from medallion.model.refresh_method import StateWork
 from medallion.ops import event_log
 from medallion.ops.event_log import append
 from medallion.ops.events import Event
@@ -42,16 +43,16 @@ def test_a_run_of_several_hours_has_figures_for_each(lake: Lake) -> None:
     newest, *_, oldest = run_history(event_log.read(lake))
     assert (newest.hour, newest.strategy, newest.status) == ("2025-11-30T03", "incremental", "warned")
     assert (newest.rows_in, newest.rows_changed, newest.tables, newest.warnings) == (10, 7, (1, 2), 1)
-    assert (newest.release_id, newest.refresh_seconds, newest.built_state) == (4, 2.0, False)
+    assert (newest.release_id, newest.refresh_seconds, newest.state_work) == (4, 2.0, None)
     assert newest.cpu_hours == pytest.approx((0.25 + 1.0 + 4.0) / 3600)
     assert oldest.hour == "2025-11-30T00"
 
 
 def test_full_is_estimated_where_it_was_not_run_and_set_up_is_marked(lake: Lake) -> None:
     costs = compare_costs(run_history(event_log.read(lake)))
-    assert [(cost.full, cost.estimate, cost.incremental, cost.built_state) for cost in costs] == [
-        *((10.0, None, None, False), (14.0, None, None, False)),
-        *((None, 12.0, 20.0, True), (None, 12.0, 2.0, False)),
+    assert [(cost.full, cost.estimate, cost.incremental, cost.state_work) for cost in costs] == [
+        *((10.0, None, None, None), (14.0, None, None, None)),
+        *((None, 12.0, 20.0, StateWork.SET_UP), (None, 12.0, 2.0, None)),
     ]
 
 

@@ -1,5 +1,6 @@
 """The page of a table: where its columns come from, how it was refreshed, and what it holds."""
 
+import json
 import re
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from medallion.model.table import Log, Table
 from medallion.ops import releases
 from medallion.ops.event_log import append
 from medallion.ops.events import Event
+from medallion.refresh.definitions import CHANGED
+from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.lake import Lake
 from medallion.ui.table import table_page
 
@@ -65,6 +68,22 @@ def lake(tmp_path: Path) -> Lake:
         ]
     append(lake, events)
     return lake
+
+
+def test_page_says_what_was_done_lately_and_why_and_that_the_definition_changed(lake: Lake) -> None:
+    page = words(table_page(lake, registry(), STATUS))
+    assert "Refreshed lately by full recompute: note of 2025-11-30T01" in page
+    again = {"method": "full recompute"}
+    events = [
+        Event("r", f"2025-11-30T{hour:02}", "refresh", "full", 1, "gold", STATUS, details=again) for hour in (2, 3)
+    ]
+    append(lake, events)
+    page = words(table_page(lake, registry(), STATUS))
+    assert "Refreshed lately by full recompute, the last 3 times: the run asked for a full refresh" in page
+    assert CHANGED not in page, "which query its rows are of is not known"
+    commit = properties(json.dumps({"query": "another"}))
+    append_rows(lake.opened(lake.path(STATUS)), None, commit)
+    assert CHANGED in words(table_page(lake, registry(), STATUS))
 
 
 def words(page: str) -> str:

@@ -49,11 +49,13 @@ def die_before(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
 
     def run_step(name: str, *about: object) -> Outcome:
         if name == step:
-            monkeypatch.setattr(operations, "run_step", real)
+            for module in (operations, steps):
+                monkeypatch.setattr(module, "run_step", real)
             raise RuntimeError("killed")
         return real(name, *about)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(operations, "run_step", run_step)
+    for module in (operations, steps):
+        monkeypatch.setattr(module, "run_step", run_step)
 
 
 def test_late_hour_that_is_withdrawn_before_it_lands_leaves_the_restatement(

@@ -1,0 +1,126 @@
+"""The rows that a table's query gives now, on the inputs that readers have; nothing is written.
+
+An input that no release has yet, such as another new table, stands as its own query gives it.
+"""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import MedallionError, UsageError
+from medallion.model.registry import Registry
+from medallion.model.table import Table
+from medallion.ops.releases import Release
+from medallion.spark.collect import quoted
+from medallion.spark.delta_reads import read_table
+from medallion.spark.session import explained
+from medallion.storage.lake import Lake, state_of
+from medallion.storage.named_versions import NamedVersion, open_current
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows by column name, in the order of the table's keys."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How the rows of a query differ from those that readers have.
+
+    inserted, deleted, changed: keys. columns: what changed about columns, a line for each; rows are compared by those
+    that both have. sample: differing rows by key, ``-`` before one as readers have it and ``+`` before a new one.
+    """
+
+    inserted: int
+    deleted: int
+    changed: int
+    columns: list[str] = field(default_factory=list)
+    sample: Rows = field(default_factory=lambda: Rows([], []))
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The query of ``table`` over what ``release`` names, computed by ``spark``."""
+
+    spark: "SparkSession"
+    lake: Lake
+    tables: Registry
+    release: Release
+    table: Table
+
+    def rows(self, limit: int) -> Rows:
+        """Return the first ``limit`` rows of the query, by the table's keys."""
+        with explained(f"{self.table.name} could not be computed"):
+            return _collect(self._computed(self.table), self.table.keys, limit)
+
+    def difference(self, limit: int) -> Difference:
+        """Compare the query's rows with those that readers have; the first ``limit`` differing rows are shown.
+
+        Raises UsageError where readers have no such table, or it has other keys.
+        """
+        name = self.table.name
+        published = self.release.version_of(name)
+        if published is None:
+            raise UsageError(f"release {self.release.release_id} has no {name}: preview it without --diff")
+        with explained(f"{name} could not be computed"):
+            new, old = self._computed(self.table), self._published(published)
+            types = [{f.name: f.dataType.simpleString() for f in side.schema} for side in (old, new)]
+            both = [column for column in types[0] if types[0][column] == types[1].get(column)]
+            if other := [key for key in self.table.keys if key not in both]:
+                raise UsageError(f"{name} has another key {other[0]} now: its rows cannot be compared by key")
+            columns = ", ".join(map(quoted, both))
+            return self._compare(old.selectExpr(*map(quoted, both)), new, columns, limit, _changed_columns(*types))
+
+    def _compare(self, old: "DataFrame", new: "DataFrame", columns: str, limit: int, notes: list[str]) -> Difference:
+        computed = new.cache()  # it is read four times
+        try:
+            sides: dict[str, Any] = {"old": old, "new": computed}
+            kept, fresh = f"SELECT {columns} FROM {{old}}", f"SELECT {columns} FROM {{new}}"  # noqa: S608
+            gone = self.spark.sql(f"{kept} EXCEPT {fresh}", **sides)
+            come = self.spark.sql(f"{fresh} EXCEPT {kept}", **sides)
+            same = " AND ".join(f"gone.{quoted(key)} <=> come.{quoted(key)}" for key in self.table.keys)
+            pairs = f"SELECT 1 FROM {{gone}} AS gone INNER JOIN {{come}} AS come ON {same}"  # noqa: S608 (quoted)
+            changed = self.spark.sql(pairs, gone=gone, come=come).count()
+            both = "SELECT '-' AS side, * FROM {gone} UNION ALL SELECT '+' AS side, * FROM {come}"
+            rows = self.spark.sql(both, gone=gone, come=come)
+            sample = _collect(rows, self.table.keys, limit, "side DESC")
+            return Difference(come.count() - changed, gone.count() - changed, changed, notes, sample)
+        finally:
+            computed.unpersist()
+
+    def _computed(self, table: Table) -> "DataFrame":
+        frames: dict[str, Any] = {name: self._input(name) for name in table.inputs}
+        return self.spark.sql(table.query, **frames)
+
+    def _input(self, name: str) -> "DataFrame":
+        published, node = self.release.version_of(name), self.tables[name]
+        if published is not None:
+            return self._published(published)
+        if not isinstance(node, Table):
+            raise MedallionError(f"{self.table.name} reads {name}, which no release has: refresh an hour first")
+        return self._computed(node)
+
+    def _published(self, version: NamedVersion) -> "DataFrame":
+        state = state_of(open_current(self.lake, version))
+        return read_table(self.spark, self.lake.path(version.table), state)
+
+
+def _collect(rows: "DataFrame", keys: tuple[str, ...], limit: int, *last: str) -> Rows:
+    """Return the first ``limit`` of ``rows`` by ``keys``, then by ``last``, which is SQL."""
+    order = ", ".join([*map(quoted, keys), *last])
+    found = rows.sparkSession.sql(f"SELECT * FROM {{rows}} ORDER BY {order} LIMIT {int(limit)}", rows=rows).collect()  # noqa: S608
+    return Rows(rows.columns, [tuple(row) for row in found])
+
+
+def _changed_columns(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    """Say which columns only one side has, or has as another type."""
+    notes = [f"new column {name} {kind}" for name, kind in new.items() if name not in old]
+    notes += [f"column {name} {kind} is gone" for name, kind in old.items() if name not in new]
+    return notes + [
+        f"column {name} is {new[name]}, was {kind}" for name, kind in old.items() if new.get(name, kind) != kind
+    ]

@@ -1,0 +1,114 @@
+"""Every query is analysed before anything is written: a typo costs seconds, and no half of a refresh.
+
+Its SQL is read first, which names module, line and the nearest column, then Spark analyses it over tables without rows.
+What was found good is recorded beside the lake, so that each definition is analysed once.
+"""
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from medallion.errors import MedallionError, one_line
+from medallion.model.definition import definition_keys
+from medallion.model.selection import select_tables
+from medallion.model.table import Table
+from medallion.ops.event_log import EventLog
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Run
+from medallion.spark.session import explained
+from medallion.storage import files
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+
+MAX_NAMED = 5  # problems that a message names
+
+
+def analyse_queries(run: Run, driver: Driver) -> None:
+    """Raise MedallionError, before the first step of a run in this process, for a query that Spark would refuse."""
+    with driver.recording(run, "analyse") as log:
+        require_sound_queries(driver, run, log)
+
+
+def require_sound_queries(driver: Driver, run: Run, log: EventLog) -> None:
+    """Raise MedallionError for a query of the run's tables that Spark would refuse; starts Spark where one is new.
+
+    Each such table is a failed event of ``log``.
+    """
+    if not (tables := _not_analysed(driver, run)):
+        return
+    require_known_columns(driver, run, log, tables)
+    _refuse(log, tables, problems_by_spark(driver, log, tables))
+    _record_analysed(driver, tables)
+
+
+def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) -> dict[str, str]:
+    """By table, what Spark does not understand in its query, over tables without rows."""
+    from medallion.spark.empty_frames import EmptyFrames
+
+    frames, problems = EmptyFrames(driver.spark(log), driver.tables.tables), dict[str, str]()
+    for table in tables:
+        if problems.keys() & {*table.inputs}:
+            continue  # what it reads is wrong
+        try:
+            with explained(f"the query of {table.name} is wrong"):
+                frames.analyse(table)
+        except MedallionError as error:
+            problems[table.name] = one_line(error, 500)
+    return problems
+
+
+def require_known_columns(driver: Driver, run: Run, log: EventLog, tables: Iterable[Table] | None = None) -> None:
+    """Raise MedallionError for a query of the run's tables that names a column which none of its inputs has.
+
+    Without Spark. tables: those not analysed yet, where they are known.
+    """
+    tables = _not_analysed(driver, run) if tables is None else tables
+    if not tables:
+        return
+    from medallion.model.parsed_query import Schemas
+    from medallion.model.unknown_columns import unknown_columns
+
+    schemas = Schemas(driver.tables.tables)
+    _refuse(log, tables, {table.name: "; ".join(unknown_columns(table, schemas)) for table in tables})
+
+
+def _not_analysed(driver: Driver, run: Run) -> list[Table]:
+    """List the tables of a run, in dependency order, whose definition was not found good before."""
+    selected = select_tables(driver.tables, run.select) if run.select else driver.tables.tables.keys()
+    known, keys = _read_analysed(driver.lake), definition_keys(driver.tables.tables)
+    return [
+        table
+        for table in driver.tables
+        if isinstance(table, Table) and table.name in selected and known.get(table.name) != keys[table.name]
+    ]
+
+
+def _refuse(log: EventLog, tables: Iterable[Table], problems: Mapping[str, str]) -> None:
+    """Record each table with a problem as failed, and raise an error that names them; nothing where there is none."""
+    wrong = [table for table in tables if problems.get(table.name)]
+    for table in wrong:
+        log.add("refresh", table.layer, table.name, status="failed", details={"error": problems[table.name]})
+    if wrong:
+        more = f"; and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
+        named = "; ".join(problems[table.name] for table in wrong[:MAX_NAMED])
+        raise MedallionError(f"nothing was written: {named}{more}")
+
+
+def _record_analysed(driver: Driver, tables: Iterable[Table]) -> None:
+    keys = definition_keys(driver.tables.tables)
+    known = {**_read_analysed(driver.lake), **{table.name: keys[table.name] for table in tables}}
+    retained = {name: key for name, key in known.items() if name in keys}
+    files.write_json(_record(driver.lake), {"spark": version("pyspark"), "queries": retained})
+
+
+def _read_analysed(lake: Lake) -> dict[str, str]:
+    """By table, the key of the definition that this version of Spark has found good."""
+
+    def parse(content: dict[str, Any]) -> dict[str, str]:
+        return dict(content["queries"]) if content["spark"] == version("pyspark") else {}
+
+    return files.read_record_if_whole(_record(lake), parse, "every query is analysed again") or {}
+
+
+def _record(lake: Lake) -> Place:
+    return lake.at(lake.ops("analysed_queries.json"))

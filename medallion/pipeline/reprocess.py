@@ -1,0 +1,86 @@
+"""Rebuilding tables at the hour that readers have: edited ones, or those that somebody names, and what reads them."""
+
+from dataclasses import replace
+
+from medallion import advice
+from medallion.errors import UsageError
+from medallion.hours import hour_or_snapshot
+from medallion.ingest import ledger
+from medallion.ingest.restatement import read_restatement
+from medallion.model.selection import select_tables
+from medallion.ops import releases
+from medallion.pipeline.analysis import analyse_queries
+from medallion.pipeline.difference import report_difference
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Outcome, Run
+from medallion.pipeline.steps import refresh_onward
+from medallion.refresh.definitions import CHANGED, find_changed_definitions
+
+
+def reprocess(run: Run, driver: Driver) -> Outcome:
+    """Rebuild tables and what reads them at the published hour, and publish a new release of that hour.
+
+    Args:
+        run: Of no hour. select: the tables; without it those whose definition changed since they were built, and those
+            that were never built. They are recomputed; so is what reads them, unless its strategy is incremental.
+        driver: What its steps share.
+
+    Raises:
+        UsageError: Nothing is published, or Bronze is at another hour than readers have.
+        MedallionError: A query is wrong, and nothing was written; or a table failed.
+    """
+    lake = driver.lake
+    if run.select:
+        select_tables(driver.tables, run.select)  # a wrong name waits for no writer and changes nothing
+    with driver.writing(run, "reprocess"):
+        before = releases.require_release(lake, None)
+        run = replace(run, hour=before.hour)
+        require_published(run, driver)
+        changed = find_changed_definitions(lake, driver.tables)
+        names = sorted(select_tables(driver.tables, run.select)) if run.select else changed
+        if not names:
+            note = f"no {CHANGED}: nothing to do; name tables with --select to rebuild them all the same"
+            return driver.report_outcome(Outcome("skipped", note, run.hour))
+        return _rebuild(run, driver, names, [name for name in names if name in changed])
+
+
+def rebuild_changed_tables(run: Run, driver: Driver) -> Outcome | None:
+    """Rebuild, of the tables that ``run`` is for, those whose definition changed, where its hour is published.
+
+    run: of the published hour, or of none where no hour is pending. None is returned, and nothing done, where no
+    definition changed, and where the run has an hour to refresh, which rebuilds them too.
+    """
+    release = releases.latest(driver.lake)
+    if release is None or run.hour not in (None, release.hour) or read_restatement(driver.lake) is not None:
+        return None
+    if ledger.applied_hour(driver.lake, driver.tables) != release.hour:
+        return None
+    selected = select_tables(driver.tables, run.select) if run.select else driver.tables.tables.keys()
+    names = [name for name in find_changed_definitions(driver.lake, driver.tables) if name in selected]
+    return _rebuild(replace(run, hour=release.hour), driver, names, names) if names else None
+
+
+def require_published(run: Run, driver: Driver) -> None:
+    """Raise UsageError unless ``run.hour`` is the hour that readers have and Bronze is at: it can be reprocessed."""
+    release, applied = releases.latest(driver.lake), ledger.applied_hour(driver.lake, driver.tables)
+    published = release.hour if release else None
+    if run.hour != published or run.hour != applied:
+        raise UsageError(
+            f"{hour_or_snapshot(run.hour)} cannot be reprocessed: readers have {hour_or_snapshot(published)}, and"
+            f" Bronze is at {hour_or_snapshot(applied)}; the hour must be both: {advice.refresh()} to publish the hour"
+            " that Bronze is at; an earlier one can be restated"
+        )
+
+
+def _rebuild(run: Run, driver: Driver, names: list[str], changed: list[str]) -> Outcome:
+    """Refresh ``names`` and what reads them, check, publish, and report which rows differ from the former release."""
+    before = releases.latest(driver.lake)
+    run = replace(run, select=", ".join(f"{name}+" for name in names))
+    why = f": {CHANGED}" if names == changed else ""
+    driver.report(f"rebuilding {', '.join(names)} and what reads them at {hour_or_snapshot(run.hour)}{why}")
+    analyse_queries(run, driver)
+    outcome = refresh_onward(run, driver)
+    after = releases.latest(driver.lake)
+    if before is not None and after is not None and after.release_id != before.release_id:
+        report_difference(driver, before, after)
+    return outcome

@@ -1,0 +1,33 @@
+"""Tables whose definition is another now than the one that their rows were computed by."""
+
+from typing import TYPE_CHECKING
+
+from medallion.model.registry import Node, Registry
+from medallion.model.table import Table
+from medallion.storage.lake import Lake, origin_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+CHANGED = "definition changed since it was built"
+
+
+def is_definition_changed(table: Node, delta: "DeltaTable | None") -> bool:
+    """Check whether the rows of a table, as opened, were computed by another query than it is declared with.
+
+    Not known, and so not claimed, of rows that this program did not write.
+    """
+    if not isinstance(table, Table) or delta is None:
+        return False
+    return origin_of(delta).get("query") not in (None, table.fingerprint)
+
+
+def find_changed_definitions(lake: Lake, tables: Registry) -> list[str]:
+    """Name the tables that a refresh rebuilds since their query changed, or builds for the first time, in order."""
+    changed = []
+    for table in tables:
+        if isinstance(table, Table):
+            delta = lake.open(lake.path(table.name))
+            if delta is None or is_definition_changed(table, delta):
+                changed.append(table.name)
+    return changed

@@ -1,0 +1,38 @@
+"""What Spark makes of a query before there is any row: each table as an empty frame with its columns."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from medallion.model.table import Feed, Log, Table
+from medallion.spark.collect import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class EmptyFrames:
+    """The tables of ``nodes`` without rows: declared columns in Bronze, above it those that Spark finds in the query.
+
+    A table's query is analysed when its frame is first asked for, after those that it reads.
+    """
+
+    def __init__(self, spark: "SparkSession", nodes: Mapping[str, Feed | Log | Table]) -> None:
+        self._spark, self._nodes = spark, nodes
+        self._types: dict[str, list[tuple[str, str]]] = {}
+
+    def analyse(self, table: Table) -> list[tuple[str, str]]:
+        """Return the columns of ``table``, each with its type. Raises what Spark does about a query that is wrong."""
+        frames: dict[str, Any] = {name: self._frame(name) for name in table.inputs}
+        schema = self._spark.sql(table.query, **frames).schema
+        return [(field.name, field.dataType.simpleString()) for field in schema]
+
+    def _frame(self, name: str) -> "DataFrame":
+        if name not in self._types:
+            node = self._nodes[name]
+            self._types[name] = (
+                self.analyse(node) if isinstance(node, Table) else [(c.name, c.type) for c in node.columns]
+            )
+        # Not from a list of rows: even for none of them Spark would start a Python.
+        return self._spark.range(0).selectExpr(
+            *(f"CAST(NULL AS {kind}) AS {quoted(column)}" for column, kind in self._types[name])
+        )
