@@ -50,6 +50,8 @@ def _unknown_in(table: Table, scope: Scope, schemas: Schemas) -> Iterator[str]:
         name, alias = column.name.lower(), column.table.lower()
         if isinstance(column.this, exp.Star) or column.find_ancestor(exp.Lambda):
             continue
+        if column.parent_select is not scope.expression:  # of a subquery, which is a scope of its own
+            continue
         if not alias and name in aliases:
             continue
         # An alias of no source is a struct, whose fields are not known here.
