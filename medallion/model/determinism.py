@@ -1,75 +1,150 @@
 """What in a query need not give the same answer twice: clocks, chance, and what goes by the order of reading."""
 
-from sqlglot import exp
+import re
+from collections.abc import Iterator
 
-from medallion.model.parsed_query import is_window_function
+from sqlglot import tokenize
+from sqlglot.tokenizer_core import TokenType
 
-# What gives another answer another time.
-_UNSTABLE = (
-    *(exp.Rand, exp.Randn, exp.Uuid, exp.Shuffle, exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime),
-    *(exp.Localtimestamp, exp.CurrentUser, exp.SessionUser),
+from medallion.model.plan import FLOATING_TYPES, Expression, Nondeterministic, Plan, Unprovable, in_words
+
+# What gives another answer another time, or elsewhere. Any class whose name begins with Current does.
+_UNSTABLE = frozenset(
+    {
+        *("Rand", "Randn", "RandStr", "Uniform", "Uuid", "Shuffle", "Now", "LocalTimestamp", "SessionUser"),
+        *("MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart"),
+        *("InputFileBlockLength", "CallMethodViaReflection", "AesEncrypt", "SparkVersion", "RandomSample"),
+    }
 )
-_UNSTABLE_NAMES = {
-    *("monotonically_increasing_id", "spark_partition_id", "input_file_name", "input_file_block_start"),
-    *("input_file_block_length", "now", "user", "current_timezone", "randstr", "uniform", "current_database"),
-}
 _MOVING_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
-# What estimates, and differs with the order in which its parts are put together.
-_ESTIMATES = (exp.ApproxQuantile, exp.ApproxTopK, exp.ApproxTopKAccumulate, exp.ApproxTopKCombine)
-_ESTIMATE_NAMES = {"histogram_numeric"}
-_LISTS = (exp.ArrayAgg, exp.ArrayUniqueAgg)
-_ANY_ROW = (exp.First, exp.Last, exp.FirstValue, exp.LastValue, exp.AnyValue)
+# Functions of a user's own, and what is not judged row by row, whatever it is called.
+_UNKNOWN = frozenset(
+    {"ScalaUDF", "PythonUDF", "PythonUDAF", "PythonUDTF", "ApplyFunctionExpression", "V2Aggregator", "SessionWindow"}
+)
+_LISTS = frozenset({"CollectList", "CollectSet"})
+_ANY_ROW = frozenset({"First", "Last", "AnyValue", "FirstValue", "LastValue"})
 # What depends on the order in which rows happen to be read; over a window they have an order of their own.
-ORDER_DEPENDENT = (*_ANY_ROW, *_LISTS, exp.GroupConcat, exp.Mode)
+ORDER_DEPENDENT = _LISTS | _ANY_ROW | {"ListAgg", "Mode"}
+BY = frozenset({"MaxBy", "MinBy"})
+# What estimates, and differs with the order in which its parts are put together.
+_ESTIMATES = frozenset({"ApproximatePercentile", "HistogramNumeric"})
+_SUMS = frozenset({"Sum", "Average"})
+_EXACT = frozenset(
+    {
+        *("Sum", "Average", "Count", "CountIf", "Min", "Max", "BoolAnd", "BoolOr", "BitAndAgg", "BitOrAgg", "BitXorAgg"),
+        *("Percentile", "PercentileCont", "PercentileDisc", "Median", "HyperLogLogPlusPlus", "RegrCount", "PivotFirst"),
+    }
+)
+# Sums of squares and products, which Spark computes in DOUBLE.
+_MOMENTS = re.compile(r"(Stddev|Variance|Covariance|Covar|Corr|Skewness|Kurtosis|Regr|Central)\w*")
 
 
-def unstable(tree: exp.Expr) -> str | None:
-    """Say of the first function that need not give the same answer twice that it does not; None if there is none."""
-    if sample := tree.find(exp.TableSample):
-        return f"{sample.sql('spark')} is not deterministic"
-    for text in tree.find_all(exp.Literal):  # read as a moment where one is wanted, without a function
-        if text.is_string and text.this.split()[:1] and text.this.split()[0].lower() in _MOVING_MOMENTS:
-            return f"{text.sql('spark')} is not deterministic"
-    for node in tree.find_all(exp.Func):
-        if _is_unstable(node):
-            return f"{node.sql('spark')} is not deterministic{_remedy(node)}"
-    return None
+def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
+    """Raise Nondeterministic, naming the function, where one gives another answer another time.
+
+    Args:
+        plan: The analysed query.
+        query: Its text: Spark replaces ``TIMESTAMP 'now'`` when it reads it.
+        known: Whether every function must be known; else Unprovable is raised.
+    """
+    _require_fixed_moments(query)
+    for node in plan.root.walk():
+        if node.kind == "Sample":
+            share = float(node.detail["upperBound"]) - float(node.detail["lowerBound"])
+            raise Nondeterministic(f"TABLESAMPLE ({share * 100:g} PERCENT) is not deterministic")
+        if known and not node.is_known:
+            raise Unprovable(f"it has {in_words(node.kind)}, which is not known to be refreshed rightly")
+        for expression in node.expressions:
+            for part in expression.walk():
+                _prove_function(part, known=known)
+    if not plan.is_deterministic:
+        raise Nondeterministic("it is not deterministic, as Spark says")
 
 
-def unknown_function(tree: exp.Expr) -> str | None:
-    """The first function that is not known here, which might be anything."""
-    function = tree.find(exp.Anonymous, exp.AnonymousAggFunc)
-    return None if function is None else str(function.sql("spark"))
+def _require_fixed_moments(query: str) -> None:
+    for token in tokenize(query, dialect="spark"):
+        words = token.text.lower().split()
+        if token.token_type == TokenType.STRING and words and words[0] in _MOVING_MOMENTS:
+            raise Nondeterministic(f"'{token.text}' is not deterministic")
 
 
-def _is_unstable(node: exp.Func) -> bool:
-    if isinstance(node, exp.Anonymous):
-        return node.name.lower() in _UNSTABLE_NAMES | _ESTIMATE_NAMES
-    if isinstance(node, (*_UNSTABLE, *_ESTIMATES)):
-        return True
-    return isinstance(node, ORDER_DEPENDENT) and not is_window_function(node) and not _is_sorted(node)
+def _prove_function(part: Expression, *, known: bool) -> None:
+    if part.kind in _UNSTABLE or (part.kind.startswith("Current") and part.kind != "CurrentRow"):
+        raise Nondeterministic(f"{part} is not deterministic")
+    if known and (part.kind in _UNKNOWN or not part.package.startswith("org.apache.spark.sql.catalyst")):
+        raise Unprovable(f"{part} is not known to be deterministic")
 
 
-def _is_sorted(node: exp.Func) -> bool:
+def prove_aggregates(plan: Plan, *, known: bool) -> None:
+    """Raise Nondeterministic, naming the aggregate, where it depends on the order in which rows are read.
+
+    known: whether every aggregate must be known; else Unprovable is raised.
+    """
+    for node in plan.root.walk():
+        for expression in node.expressions:
+            for part, parents in _with_parents(expression, ()):
+                if part.kind == "AggregateExpression":
+                    _prove_aggregate(part, parents, is_window=node.kind == "Window", known=known)
+
+
+def _with_parents(
+    tree: Expression, parents: tuple[Expression, ...]
+) -> Iterator[tuple[Expression, tuple[Expression, ...]]]:
+    yield tree, parents
+    for child in tree.children:
+        yield from _with_parents(child, (*parents, tree))
+
+
+def _prove_aggregate(
+    aggregate: Expression, parents: tuple[Expression, ...], *, is_window: bool, known: bool
+) -> None:
+    function = aggregate.children[0]
+    if function.kind in _ESTIMATES:
+        arguments = ", ".join(map(str, function.children[:2]))
+        instead = f": write PERCENTILE({arguments})" if function.kind == "ApproximatePercentile" else ""
+        raise Nondeterministic(f"{aggregate} is not deterministic{instead}")
+    if is_window:
+        return
+    if function.kind in ORDER_DEPENDENT and not _is_sorted(function, parents):
+        raise Nondeterministic(f"{aggregate} is not deterministic{_remedy(aggregate, function)}")
+    if adds_floating(aggregate):
+        raise Nondeterministic(f"{aggregate} is not deterministic: {FLOATING_REMEDY}")
+    if known and function.kind not in _EXACT | ORDER_DEPENDENT | BY:
+        raise Unprovable(f"{aggregate} is not known to be deterministic")
+
+
+FLOATING_REMEDY = "a sum of floating-point numbers depends on the order of reading; cast them to DECIMAL"
+
+
+def adds_floating(aggregate: Expression) -> bool:
+    """Whether it is a sum of floating-point numbers, which differs in its last digits with their order."""
+    function = aggregate.children[0]
+    if function.kind in _SUMS:
+        return aggregate.input_type in FLOATING_TYPES
+    return bool(_MOMENTS.fullmatch(function.kind)) and function.kind != "RegrCount"
+
+
+def _is_sorted(function: Expression, parents: tuple[Expression, ...]) -> bool:
     """Whether its result is put into an order by all of its values: SORT_ARRAY(COLLECT_LIST(x)) and the like."""
-    if isinstance(node, exp.GroupConcat):
-        order = node.this
-        return isinstance(order, exp.Order) and [item.this for item in order.expressions][:1] == [order.this]
-    parent = node.parent
-    while isinstance(parent, exp.Filter):
-        parent = parent.parent
-    return isinstance(node, _LISTS) and isinstance(parent, exp.ArraySort) and not parent.expression
+    if function.kind == "ListAgg":
+        order = [item.children[0] for item in function.children if item.kind == "SortOrder"]
+        value = function.children[0]
+        return bool(order) and order[0].key in {value.key, value.unalias().key, _uncast(value).key}
+    return function.kind in _LISTS and len(parents) > 1 and parents[-2].kind == "SortArray"
 
 
-def _remedy(node: exp.Func) -> str:
+def _uncast(tree: Expression) -> Expression:
+    """What a number is as a text: another one for another number."""
+    return tree.children[0] if tree.kind == "Cast" and tree.type == "string" else tree
+
+
+def _remedy(aggregate: Expression, function: Expression) -> str:
     """What to write instead, where there is something."""
-    value = node.this.sql("spark") if isinstance(node.this, exp.Expr) else ""
-    if isinstance(node, exp.ApproxQuantile):
-        return f": write PERCENTILE({value}, {node.args['quantile'].sql('spark')})"
-    if isinstance(node, _LISTS):
-        return f": write SORT_ARRAY({node.sql('spark')})"
-    if isinstance(node, exp.GroupConcat):
+    value = _uncast(function.children[0]) if function.children else ""
+    if function.kind in _LISTS:
+        return f": write SORT_ARRAY({aggregate})"
+    if function.kind == "ListAgg":
         return f": add WITHIN GROUP (ORDER BY {value})"
-    if isinstance(node, _ANY_ROW):
+    if function.kind in _ANY_ROW:
         return f": write MAX({value}), or MAX_BY({value}, STRUCT(...)) with the key columns in it"
     return ""

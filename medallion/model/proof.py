@@ -1,86 +1,160 @@
 """The declared refresh method of each table is proven right for its query, or refused with the reason.
 
-Databricks says the same of a query before it is made a materialized view (EXPLAIN CREATE MATERIALIZED VIEW), and the
-words are alike. What cannot be proven is refused, also where it might be right.
+Spark analyses the query over empty frames of the declared columns; the proofs read what it says and resolve nothing
+themselves. What is proven is a value, by which the refresh then goes. Databricks says the same of a query before it is
+made a materialized view (EXPLAIN CREATE MATERIALIZED VIEW), and the words are alike. What cannot be proven is refused,
+also where it might be right.
 """
 
-from collections.abc import Iterable, Mapping
-
-from sqlglot import exp
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
 
 from medallion.errors import MedallionError
-from medallion.model.determinism import unknown_function, unstable
-from medallion.model.parsed_query import Nondeterministic, Schemas, Unprovable, parse
-from medallion.model.proof_additive import prove_additive
+from medallion.model.dependencies import Dependencies
+from medallion.model.determinism import prove_aggregates, prove_functions
+from medallion.model.plan import Analysis, Column, Nondeterministic, Plan, Unprovable, read_plan
+from medallion.model.proof_additive import Reading, prove_additive
 from medallion.model.proof_by_key import prove_by_key
 from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
 from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table
 
+VERSION = 1  # of the proofs: what another version proved is proven again
 
-def prove(tables: Iterable[Table], nodes: Mapping[str, Feed | Log | Table]) -> None:
+Node = Feed | Log | Table
+Analyser = Callable[[str, Mapping[str, tuple[Column, ...]]], Analysis]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is proven of a table: how its refresh goes, and of what columns.
+
+    Args:
+        table: Its name.
+        fingerprint: Of all that the proof goes by: query, method, keys, and the columns of its inputs.
+        method: Its refresh method, in words.
+        columns: Name and type of each column that it gives.
+        inputs: The columns of each input that its query sees, in order.
+        restricted: Of an upsert, by input that has the key, the column with it.
+    """
+
+    table: str
+    fingerprint: str
+    method: str
+    columns: tuple[Column, ...]
+    inputs: Mapping[str, tuple[Column, ...]]
+    restricted: Mapping[str, str] = field(default_factory=dict)
+
+
+def prove(tables: Iterable[Table], nodes: Mapping[str, Node], analyse: Analyser | None = None) -> dict[str, Proof]:
     """Prove that the refresh method of each table gives the rows of its query.
 
     Args:
         tables: Those to prove.
         nodes: Every table by name, for the columns of what they read.
+        analyse: What Spark says of a query; None for the Spark of this process, which is started if need be.
+
+    Returns:
+        By table, what is proven.
 
     Raises:
         MedallionError: The refresh method of a table could give other rows; table, construct and remedy are named.
     """
-    schemas = Schemas(nodes)
-    for table in tables:
+    prover = Prover(nodes, analyse or _analyser())
+    return {table.name: prover.prove(table) for table in tables}
+
+
+@dataclass(frozen=True)
+class Prover:
+    """Proves tables of one graph. known: proofs of before, by fingerprint: what they prove is not analysed again."""
+
+    nodes: Mapping[str, Node]
+    analyse: Analyser
+    known: Mapping[str, Proof] = field(default_factory=dict)
+    _columns: dict[str, tuple[Column, ...]] = field(default_factory=dict)
+
+    def prove(self, table: Table) -> Proof:
+        """Prove one table. Raises MedallionError as ``prove`` does."""
+        inputs = {name: self.columns_of(name) for name in table.inputs}
+        fingerprint = self._fingerprint(table, inputs)
+        if fingerprint not in _PROVEN:
+            _PROVEN[fingerprint] = self.known.get(fingerprint) or self._prove(table, inputs, fingerprint)
+        return _PROVEN[fingerprint]
+
+    def columns_of(self, name: str) -> tuple[Column, ...]:
+        """The columns of a table, declared or as its query gives them."""
+        if name not in self._columns:
+            node = self.nodes[name]
+            if isinstance(node, Table):
+                self._columns[name] = self._output_of(node)
+            else:
+                self._columns[name] = tuple((c.name, _as_spark(c.type), not c.required) for c in node.columns)
+        return self._columns[name]
+
+    def _output_of(self, table: Table) -> tuple[Column, ...]:
+        inputs = {name: self.columns_of(name) for name in table.inputs}
+        proof = self.known.get(self._fingerprint(table, inputs))
+        return proof.columns if proof else self._analysis(table, inputs).columns
+
+    def _fingerprint(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> str:
+        keys = {name: [*self.nodes[name].keys, self._method_of(name)] for name in table.inputs}
+        method = repr(table.incremental)
+        told = [VERSION, table.name, table.fingerprint, method, [*table.keys], keys, inputs]
+        return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+    def _method_of(self, name: str) -> str:
+        """How an input is written: what a change of it brings as a whole goes by that."""
+        node = self.nodes[name]
+        return node.refresh_method if isinstance(node, Table) else ""
+
+    def _analysis(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+        told = (table.query, json.dumps(inputs, sort_keys=True))
+        if told not in _ANALYSED:
+            try:
+                _ANALYSED[told] = self.analyse(table.query, inputs)
+            except MedallionError as error:
+                raise MedallionError(f"{table.name}: {error}") from None
+        return _ANALYSED[told]
+
+    def _prove(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], fingerprint: str) -> Proof:
+        analysis = self._analysis(table, inputs)
         try:
-            _prove(table, schemas)
+            restricted = self._proven(table, inputs, read_plan(analysis))
         except Unprovable as reason:
             is_final = table.incremental is None or isinstance(reason, Nondeterministic)
             instead = "" if is_final else "; change the query, or leave `incremental` out"
             refused = f"{table.name} cannot be refreshed by {table.refresh_method}"
             raise MedallionError(f"{refused}: {reason}{instead}") from None
-        except MedallionError as error:
-            raise MedallionError(f"{table.name}: {error}") from None
+        return Proof(table.name, fingerprint, table.refresh_method, analysis.columns, inputs, restricted)
+
+    def _proven(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], plan: Plan) -> dict[str, str]:
+        known = table.incremental is not None
+        prove_functions(plan, table.query, known=known)
+        restricted: dict[str, str] = {}
+        match table.incremental:
+            case ByKey() as method:
+                restricted = prove_by_key(table, method, plan, inputs)
+            case Additive() as method:
+                prove_additive(table, method, plan, Reading(self.nodes, inputs, self.analyse))
+            case Recent() as method:
+                prove_recent(table, method, plan, inputs)
+        prove_aggregates(plan, known=known)
+        prove_order(plan, Dependencies(plan, {name: self.nodes[name].keys for name in inputs}))
+        return restricted
+
+# What this process knows: an analysis takes a tenth of a second, a Spark to ask for it many.
+_ANALYSED: dict[tuple[str, str], Analysis] = {}
+_PROVEN: dict[str, Proof] = {}
 
 
-def _prove(table: Table, schemas: Schemas) -> None:
-    tree = parse(table.query, table.inputs)
-    if function := unstable(tree):
-        raise Nondeterministic(function)
-    if table.incremental is not None and (function := unknown_function(tree)):
-        raise Unprovable(f"{function} is not known to be deterministic")
-    if table.incremental is not None:
-        _require_distinct_names(tree, table)
-    match table.incremental:
-        case ByKey() as method:
-            prove_by_key(table, method, schemas)
-        case Additive() as method:
-            prove_additive(table, method, schemas)
-        case Recent() as method:
-            prove_recent(table, method)
-    prove_order(tree, schemas)
+def _as_spark(declared: str) -> str:
+    """A declared type as Spark writes it."""
+    return declared.lower().replace(" ", "").replace("integer", "int")
 
 
-def _require_distinct_names(tree: exp.Query, table: Table) -> None:
-    """Raise Unprovable where a name in the query means two things, as a query is split and restricted by names."""
-    names = [cte.alias.lower() for cte in tree.find_all(exp.CTE)]
-    for name in names:
-        if name in {known.lower() for known in table.inputs}:
-            raise Unprovable(f"`{name}` is a common table expression and an input: give the expression another name")
-        if names.count(name) > 1:
-            raise Unprovable(f"two common table expressions are called `{name}`: give one another name")
+def _analyser() -> Analyser:
+    from medallion.spark.plans import analyser_of_this_process
 
-
-def main() -> None:
-    """Prove every table of the project: a part of ``make check``."""
-    from medallion.model.registry import registry
-
-    every = registry(extras=True)
-    tables = [table for table in every if isinstance(table, Table)]
-    try:
-        prove(tables, every.tables)
-    except MedallionError as error:
-        raise SystemExit(f"medallion: {error}") from None
-    print(f"The refresh methods of {len(tables)} tables are proven.")
-
-
-if __name__ == "__main__":
-    main()
+    return analyser_of_this_process()

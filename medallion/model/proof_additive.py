@@ -1,180 +1,204 @@
 """Whether the parts of an incremental aggregate add up: what a change adds to them follows from the change alone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
-from sqlglot import exp
-from sqlglot.optimizer.scope import Scope
-
-from medallion.model.parsed_query import (
-    Schemas,
+from medallion.model.additive_split import Part, Split, split_of
+from medallion.model.plan import (
+    FLOATING_TYPES,
+    Analysis,
+    Column,
+    Expression,
+    Node,
+    Plan,
     Unprovable,
-    aggregates,
-    group_expressions,
-    parse,
-    root_scope,
-    sources_of,
+    id_of,
+    in_words,
+    read_plan,
 )
+from medallion.model.plan_shape import shape_of
+from medallion.model.refresh_method import SIDE
 from medallion.model.table import Additive, ByKey, Feed, Log, Table
 
-Whole = frozenset[str]  # columns: a change of any row with the same values in them brings all of these rows
+Whole = Mapping[int, str]  # columns and their names: a change of any row with the same values brings all of these rows
 
-_CLAUSES = {
-    "joins": "JOIN",
-    "laterals": "LATERAL VIEW",
-    "having": "HAVING",
-    "qualify": "QUALIFY",
-    "distinct": "DISTINCT",
-    "limit": "LIMIT",
-    "offset": "OFFSET",
-    "pivots": "PIVOT",
-    "match": "MATCH_RECOGNIZE",
-}
 _INSTEAD = {
     "HAVING": "filter the groups in the rest of the query",
     "DISTINCT": "group by the columns",
     "JOIN": "join in the rest of the query, or in a table of its own",
 }
+_CLAUSES = {
+    "Filter": "HAVING",
+    "Join": "JOIN",
+    "Distinct": "DISTINCT",
+    "GlobalLimit": "LIMIT",
+    "LocalLimit": "LIMIT",
+    "Offset": "OFFSET",
+    "Sort": "ORDER BY",
+    "Sample": "TABLESAMPLE",
+}
 
 
-def prove_additive(table: Table, method: Additive, schemas: Schemas) -> None:
+@dataclass(frozen=True)
+class Reading:
+    """What a proof asks about tables: their declarations, their columns, and what Spark says of a piece."""
+
+    nodes: Mapping[str, Feed | Log | Table]
+    inputs: Mapping[str, tuple[Column, ...]]
+    analyse: Callable[[str, Mapping[str, tuple[Column, ...]]], Analysis]
+
+
+def prove_additive(table: Table, method: Additive, plan: Plan, reading: Reading) -> None:
     """Raise Unprovable, naming the part and the construct, when a part does not add up."""
-    root = root_scope(parse(table.query, table.inputs))
-    scopes = {_name(scope): scope for scope in root.cte_scopes}
-    parts: dict[str, tuple[str, ...]] = {}
+    split: Split | None = None
+    parts: dict[str, frozenset[int]] = {}
     for name in method.parts:
-        if name not in scopes:
-            raise Unprovable(f"`{name}` is no common table expression of its query")
-        if scopes[name].outer_columns:
-            raise Unprovable(f"`{name}` renames its columns from outside: use AS inside")
+        node = plan.cte_named(name)
         try:
-            proof = _Part(schemas, parts)
-            parts[name] = proof.keys(scopes[name])
+            if node is not None:
+                parts[name] = _Part(reading, plan, parts).places_of_keys(node)
         except Unprovable as reason:
             raise Unprovable(f"`{name}` does not add up: {reason}") from None
+    split = split_of(table)
+    for name in method.parts:
+        if plan.cte_named(name) is None:
+            raise Unprovable(f"two common table expressions are called `{name}`: give one another name")
+    _compare_pieces(plan, split, reading)
 
 
 class _Part:
-    """The proof of one part; ``before``: the keys of those before it, which it may read."""
+    """The proof of one part; ``before``: where the keys are in those before it, which it may read."""
 
-    def __init__(self, schemas: Schemas, before: Mapping[str, tuple[str, ...]]) -> None:
-        self._schemas, self._before = schemas, before
+    def __init__(self, reading: Reading, plan: Plan, before: Mapping[str, frozenset[int]]) -> None:
+        self._reading, self._plan, self._before = reading, plan, before
 
-    def keys(self, scope: Scope) -> tuple[str, ...]:
-        """The columns that the part groups by, if it is sums and counts of its input by these."""
-        whole, select = self._rows(scope), _plain(scope)
-        if select.args.get("group") is None:
+    def places_of_keys(self, node: Node) -> frozenset[int]:
+        """Which columns the part groups by, if it is sums and counts of its input by these."""
+        aggregate = _bare(node)
+        if aggregate.kind != "Aggregate":
+            _refuse(aggregate)
+        whole = self._rows(aggregate.child)
+        _require_no_subquery(aggregate)
+        groups = aggregate.parts.get("groupingExpressions", ())
+        if not groups:
             raise Unprovable("without GROUP BY it has a row even where its input has none")
-        groups = group_expressions(select)
-        keys, names = self._selected_groups(select, groups), [item.alias_or_name.lower() for item in select.selects]
-        if "" in names or len(set(names)) < len(names):
-            raise Unprovable("every column needs a name of its own")
-        for item in select.selects:
-            if aggregates(item):
-                self._sum_or_count(item, scope, groups, whole)
-        return keys
+        wanted, found = {group.unalias().key: group for group in groups}, set()
+        places = set()
+        for place, item in enumerate(aggregate.parts["aggregateExpressions"]):
+            inner = item.unalias()
+            if inner.key in wanted:
+                found.add(inner.key)
+                places.add(place)
+            elif any(part.kind == "AggregateExpression" for part in inner.walk()):
+                self._sum_or_count(item.name, inner, groups, whole)
+            else:
+                raise Unprovable(f"{item.name} is neither grouped by nor an aggregate")
+        if hidden := [group for key, group in wanted.items() if key not in found]:
+            raise Unprovable(f"it groups by {hidden[0]} and does not select it")
+        return frozenset(places)
 
-    def _selected_groups(self, select: exp.Select, groups: list[exp.Expr]) -> tuple[str, ...]:
-        keys = {}
-        for item in select.selects:
-            if item.is_star:
-                raise Unprovable("its columns must be listed, not *")
-            if not aggregates(item):
-                keys[item.alias_or_name.lower()] = _bare(item.unalias())
-        groups = [_bare(group) for group in groups]
-        if extra := [name for name, value in keys.items() if value not in groups]:
-            raise Unprovable(f"{extra[0]} is neither grouped by nor an aggregate")
-        if hidden := [group for group in groups if group not in keys.values()]:
-            raise Unprovable(f"it groups by {hidden[0].sql('spark')} and does not select it")
-        return tuple(keys)
-
-    def _sum_or_count(self, item: exp.Expr, scope: Scope, groups: list[exp.Expr], whole: Whole) -> None:
-        name, aggregate = item.alias_or_name, item.unalias()
-        aggregate = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
-        if not isinstance(aggregate, exp.Sum | exp.Count):
+    def _sum_or_count(
+        self, name: str, aggregate: Expression, groups: tuple[Expression, ...], whole: Whole
+    ) -> None:
+        function = aggregate.children[0]
+        if aggregate.kind != "AggregateExpression" or function.kind not in {"Sum", "Count"}:
             raise Unprovable(f"{name} is neither a SUM nor a COUNT, which alone can be added to and subtracted from")
-        if aggregate.find(exp.Window, exp.Subquery):
-            raise Unprovable(f"{name} has a window or a subquery in it")
-        if isinstance(distinct := aggregate.this, exp.Distinct):
-            if isinstance(aggregate, exp.Sum):
+        if '"isDistinct": true' in aggregate.detail:
+            if function.kind == "Sum":
                 raise Unprovable(f"{name} is a SUM of DISTINCT values")
-            if not whole <= _columns([*groups, *distinct.expressions]):
+            known = {id_of(item) for item in (*groups, *function.children) if item.is_column}
+            if not known >= whole.keys():
                 raise Unprovable(
                     f"{name} counts DISTINCT values of which a change brings only some rows: {_remedy(whole)}"
                 )
-        if isinstance(aggregate, exp.Sum) and self._schemas.kind(aggregate.this, scope) == "floating":
+        if function.kind == "Sum" and aggregate.input_type in FLOATING_TYPES:
             raise Unprovable(f"{name} is a sum of floating-point numbers, which would drift: use DECIMAL")
 
-    def _rows(self, scope: Scope) -> Whole:
-        """What a change of the input brings as a whole, by the columns of what ``scope`` reads; checks all of it."""
-        _plain(scope)
-        ((node, source),) = sources_of(scope).values()
-        if not isinstance(node, exp.Table):
-            raise Unprovable("it reads a subquery: make it a common table expression")
-        if node.args.get("sample"):
-            raise Unprovable("TABLESAMPLE")
-        if node.name in self._before:
-            return frozenset(self._before[node.name])
-        if not isinstance(source, Scope):
-            return _whole_of(self._schemas.nodes[node.name])
-        return self._selected(source)
+    def _rows(self, node: Node) -> Whole:
+        """What a change of the input brings as a whole, by the columns of ``node``; checks all of it."""
+        _require_no_subquery(node)
+        if node.source:
+            name, columns = node.source
+            keys = _whole_of(self._reading.nodes[name])
+            return {
+                id_of(item): column
+                for column, item in zip(columns, node.output, strict=True)
+                if column.lower() in keys
+            }
+        match node.kind:
+            case "SubqueryAlias" | "Filter" | "Generate" | "View":
+                return self._rows(node.child)
+            case "Project":
+                return _passed(self._rows(node.child), node.parts.get("projectList", ()))
+            case "Aggregate":
+                return self._groups(node)
+            case "CTERelationRef":
+                return self._reference(node)
+        _refuse(node)
+        raise AssertionError("refused")
 
-    def _selected(self, scope: Scope) -> Whole:
-        """The same by the columns that an inner common table expression gives."""
-        whole, select = self._rows(scope), _plain(scope)
-        groups = group_expressions(select)
-        is_grouped = groups or any(aggregates(item) for item in select.selects)
-        if is_grouped and not whole <= _columns(groups):
-            raise Unprovable(
-                f"it reads groups of `{_name(scope)}` of which a change brings only some rows: {_remedy(whole)}"
-            )
-        given: dict[str, str] = {}
-        for item in select.selects:
-            if item.is_star:
-                given |= {name: name for columns in self._schemas.sources(scope).values() for name in columns}
-            elif isinstance(item.unalias(), exp.Column):
-                given.setdefault(item.unalias().name.lower(), item.alias_or_name.lower())
-        # Of what is not given any more nothing above can group by: a name that no column has stands for it.
-        return frozenset(given.get(name, f"{name} (not selected)") for name in whole)
+    def _groups(self, node: Node) -> Whole:
+        """Rows of an inner GROUP BY, which must come whole themselves."""
+        whole, groups = self._rows(node.child), node.parts.get("groupingExpressions", ())
+        if not {id_of(group) for group in groups if group.is_column} >= whole.keys():
+            raise Unprovable(f"it reads groups of which a change brings only some rows: {_remedy(whole)}")
+        return _passed(whole, node.parts["aggregateExpressions"])
 
-
-def _columns(expressions: list[exp.Expr]) -> frozenset[str]:
-    return frozenset(item.name.lower() for item in expressions if isinstance(item, exp.Column))
-
-
-def _name(scope: Scope) -> str:
-    """The name of the common table expression that ``scope`` is of."""
-    parent = scope.expression.parent
-    return parent.alias if parent is not None else ""
-
-
-def _bare(tree: exp.Expr) -> exp.Expr:
-    """``tree`` with its columns as plain names in lower case, as they all come from one table."""
-
-    def plain(node: exp.Expr) -> exp.Expr:
-        return exp.column(node.name.lower()) if isinstance(node, exp.Column) else node
-
-    return tree.copy().transform(plain)
+    def _reference(self, node: Node) -> Whole:
+        definition = self._plan.ctes[node.cte]
+        alias = definition.child.alias if definition.child.kind == "SubqueryAlias" else ""
+        if alias in self._before:
+            return {id_of(node.output[place]): node.output[place].name for place in self._before[alias]}
+        try:
+            whole = self._rows(definition.child)
+        except Unprovable as reason:
+            raise Unprovable(str(reason).replace("it reads groups of which", f"it reads groups of `{alias}` of which")) from None
+        here = {id_of(old): id_of(new) for old, new in zip(definition.output, node.output, strict=True)}
+        return {here.get(number, -number - 1): name for number, name in whole.items()}
 
 
-def _plain(scope: Scope) -> exp.Select:
-    """The SELECT of ``scope``, which reads one thing and treats each of its rows alone, or in groups."""
-    select = scope.expression
-    if not isinstance(select, exp.Select):
-        raise Unprovable("it has a UNION or the like: only a plain SELECT adds up")
-    for name, clause in _CLAUSES.items():
-        if select.args.get(name):
-            instead = f": {_INSTEAD[clause]}" if clause in _INSTEAD else ""
-            raise Unprovable(f"it has {clause}{instead}")
-    if scope.subquery_scopes:
-        raise Unprovable("it has a subquery")
-    if select.find(exp.Window):
+def _passed(whole: Whole, items: tuple[Expression, ...]) -> Whole:
+    """The columns as a list of items gives them. Of what is not given any more nothing above can group by: an id that
+    no column has stands for it."""
+    given: dict[int, int] = {}
+    for item in items:
+        inner = item.unalias()
+        if inner.is_column:
+            given.setdefault(id_of(inner), id_of(item))
+    return {given.get(number, -number - 1): name for number, name in whole.items()}
+
+
+def _bare(node: Node) -> Node:
+    """What makes the rows of a part, below what only names them."""
+    while node.kind in {"SubqueryAlias", "View"} and not node.source:
+        node = node.child
+    return node
+
+
+def _refuse(node: Node) -> None:
+    """Raise Unprovable for what no part may have."""
+    if node.kind == "Project" and node.child.kind in {"Window", "Project", "Filter", "Aggregate", "Sort"}:
+        _refuse(node.child)
+    if node.kind == "Window":
         raise Unprovable("it has a window: use it in the rest of the query")
-    if len(sources_of(scope)) != 1:
-        raise Unprovable("it must read one table")
-    return select
+    if node.kind == "Expand":
+        raise Unprovable("ROLLUP, CUBE and GROUPING SETS give rows of several groupings")
+    if node.kind in {"Union", "Intersect", "Except"}:
+        raise Unprovable("it has a UNION or the like: only a plain SELECT adds up")
+    clause = _CLAUSES.get(node.kind)
+    if node.kind in {"Project", "Aggregate"}:
+        raise Unprovable("it is no SELECT with SUM and COUNT by groups")
+    if clause is None:
+        raise Unprovable(f"it has {in_words(node.kind)}")
+    raise Unprovable(f"it has {clause}{f': {_INSTEAD[clause]}' if clause in _INSTEAD else ''}")
 
 
-def _whole_of(node: Feed | Log | Table) -> Whole:
+def _require_no_subquery(node: Node) -> None:
+    if any(part.plan is not None for expression in node.expressions for part in expression.walk()):
+        raise Unprovable("it has a subquery")
+
+
+def _whole_of(node: Feed | Log | Table) -> frozenset[str]:
     """What a commit of a table brings as a whole: the rows with a value of these columns; without any, all rows."""
     if isinstance(node, Table) and isinstance(node.incremental, ByKey):
         return frozenset({node.incremental.column.lower()})
@@ -182,4 +206,75 @@ def _whole_of(node: Feed | Log | Table) -> Whole:
 
 
 def _remedy(whole: Whole) -> str:
-    return f"group by {' and '.join(sorted(whole))} too"
+    return f"group by {' and '.join(sorted(whole.values()))} too"
+
+
+# --- what is run in pieces is what was asked for
+
+
+def _compare_pieces(plan: Plan, split: Split, reading: Reading) -> None:
+    """Raise Unprovable where Spark makes of a piece something else than of the query."""
+    known: dict[str, tuple[Column, ...]] = dict(reading.inputs)
+    before: list[str] = []
+    for name, part in split.parts.items():
+        node = plan.cte_named(name)
+        assert node is not None
+        piece = _analysed(part.query, {part.input: known[part.input]}, reading, name)
+        if tuple(column for column, _, _ in piece.columns[: len(part.columns)]) != part.columns:
+            raise Unprovable(f"the columns of `{name}` are not those that its text lists: name each with AS")
+        _require_counters(name, part, piece)
+        alone = _first_columns(piece, name, len(part.columns))
+        if shape_of(plan, _bare(node), before) != shape_of(piece, alone, before):
+            raise Unprovable(f"`{name}` on its own is not what it is in the query, as Spark reads it")
+        sided = {part.input: (*known[part.input], (SIDE, "int", False))}
+        by_commit = _analysed(part.query_by_commit, sided, reading, name)
+        if shape_of(by_commit, by_commit.root, before, without=SIDE) != shape_of(piece, piece.root, before):
+            raise Unprovable(f"`{name}` by commit is not what it is in the query, as Spark reads it")
+        known[name] = piece.columns[: len(part.columns)]
+        before.append(name)
+    rest = _analysed(split.rest, {name: known[name] for name in (*split.inputs, *split.sums)}, reading, "the rest")
+    if (rest.columns, shape_of(rest, rest.root, before)) != (plan.columns, shape_of(plan, plan.root, before)):
+        names = [(name, kind) for name, kind, _ in rest.columns] == [(name, kind) for name, kind, _ in plan.columns]
+        if not names or shape_of(rest, rest.root, before) != shape_of(plan, plan.root, before):
+            raise Unprovable("the query without its parts is not what it is with them, as Spark reads it")
+
+
+def _analysed(query: str, inputs: Mapping[str, tuple[Column, ...]], reading: Reading, name: str) -> Plan:
+    from medallion.errors import MedallionError
+
+    try:
+        return read_plan(reading.analyse(query, inputs))
+    except MedallionError as error:
+        raise Unprovable(f"`{name}` cannot be computed on its own: {error}") from None
+
+
+def _first_columns(plan: Plan, name: str, count: int) -> Node:
+    """A part with its own columns alone."""
+    aggregate = _aggregate_of(plan, name)
+    parts = {**aggregate.parts, "aggregateExpressions": aggregate.parts["aggregateExpressions"][:count]}
+    return replace(aggregate, parts=parts, output=aggregate.output[:count])
+
+
+def _aggregate_of(plan: Plan, name: str) -> Node:
+    node = plan.cte_named(name)
+    aggregate = _bare(node) if node is not None else plan.root
+    if aggregate.kind != "Aggregate":
+        raise Unprovable(f"`{name}` on its own is not what it is in the query, as Spark reads it")
+    return aggregate
+
+
+def _require_counters(name: str, part: Part, plan: Plan) -> None:
+    """What counts beside the sums must count just what they are of."""
+    items = {item.name: item.unalias() for item in _aggregate_of(plan, name).parts["aggregateExpressions"]}
+    for column, counter in part.values.items():
+        total, count = items[column], items[counter]
+        same = total.children[0].children[0].key == count.children[0].children[0].key
+        same = same and [item.key for item in total.children[1:]] == [item.key for item in count.children[1:]]
+        if not same or (total.children[0].kind, count.children[0].kind) != ("Sum", "Count"):
+            raise Unprovable(f"`{name}` has {column}, of which it cannot be seen how many values it is of")
+    for column in part.sums:
+        if items[column].kind != "AggregateExpression":
+            raise Unprovable(f"`{name}` has {column}, which is no sum as Spark reads it")
+    for column in part.keys:
+        if items[column].kind == "AggregateExpression":
+            raise Unprovable(f"`{name}` has {column}, which is no key as Spark reads it")

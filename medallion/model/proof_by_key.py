@@ -1,66 +1,85 @@
 """Whether a query can be asked for some values of a key: restricted to them, it gives exactly their rows.
 
-Each relation in the query, a table, a common table expression or a subquery, is one of two kinds. A *keyed* one has
-columns that carry the key: its rows with some values follow from the rows of its inputs with these values alone. A
-*free* one is read whole; a change in it leads to values of the key by ``via``, for which it must meet the table that it
-leads to in a join on that very column.
+An input that has the key is restricted to the values that changed. Any other is read whole; a change in it leads to
+values of the key by ``via``, for which it must meet the table that it leads to in a join on that very column.
 """
 
 from collections.abc import Mapping
 
-from sqlglot import exp
-from sqlglot.optimizer.scope import Scope
-
-from medallion.model.parsed_query import (
-    Schemas,
-    Unprovable,
-    aggregates,
-    group_expressions,
-    parse,
-    root_scope,
-    sources_of,
-    window_parts,
-)
-from medallion.model.proof_joins import At, Joins, Relation
+from medallion.model.keyed_rows import Relation, given, joined, name_of, of_input
+from medallion.model.plan import Column, Node, Plan, Unprovable, equal_columns, id_of, in_words
 from medallion.model.table import ByKey, Table
 
-_CLAUSES = {
-    "limit": "LIMIT",
-    "offset": "OFFSET",
-    "laterals": "LATERAL VIEW",
-    "pivots": "PIVOT",
-    "match": "MATCH_RECOGNIZE",
-}
+# Of these alone is a value the same text everywhere.
+_KEY_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
+_SAME_ROWS = frozenset(
+    {"Sort", "SubqueryAlias", "CTERelationDef", "RepartitionByExpression", "Repartition", "RebalancePartitions"}
+)
+_LIMITS = {"GlobalLimit": "LIMIT", "LocalLimit": "LIMIT", "Offset": "OFFSET", "Sample": "TABLESAMPLE"}
+
+Inputs = Mapping[str, tuple[Column, ...]]
 
 
-def prove_by_key(table: Table, method: ByKey, schemas: Schemas) -> None:
-    """Raise Unprovable, naming the construct, when rows of the key follow from more than its own input rows."""
-    _require_via(table, method, schemas)
-    tree = parse(table.query, table.inputs)
-    _require_spelling(tree, table, method, schemas)
-    result = _Proof(method, schemas).relation(root_scope(tree))
-    if result.keys is None or method.column.lower() not in result.keys:
+def prove_by_key(table: Table, method: ByKey, plan: Plan, inputs: Inputs) -> dict[str, str]:
+    """Prove that rows of a key follow from the input rows with that key.
+
+    Args:
+        table: The table.
+        method: Its refresh method.
+        plan: Its query, analysed.
+        inputs: The columns of what it reads.
+
+    Returns:
+        By input that is restricted, the column by which it is.
+
+    Raises:
+        Unprovable: Rows of the key follow from more than that; the construct is named.
+    """
+    restricted = _key_columns(method, inputs)
+    _require_via(table, method, inputs, restricted)
+    names = [column.name for column in plan.root.output]
+    if method.column not in names:
+        if other := [name for name in names if name.lower() == method.column.lower()]:
+            raise Unprovable(f"{method.column} is spelled {other[0]} in its query and inputs")
+    result = _Proof(method, plan, restricted).relation(plan.root)
+    _require_one_part(result, method.column)
+    passed = [column.name for column in plan.root.output if id_of(column) in result.carriers]
+    if method.column not in passed or names.count(method.column) > 1:
         raise Unprovable(f"{method.column} is not passed through unchanged from an input that has it")
     if result.pending:
-        name = min(result.pending)
+        name, _ = min(result.pending)
         via = method.via[name]
         raise Unprovable(f"{name} is not joined on its {via.column} = {via.through}.{via.as_column}, as via says")
+    _require_one_type(method, inputs, restricted)
+    return restricted
 
 
-def _require_spelling(tree: exp.Query, table: Table, method: ByKey, schemas: Schemas) -> None:
-    """Raise Unprovable for a column in other letters than tables have it: files know it by these alone."""
-    spelled = {node.alias_or_name for node in tree.find_all(exp.Column, exp.Alias)}
-    for node in (schemas.nodes[name] for name in table.inputs):
-        spelled.update(node.keys if isinstance(node, Table) else (column.name for column in node.columns))
-    columns = [method.column, *(column for via in method.via.values() for column in (via.column, via.as_column))]
-    for column in columns:
-        others = sorted(name for name in spelled if name.lower() == column.lower())
-        if others and column not in others:
-            raise Unprovable(f"{column} is spelled {others[0]} in its query and inputs")
+def _key_columns(method: ByKey, inputs: Inputs) -> dict[str, str]:
+    """The column of each input with the key, if it has one, as it is spelled there."""
+    found = {}
+    for name, columns in inputs.items():
+        alike = [column for column, _, _ in columns if column.lower() == method.column.lower()]
+        if len(alike) > 1:
+            raise Unprovable(f"{name} has several columns called {method.column}: give them other names")
+        if alike:
+            found[name] = alike[0]
+    return found
 
 
-def _require_via(table: Table, method: ByKey, schemas: Schemas) -> None:
-    keyed = [name for name in table.inputs if method.column.lower() in schemas.of(name)]
+def _require_one_type(method: ByKey, inputs: Inputs, restricted: Mapping[str, str]) -> None:
+    """A value of the key is looked for in each input: it must be the same there."""
+    types = {
+        name: kind for name in restricted for column, kind, _ in inputs[name] if column == restricted[name]
+    }
+    if len(set(types.values())) > 1:
+        shown = ", ".join(f"{kind.upper()} in {name}" for name, kind in types.items())
+        raise Unprovable(f"{method.column} is {shown}: declare it with one type")
+    kind = next(iter(types.values()))
+    if kind not in _KEY_TYPES:
+        raise Unprovable(f"{method.column} is {kind.upper()}, whose values cannot be listed: take integers, text or DATE")
+
+
+def _require_via(table: Table, method: ByKey, inputs: Inputs, keyed: Mapping[str, str]) -> None:
     if not keyed:
         raise Unprovable(f"no input has a column {method.column}")
     for name in method.via:
@@ -78,8 +97,17 @@ def _require_via(table: Table, method: ByKey, schemas: Schemas) -> None:
             if via.through not in table.inputs or via.through in seen:
                 raise Unprovable(f"via leads from {name} to {via.through}, which is not another of its inputs")
             for place, column in ((name, via.column), (via.through, via.as_column)):
-                if column.lower() not in schemas.of(place):
+                if column not in (known for known, _, _ in inputs[place]):
                     raise Unprovable(f"via names {column}, which is no column of {place}")
+            types = [
+                next(kind for known, kind, _ in inputs[place] if known == column)
+                for place, column in ((name, via.column), (via.through, via.as_column))
+            ]
+            if types[0] != types[1]:
+                raise Unprovable(
+                    f"via leads from {name}.{via.column}, {types[0].upper()}, to {via.through}.{via.as_column},"
+                    f" {types[1].upper()}: declare them with one type"
+                )
             seen.add(via.through)
             name = via.through
 
@@ -87,118 +115,145 @@ def _require_via(table: Table, method: ByKey, schemas: Schemas) -> None:
 class _Proof:
     """The proof for one query."""
 
-    def __init__(self, method: ByKey, schemas: Schemas) -> None:
-        self._method, self._schemas = method, schemas
-        self._column = method.column.lower()
-        self._known: dict[int, Relation] = {}
+    def __init__(self, method: ByKey, plan: Plan, restricted: Mapping[str, str]) -> None:
+        self._method, self._plan, self._restricted = method, plan, restricted
+        self._key, self._known = method.column, dict[int, Relation]()
 
-    def relation(self, scope: Scope) -> Relation:
-        """What is known of the query of ``scope``."""
-        if id(scope) not in self._known:
-            relation = self._union(scope) if isinstance(scope.expression, exp.SetOperation) else self._select(scope)
-            if scope.outer_columns:
+    def relation(self, node: Node) -> Relation:
+        """What is known of the rows of ``node``."""
+        if id(node) not in self._known:
+            self._require_no_subquery(node)
+            self._known[id(node)] = self._read(node)
+        return self._known[id(node)]
+
+    def _require_no_subquery(self, node: Node) -> None:
+        for expression in node.expressions:
+            if any(part.plan is not None for part in expression.walk()):
+                raise Unprovable("it has a subquery outside of FROM: write it as a join")
+
+    def _read(self, node: Node) -> Relation:
+        if node.source:
+            name = node.source[0]
+            return of_input(node, self._restricted.get(name), self._method.via, id(node))
+        match node.kind:
+            case "Project":
+                relation = self._one_part(node.child)
+                return relation.renamed(given(node.parts.get("projectList", ())))
+            case "Filter":
+                return self.relation(node.child).where(equal_columns(node.condition), self._method.via)
+            case "Join":
+                return self._join(node)
+            case "Aggregate":
+                return self._aggregate(node)
+            case "Window":
+                return self._window(node)
+            case "Union" | "Intersect" | "Except":
+                return self._set_operation(node)
+            case "CTERelationRef":
+                return self._reference(node)
+            case "WithCTE":
+                return self.relation(node.children[node.detail["plan"]])
+        return self._read_further(node)
+
+    def _read_further(self, node: Node) -> Relation:
+        match node.kind:
+            case kind if kind in _SAME_ROWS:
+                return self.relation(node.child)
+            case "LocalRelation" | "OneRowRelation" | "Range":
+                return Relation()
+            case "Distinct":
+                relation = self._one_part(node.child)
+                if relation.is_keyed and not relation.carriers:
+                    raise Unprovable(f"it has DISTINCT without {self._key}")
+                self._require_rowwise(relation, "DISTINCT")
+                return relation
+            case "Generate":
+                return self._one_part(node.child)
+            case "Expand":
+                return self._expand(node)
+            case kind if kind in _LIMITS:
+                raise Unprovable(f"it has {_LIMITS[kind]}, which looks at all rows")
+        raise Unprovable(f"it has {in_words(node.kind)}, which is not known to be refreshed rightly")
+
+    def _one_part(self, node: Node) -> Relation:
+        relation = self.relation(node)
+        _require_one_part(relation, self._key, node)
+        return relation
+
+    def _join(self, node: Node) -> Relation:
+        left, right = (self.relation(child) for child in node.children)
+        return joined(node, left, right, self._key, self._method.via)
+
+    def _aggregate(self, node: Node) -> Relation:
+        relation = self._one_part(node.child)
+        groups = node.parts.get("groupingExpressions", ())
+        if relation.is_keyed and not any(item.is_column and id_of(item) in relation.carriers for item in groups):
+            if node.child.kind == "Expand":
                 raise Unprovable(
-                    f"{scope.expression.sql('spark')[:40]} renames its columns from outside: use AS inside"
+                    f"it has ROLLUP, CUBE or GROUPING SETS, which give rows of several groupings, not all by {self._key}"
                 )
-            self._known[id(scope)] = relation
-        return self._known[id(scope)]
+            raise Unprovable(f"it has aggregates that are not grouped by {self._key}")
+        self._require_rowwise(relation, "GROUP BY" if groups else "an aggregate")
+        return relation.renamed(given(node.parts["aggregateExpressions"]))
 
-    def _union(self, scope: Scope) -> Relation:
-        """UNION, INTERSECT and EXCEPT of keyed relations are keyed where both have the key in the same place."""
-        if _has_limit(scope.expression):
-            raise Unprovable("it has LIMIT, which looks at all rows")
-        left, right = (self.relation(branch) for branch in scope.set_operation_scopes)
-        names, others = (list(self._schemas.output(branch)) for branch in scope.set_operation_scopes)
-        if left.keys is None or right.keys is None or left.pending or right.pending:
-            word = type(scope.expression).__name__.upper()
-            raise Unprovable(f"it has a {word} with rows that do not have {self._method.column}")
-        both = {name for name, other in zip(names, others, strict=False) if name in left.keys and other in right.keys}
-        return Relation(frozenset(both))
+    def _window(self, node: Node) -> Relation:
+        relation = self._one_part(node.child)
+        partition = node.parts.get("partitionSpec", ())
+        self._require_rowwise(relation, "a window")
+        if relation.is_keyed and not any(item.is_column and id_of(item) in relation.carriers for item in partition):
+            shown = str(node.parts["windowExpressions"][0].unalias())[:60]
+            raise Unprovable(f"it has a window that is not partitioned by {self._key}: {shown}")
+        return relation
 
-    def _select(self, scope: Scope) -> Relation:
-        select = scope.expression
-        if not isinstance(select, exp.Select):
-            raise Unprovable(f"it reads {select.sql('spark')[:40]}, which is no SELECT")
-        if scope.subquery_scopes:
-            raise Unprovable("it has a subquery outside of FROM: write it as a join")
-        sources = {alias.lower(): self._source(*pair) for alias, pair in sources_of(scope).items()}
-        joins = Joins(self._method, self._schemas, scope, sources)
-        keys, pending, origins = joins.keys(), joins.pending(), joins.origins()
-        if sources and any(source.keys is not None for source in sources.values()):
-            self._require_keyed(select, scope, keys)
-        if pending:
-            self._require_rowwise(select, pending)
-        return self._project(select, scope, keys, pending, origins)
+    def _expand(self, node: Node) -> Relation:
+        """Several rows of one: a column carries the key where it does in each of them."""
+        relation, width = self._one_part(node.child), node.detail["width"]
+        values = node.parts["projections"]
+        pairs = []
+        for place, column in enumerate(node.output):
+            sources = {item.id if item.is_column else None for item in values[place::width]}
+            if len(sources) == 1 and None not in sources:
+                pairs += [(id_of(item), id_of(column)) for item in values[place : place + 1]]
+        return relation.renamed(pairs)
 
-    def _source(self, node: exp.Expr, source: exp.Expr | Scope) -> Relation:
-        if isinstance(node, exp.Table) and (node.args.get("sample") or node.args.get("pivots")):
-            raise Unprovable(f"it reads a sample or a pivot of {node.name}")
-        if isinstance(source, Scope):
-            return self.relation(source)
-        if not isinstance(source, exp.Table) or source.name not in self._schemas.nodes:
-            raise Unprovable(f"it reads {node.sql('spark')[:40]}, which is not known")
-        name, columns = source.name, self._schemas.of(source.name)
-        origins = {column: frozenset({(name, column)}) for column in columns}
-        if self._column in columns:
-            return Relation(frozenset({self._column}), origins)
-        return Relation(None, origins, frozenset({name}))
+    def _set_operation(self, node: Node) -> Relation:
+        """UNION, INTERSECT and EXCEPT of keyed relations are keyed where all have the key in the same place."""
+        branches = [self._one_part(child) for child in node.children]
+        if all(not branch.is_keyed and not branch.pending for branch in branches):
+            return Relation()
+        if any(not branch.is_keyed or branch.pending for branch in branches):
+            raise Unprovable(f"it has a {in_words(node.kind)} with rows that do not have {self._key}")
+        places = [
+            frozenset(place for place, column in enumerate(child.output) if id_of(column) in branch.carriers)
+            for branch, child in zip(branches, node.children, strict=True)
+        ]
+        common = places[0].intersection(*places[1:])
+        if not common and node.kind != "Union":
+            raise Unprovable(f"it has an {in_words(node.kind)} of rows that do not have {self._key} in the same place")
+        return Relation((frozenset(id_of(node.output[place]) for place in common),))
 
-    def _require_keyed(self, select: exp.Select, scope: Scope, keys: frozenset[At]) -> None:
-        """All that looks at several rows must look at rows of one value of the key alone."""
-        column = self._method.column
-        for name, clause in _CLAUSES.items():
-            if select.args.get(name):
-                raise Unprovable(f"it has {clause}, which looks at all rows")
-        groups = group_expressions(select)
-        items = [*select.selects, *([select.args["having"]] if select.args.get("having") else [])]
-        if (groups or any(aggregates(item) for item in items)) and not self._has_key(groups, scope, keys):
-            raise Unprovable(f"it has aggregates that are not grouped by {column}")
-        distinct = select.args.get("distinct")
-        starred = any(item.is_star for item in select.selects)
-        if distinct and not (starred or self._has_key([s.unalias() for s in select.selects], scope, keys)):
-            raise Unprovable(f"it has DISTINCT without {column}")
-        for window in select.find_all(exp.Window):
-            if not window.arg_key == "windows" and not self._has_key(
-                list(window_parts(window, select).partition), scope, keys
-            ):
-                raise Unprovable(f"it has a window that is not partitioned by {column}: {window.sql('spark')[:60]}")
+    def _reference(self, node: Node) -> Relation:
+        definition = self._plan.ctes[node.cte]
+        relation = self._one_part(definition.child)
+        pairs = zip(map(id_of, definition.output), map(id_of, node.output), strict=True)
+        return relation.renamed(pairs).read_again(id(node))
 
-    def _has_key(self, expressions: list[exp.Expr], scope: Scope, keys: frozenset[At]) -> bool:
-        return any(isinstance(item, exp.Column) and self._schemas.column(item, scope) in keys for item in expressions)
-
-    def _require_rowwise(self, select: exp.Select, pending: frozenset[str]) -> None:
+    def _require_rowwise(self, relation: Relation, looks: str) -> None:
         """A changed row of a free input must not change what others of it give."""
-        looks = [clause for name, clause in _CLAUSES.items() if select.args.get(name)]
-        looks += ["GROUP BY"] if select.args.get("group") else []
-        looks += ["DISTINCT"] if select.args.get("distinct") else []
-        looks += ["a window"] if select.find(exp.Window) else []
-        looks += ["an aggregate"] if any(aggregates(item) for item in select.selects) else []
-        if looks:
-            raise Unprovable(f"it has {looks[0]} over {min(pending)}, whose changes then lead to other rows too")
-
-    def _project(
-        self,
-        select: exp.Select,
-        scope: Scope,
-        keys: frozenset[At],
-        pending: frozenset[str],
-        origins: Mapping[At, frozenset[At]],
-    ) -> Relation:
-        given: dict[str, At] = {}
-        for item in select.selects:
-            value = item.unalias()
-            if item.is_star:
-                for alias, columns in self._schemas.starred(item, scope).items():
-                    given |= {name: (alias, name) for name in columns}
-            elif isinstance(value, exp.Column) and (place := self._schemas.column(value, scope)):
-                given[item.alias_or_name.lower()] = place
-        is_free = all(self._source(*pair).keys is None for pair in sources_of(scope).values())
-        return Relation(
-            None if is_free else frozenset(name for name, place in given.items() if place in keys),
-            {name: origins.get(place, frozenset()) for name, place in given.items()},
-            pending,
-        )
+        if relation.pending:
+            name, _ = min(relation.pending)
+            raise Unprovable(f"it has {looks} over {name}, whose changes then lead to other rows too")
 
 
-def _has_limit(tree: exp.Expr) -> bool:
-    return bool(tree.args.get("limit") or tree.args.get("offset"))
+def _require_one_part(relation: Relation, key: str, node: Node | None = None) -> None:
+    if len(relation.groups) > 1:
+        raise Unprovable(f"it joins {_second(node)} without {key} = {key}")
+
+
+def _second(node: Node | None) -> str:
+    """What is joined last, for a message."""
+    while node is not None and node.kind != "Join" and node.children:
+        node = node.child
+    return name_of(node.children[1]) if node is not None and node.kind == "Join" else "its inputs"
+
+

@@ -7,122 +7,95 @@ the rows that it orders.
 
 from collections.abc import Sequence
 
-from sqlglot import exp
-from sqlglot.optimizer.scope import Scope
+from medallion.model.dependencies import Dependencies
+from medallion.model.determinism import BY, FLOATING_REMEDY, ORDER_DEPENDENT, adds_floating
+from medallion.model.plan import Expression, Node, Nondeterministic, Plan
 
-from medallion.model.determinism import ORDER_DEPENDENT
-from medallion.model.parsed_query import (
-    Nondeterministic,
-    Schemas,
-    group_expressions,
-    is_window_function,
-    root_scope,
-    window_function,
-    window_parts,
-)
-from medallion.model.row_keys import RowKeys
-
-_BY = (exp.ArgMax, exp.ArgMin)
-_NUMBERING = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead, exp.NthValue, *ORDER_DEPENDENT)
-_TIES_SHARE = (exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist)
-_CHOOSING = (exp.Window, exp.Limit, exp.Offset, exp.Fetch, *_BY)
+_NUMBERING = frozenset({"RowNumber", "NTile", "Lag", "Lead", "NthValue"}) | ORDER_DEPENDENT
+_TIES_SHARE = frozenset({"Rank", "DenseRank", "PercentRank", "CumeDist"})
+_LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
 
 
-def prove_order(tree: exp.Query, schemas: Schemas) -> None:
+def prove_order(plan: Plan, dependencies: Dependencies) -> None:
     """Raise Nondeterministic, naming the construct and what to write, where rows that tie may be in any order."""
-    if not tree.find(*_CHOOSING):
-        return
-    keys = RowKeys(schemas)
-    for scope in root_scope(tree).traverse():
-        _prove_limit(scope, keys)
-        for window in scope.find_all(exp.Window):
-            if window.arg_key != "windows":
-                _prove_window(window, scope, keys)
-        for function in scope.find_all(*_BY):
-            if not is_window_function(function):
-                _prove_by(function, _groups_of(scope.expression), scope, keys)
-    for node in tree.find_all(exp.Subquery):
-        if node.args.get("limit") or node.args.get("offset"):
-            raise Nondeterministic("it limits a query in parentheses: write LIMIT inside them")
+    for node in plan.root.walk():
+        if node.kind in _LIMITS:
+            _prove_limit(node, dependencies)
+        elif node.kind == "Window":
+            for item in node.parts["windowExpressions"]:
+                _prove_window(item.unalias(), node, dependencies)
+        elif node.kind == "Aggregate":
+            groups = node.parts.get("groupingExpressions", ())
+            for item in node.parts["aggregateExpressions"]:
+                for part in item.walk():
+                    if part.kind == "AggregateExpression" and part.children[0].kind in BY:
+                        _prove_by(part, groups, node.child, dependencies)
 
 
-def _prove_limit(scope: Scope, keys: RowKeys) -> None:
-    query = scope.expression
-    limit = query.args.get("limit") or query.args.get("offset")
-    if limit is None or not limit.sql("spark").strip():
+def _prove_limit(node: Node, dependencies: Dependencies) -> None:
+    ordered = node.child
+    while ordered.kind in _LIMITS | {"Project"}:
+        ordered = ordered.child
+    order: Sequence[Expression] = ()
+    below = node.child
+    if ordered.kind == "Sort" and ordered.detail.get("global"):
+        order, below = [item.children[0] for item in ordered.parts["order"]], ordered.child
+    rows = dependencies.of(below)
+    if rows.determines(order) or dependencies.of(node).columns <= rows.reached(order):
         return
-    order = [_meaning(item.this, query) for item in (query.args.get("order") or exp.Order(expressions=[])).expressions]
-    if isinstance(query, exp.Select):
-        if keys.determine_row(order, scope) or keys.determine_output(order, scope):
-            return
-        missing = keys.missing(order, scope)
-    else:
-        names = query.named_selects if isinstance(query, exp.Query) else []
-        missing = [name for name in names if name not in {item.alias_or_name for item in order}]
-        if not missing:
-            return
-    raise Nondeterministic(f"{limit.sql('spark').strip()} is not deterministic where rows tie: {_remedy(missing)}")
+    number = next(iter(node.parts.get("limitExpr", node.parts.get("offsetExpr", ()))), "")
+    name = "OFFSET" if node.kind == "Offset" else "LIMIT"
+    remedy = _remedy(rows.missing(order))
+    raise Nondeterministic(f"{name} {number} is not deterministic where rows tie: {remedy}")
 
 
-def _prove_window(window: exp.Window, scope: Scope, keys: RowKeys) -> None:
-    function, parts = window_function(window), window_parts(window, scope.expression)
-    if isinstance(function, _TIES_SHARE):
+def _prove_window(expression: Expression, node: Node, dependencies: Dependencies) -> None:
+    function = expression.children[0]
+    partition = node.parts.get("partitionSpec", ())
+    order = [item.children[0] for item in node.parts.get("orderSpec", ())]
+    inner = function.children[0] if function.kind == "AggregateExpression" else function
+    if inner.kind in _TIES_SHARE:
         return
-    if isinstance(function, _BY):
-        _prove_by(function, parts.partition, scope, keys, in_window=True)
+    if inner.kind in BY:
+        _prove_by(function, partition, node.child, dependencies)
         return
-    is_aggregate = isinstance(function, exp.AggFunc) and not isinstance(function, _NUMBERING)
-    if is_aggregate and not _is_part_by_rows(parts.frame):
+    is_sum = function.kind == "AggregateExpression" and adds_floating(function)
+    is_exact = function.kind == "AggregateExpression" and inner.kind not in _NUMBERING and not is_sum
+    if is_exact and not _is_part_by_rows(expression):
         return
-    if keys.determine_row([*parts.partition, *parts.order], scope):
+    rows = dependencies.of(node.child)
+    if rows.determines([*partition, *order]):
         return
-    missing = keys.missing([*parts.partition, *parts.order], scope)
-    shown = window.sql("spark")
-    raise Nondeterministic(f"{_short(shown)} is not deterministic where rows tie: {_remedy(missing)}")
+    remedy = _remedy(rows.missing([*partition, *order]))
+    why = f": {FLOATING_REMEDY}, or " if is_sum and not _is_part_by_rows(expression) else " where rows tie: "
+    raise Nondeterministic(f"{_short(expression)} is not deterministic{why}{remedy}")
 
 
-def _prove_by(
-    function: exp.Expr, groups: Sequence[exp.Expr], scope: Scope, keys: RowKeys, *, in_window: bool = False
-) -> None:
+def _prove_by(aggregate: Expression, groups: Sequence[Expression], below: Node, dependencies: Dependencies) -> None:
     """Of the rows with the largest value MAX_BY takes any."""
-    by = function.expression
-    members = [item.expression if isinstance(item, exp.PropertyEQ) else item.unalias() for item in by.expressions]
-    ordered = members if isinstance(by, exp.Struct) else [by]
-    if keys.determine_row([*groups, *ordered], scope, before_groups=not in_window):
+    value, by = aggregate.children[0].children
+    ordered = [by] if by.kind != "CreateNamedStruct" else list(by.children[1::2])
+    rows = dependencies.of(below)
+    known = [*groups, *ordered]
+    if value.columns <= rows.reached(known) or rows.determines(known):
         return
-    missing = keys.missing([*groups, *ordered], scope, before_groups=not in_window)
-    name, columns = (
-        "MAX" if isinstance(function, exp.ArgMax) else "MIN",
-        ", ".join(item.sql("spark") for item in ordered),
-    )
-    ends = ", ".join(missing) or "the key columns of the rows"
+    name = "MAX" if aggregate.children[0].kind == "MaxBy" else "MIN"
+    ends = ", ".join(rows.missing(known)) or "the key columns of the rows"
+    columns = ", ".join(map(str, ordered))
     raise Nondeterministic(
-        f"{_short(function.sql('spark'))} is not deterministic where rows tie:"
-        f" write {name}_BY({function.this.sql('spark')}, STRUCT({columns}, {ends}))"
+        f"{_short(aggregate)} is not deterministic where rows tie: write {name}_BY({value}, STRUCT({columns}, {ends}))"
     )
 
 
-def _groups_of(query: exp.Expr) -> list[exp.Expr]:
-    return group_expressions(query) if isinstance(query, exp.Select) else []
-
-
-def _is_part_by_rows(frame: exp.Expr | None) -> bool:
+def _is_part_by_rows(expression: Expression) -> bool:
     """Whether a frame takes some of the rows of a partition, by their number: those that tie are then parted."""
-    if frame is None or str(frame.args.get("kind")).upper() != "ROWS":
-        return False
-    return not all(frame.args.get(end) == "UNBOUNDED" for end in ("start", "end"))
-
-
-def _meaning(item: exp.Expr, query: exp.Expr) -> exp.Expr:
-    """What an expression in ORDER BY stands for: a number or a name of the SELECT for what is selected by it."""
-    selects = query.selects if isinstance(query, exp.Select) else []
-    if isinstance(item, exp.Literal) and not item.is_string and 0 < int(item.this) <= len(selects):
-        return selects[int(item.this) - 1].unalias()
-    if isinstance(item, exp.Column) and not item.table:
-        for selected in selects:
-            if isinstance(selected, exp.Alias) and selected.alias.lower() == item.name.lower():
-                return selected.unalias()
-    return item
+    for part in expression.walk():
+        if part.kind == "SpecifiedWindowFrame":
+            if "RowFrame" not in part.detail:
+                return False
+            ends = [child.kind.rstrip("$") for child in part.children]
+            return ends != ["UnboundedPreceding", "UnboundedFollowing"]
+    return False
 
 
 def _remedy(missing: Sequence[str]) -> str:
@@ -130,5 +103,6 @@ def _remedy(missing: Sequence[str]) -> str:
     return f"end its ORDER BY in {columns}" if columns else "end its ORDER BY in columns that identify a row"
 
 
-def _short(sql: str) -> str:
-    return sql if len(sql) <= 100 else sql[:97] + "..."
+def _short(expression: Expression) -> str:
+    shown = str(expression)
+    return shown if len(shown) <= 100 else shown[:97] + "..."

@@ -1,76 +1,133 @@
 """Whether only the newest rows of an input matter to a query: each use of it is bound to its largest value."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 
-from sqlglot import exp
-from sqlglot.optimizer.scope import Scope
-
-from medallion.model.parsed_query import Unprovable, conjuncts, parse, root_scope, sources_of
+from medallion.model.plan import Column, Expression, Node, Plan, Unprovable, conjuncts, id_of
 from medallion.model.table import Recent, Table
 
+_ROWWISE = frozenset({"SubqueryAlias", "View", "Filter", "Project"})
+_GREATER = {"GreaterThan": 0, "GreaterThanOrEqual": 0, "LessThan": 1, "LessThanOrEqual": 1}
 
-def prove_recent(table: Table, method: Recent) -> None:
+
+def prove_recent(table: Table, method: Recent, plan: Plan, inputs: Mapping[str, tuple[Column, ...]]) -> None:
     """Raise Unprovable when the query could see a row of the input that is older than the span."""
     if method.input not in table.inputs:
         raise Unprovable(f"its query does not read {method.input}")
-    for scope in root_scope(parse(table.query, table.inputs)).traverse():
-        for alias, (node, _) in sources_of(scope).items():
-            if isinstance(node, exp.Table) and node.name == method.input:
-                if not isinstance(scope.expression, exp.Select):
-                    raise Unprovable("a UNION or the like reads it")
-                if not (_is_newest(scope.expression, method) or _is_bound(scope, alias, method)):
-                    bound = f"the largest {method.column} - INTERVAL of at most {method.span}"
-                    raise Unprovable(f"{method.input} is read without the condition {method.column} > {bound}")
+    types = {name: kind for name, kind, _ in inputs[method.input]}
+    if types.get(method.column) not in {"timestamp", "timestamp_ntz", "date"}:
+        raise Unprovable(f"{method.input}.{method.column} is no TIMESTAMP or DATE, whose newest rows are known")
+    _Proof(method, plan).require_bound(plan.root)
 
 
-def _is_bound(scope: Scope, alias: str, method: Recent) -> bool:
-    """Whether WHERE lets through only rows of ``alias`` that are less than the span before the newest one."""
-    where = scope.expression.args.get("where")
-    return any(_is_bound_by(part, alias, method) for part in conjuncts(where.this if where else None))
+class _Proof:
+    """The proof for one query."""
+
+    def __init__(self, method: Recent, plan: Plan) -> None:
+        self._method, self._plan = method, plan
+        self._message = (
+            f"{method.input} is read without the condition {method.column} > the largest {method.column} -"
+            f" INTERVAL of at most {method.span}"
+        )
+
+    def require_bound(self, node: Node) -> None:
+        """Every reading of the input at ``node`` and below must be bound there."""
+        if self._unbound(node):
+            raise Unprovable(self._message)
+
+    def _unbound(self, node: Node) -> dict[int, int]:
+        """The readings of the input in ``node`` that are not bound yet: by the id that their column has there."""
+        for expression in node.expressions:
+            for part in expression.walk():
+                if part.plan is not None and not self._is_newest(part.plan):
+                    self.require_bound(part.plan)
+        if node.source:
+            name, columns = node.source
+            if name != self._method.input:
+                return {}
+            number = id_of(node.output[columns.index(self._method.column)])
+            return {number: number}
+        if node.kind in _ROWWISE:
+            return self._rowwise(node)
+        if node.kind == "Join" and node.join_type in {"Inner", "Cross"}:
+            left, right = (self._unbound(child) for child in node.children)
+            return self._after(node.condition, left | right)
+        for child in node.children:
+            self.require_bound(child)
+        return {}
+
+    def _rowwise(self, node: Node) -> dict[int, int]:
+        below = self._unbound(node.child)
+        if node.kind == "Filter":
+            return self._after(node.condition, below)
+        if node.kind == "Project" and below:
+            moved = {}
+            for item in node.parts.get("projectList", ()):
+                inner = item.unalias()
+                if inner.is_column and id_of(inner) in below:
+                    moved[id_of(item)] = below[id_of(inner)]
+            # A reading whose column is not passed on cannot be bound any more.
+            if set(below.values()) - set(moved.values()):
+                raise Unprovable(self._message)
+            return moved
+        return below
+
+    def _after(self, condition: Expression | None, unbound: dict[int, int]) -> dict[int, int]:
+        bound = {unbound[number] for part in conjuncts(condition) if (number := self._bound_by(part)) in unbound}
+        return {number: reading for number, reading in unbound.items() if reading not in bound}
+
+    def _bound_by(self, part: Expression) -> int:
+        """The column that is bound to less than the span before the newest row; -1 where none is."""
+        if part.kind not in _GREATER:
+            return -1
+        column, limit = part.children[:: 1 if _GREATER[part.kind] == 0 else -1]
+        column = column.unalias()
+        while column.kind == "Cast" and column.children[0].type == "date" and column.type.startswith("timestamp"):
+            column = column.children[0]
+        while limit.kind in {"Cast", "DatetimeSub"}:
+            limit = limit.children[0]
+        span = self._span_before_newest(limit)
+        return id_of(column) if column.is_column and span is not None and span <= self._method.span else -1
+
+    def _span_before_newest(self, limit: Expression) -> timedelta | None:
+        """How far before the newest value ``limit`` is."""
+        newest = limit.children[0] if limit.children else limit
+        while newest.kind == "Cast":
+            newest = newest.children[0]
+        if newest.plan is None or not self._is_newest(newest.plan):
+            return None
+        shifts = [child for child in limit.children[1:] if not child.plan]
+        return _length(shifts[0]) if len(shifts) == 1 else None
+
+    def _is_newest(self, plan: Node) -> bool:
+        """Whether it is SELECT MAX(column) FROM input, and nothing more."""
+        if plan.kind != "Aggregate" or plan.parts.get("groupingExpressions"):
+            return False
+        (item, *more) = plan.parts["aggregateExpressions"]
+        largest = item.unalias()
+        if more or largest.kind != "AggregateExpression" or len(largest.children) != 1:
+            return False
+        function, source = largest.children[0], plan.child
+        while source.kind in {"SubqueryAlias", "View"} and not source.source:
+            source = source.child
+        if function.kind != "Max" or source.source is None or source.source[0] != self._method.input:
+            return False
+        column = function.children[0]
+        place = source.source[1].index(self._method.column)
+        return column.is_column and id_of(column) == id_of(source.output[place])
 
 
-def _is_bound_by(part: exp.Expr, alias: str, method: Recent) -> bool:
-    if isinstance(part, exp.LT | exp.LTE):
-        column, limit = part.right, part.left
-    elif isinstance(part, exp.GT | exp.GTE):
-        column, limit = part.left, part.right
-    else:
-        return False
-    if not (isinstance(column, exp.Column) and _same(column.name, method.column) and column.table in ("", alias)):
-        return False
-    if not (isinstance(limit, exp.Sub) and isinstance(limit.left, exp.Subquery)):
-        return False
-    span, newest = _span(limit.right), limit.left.this
-    return isinstance(newest, exp.Select) and _is_newest(newest, method) and span is not None and span <= method.span
-
-
-def _is_newest(select: exp.Select, method: Recent) -> bool:
-    """Whether it is SELECT MAX(column) FROM input, and nothing more."""
-    present = {name for name, value in select.args.items() if value}
-    if present - {"expressions", "from_", "from", "kind"} or len(select.selects) != 1:
-        return False
-    largest, source = select.selects[0].unalias(), select.find(exp.Table)
-    return (
-        isinstance(largest, exp.Max)
-        and isinstance(largest.this, exp.Column)
-        and _same(largest.this.name, method.column)
-        and source is not None
-        and source.name == method.input
-        and not source.args.get("sample")
-    )
-
-
-def _span(interval: exp.Expr) -> timedelta | None:
-    """The length of an INTERVAL of whole units that are always as long; None for anything else."""
-    if not isinstance(interval, exp.Interval) or interval.this is None:
+def _length(shift: Expression) -> timedelta | None:
+    """How much earlier ``shift`` makes a moment; None for what is not always as long."""
+    sign = 1
+    while shift.kind in {"UnaryMinus", "ExtractANSIIntervalDays", "ExtractIntervalDays"}:
+        sign *= -1 if shift.kind == "UnaryMinus" else 1
+        shift = shift.children[0]
+    if shift.kind != "Literal" or not shift.type.startswith("interval ") or shift.value is None:
         return None
-    unit = str(interval.args.get("unit") or "").upper().rstrip("S")
-    seconds = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600, "DAY": 86_400, "WEEK": 604_800}.get(unit)
+    if not any(unit in shift.type for unit in ("day", "hour", "minute", "second")):
+        return None
     try:
-        return None if seconds is None else timedelta(seconds=seconds * float(interval.this.name))
+        return timedelta(microseconds=-sign * int(shift.value))
     except ValueError:
         return None
-
-
-def _same(a: str, b: str) -> bool:
-    return a.lower() == b.lower()

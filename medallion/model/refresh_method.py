@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+SIDE = "_side"  # of a changed row: the place of its commit among those read, from 1; negative where it was deleted
+
 
 class RefreshMethod(StrEnum):
     """What one refresh of one table did; the event log stores the value as ``how`` in ``details``."""

@@ -6,8 +6,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
+from medallion.model.additive_split import split_of
 from medallion.model.refresh_method import RefreshMethod, StateWork
-from medallion.refresh.additive_split import split_of
 from medallion.refresh.aggregate_state import AggregateState, Source
 from medallion.refresh.commits import SMALL_ROWS
 from medallion.refresh.plan import FullRecompute, NoneExisted, Refresh, Target, oversized

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
-from medallion.model.refresh_method import RefreshMethod
+from medallion.model.additive_split import ROWS, Part
+from medallion.model.refresh_method import SIDE, RefreshMethod
 from medallion.model.table import Table
-from medallion.refresh.additive_split import ROWS, Part
 from medallion.refresh.commits import Columns, commit_metadata, replaced_by
 from medallion.refresh.plan import (
     MAX_UNCHANGED_COMMITS,
@@ -21,7 +21,7 @@ from medallion.refresh.plan import (
 )
 from medallion.spark.collect import collect
 from medallion.spark.configuration import TABLE_PROPERTIES
-from medallion.spark.delta_reads import SIDE, read_changes, read_table
+from medallion.spark.delta_reads import read_changes, read_table
 from medallion.storage import files, replaced_rows
 from medallion.storage.change_feed import Changes, changes
 from medallion.storage.damage import proven_damage
@@ -227,9 +227,9 @@ def _current_groups(log: "DataFrame", part: Part) -> "DataFrame":
 
 
 def _visible_columns(part: Part) -> str:
-    """The columns of the part's query, from keys and counters of groups with rows: a sum of no values is null."""
-    sums = (f"IF(`{part.values[c]}` > 0, `{c}`, NULL) AS `{c}`" if c in part.values else f"`{c}`" for c in part.sums)
-    return ", ".join([*(f"`{key}`" for key in part.keys), *sums])
+    """The columns of the part's query, in its order, from groups with rows: a sum of no values is null."""
+    counted = {c: f"IF(`{part.values[c]}` > 0, `{c}`, NULL) AS `{c}`" for c in part.sums if c in part.values}
+    return ", ".join(counted.get(column, f"`{column}`") for column in part.columns)
 
 
 def _list(item: str, names: Iterable[str]) -> str:

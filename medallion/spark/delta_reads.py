@@ -13,6 +13,7 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from medallion.model.refresh_method import SIDE
 from medallion.spark.collect import quoted
 from medallion.storage.change_feed import Changes
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from medallion.storage.lake import TableState
 
 MAX_LISTED_FILES = 5_000
-SIDE = "_side"  # of a changed row: the place of its commit among those read, from 1; negative where it was taken away
 MAX_SINGLE_TASK_BYTES = 16 << 20  # rows that one task reads need no exchange to be grouped or joined
 
 

@@ -30,7 +30,7 @@ from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
-from medallion.refresh.additive_split import split_of
+from medallion.model.additive_split import split_of
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs

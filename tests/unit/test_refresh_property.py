@@ -17,8 +17,8 @@ import sqlglot
 from medallion.errors import MedallionError
 from medallion.model.proof import prove
 from medallion.model.table import Additive, ByKey, Feed, Table, Via
-from medallion.refresh.additive_split import ROWS, Part, split_of
-from medallion.spark.delta_reads import SIDE
+from medallion.model.additive_split import ROWS, Part, split_of
+from medallion.model.refresh_method import SIDE
 
 QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "60")), int(os.environ.get("MEDALLION_SEED", "1"))
 ITEMS = Feed(

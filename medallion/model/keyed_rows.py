@@ -1,0 +1,155 @@
+"""How the key of an upsert goes through a plan: what is known of the rows of each of its nodes.
+
+A relation is *keyed* by groups of columns, one for each keyed relation that has met no other yet: within a group all
+carry one value of the key. Its rows with some values follow from the rows of the keyed inputs with these values alone.
+Where rows of several groups stand side by side, as in a cross join, only an equality of the two makes them one; until
+then nothing but a join or a filter may look at them. A relation without groups is *free*: it is read whole.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from medallion.model.plan import Expression, Node, Unprovable, equal_columns, id_of
+from medallion.model.table import Via
+
+Place = tuple[str, str]  # an input and a column of it, in lower case
+Instance = tuple[str, int]  # an input, and which of its readings
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What is known of a relation.
+
+    groups: of columns that carry the key, one for each part that has met no other; none where it is free. copies: by
+    column, the columns of inputs of which it is a plain copy, and of which reading of them. pending: readings of inputs
+    by ``via`` that have not met their table yet.
+    """
+
+    groups: tuple[frozenset[int], ...] = ()
+    copies: Mapping[int, frozenset[tuple[Instance, str]]] = field(default_factory=dict)
+    pending: frozenset[Instance] = frozenset()
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its rows follow from those of their key."""
+        return bool(self.groups)
+
+    @property
+    def carriers(self) -> frozenset[int]:
+        """The columns that carry the key, where all parts have met."""
+        return self.groups[0] if len(self.groups) == 1 else frozenset()
+
+    def renamed(self, names: Iterable[tuple[int, int]]) -> "Relation":
+        """The same with other columns: pairs of an old id and a new one."""
+        pairs = list(names)
+        groups = tuple(frozenset(new for old, new in pairs if old in group) for group in self.groups)
+        copies = {new: self.copies[old] for old, new in pairs if old in self.copies}
+        return Relation(groups, copies, self.pending)
+
+    def read_again(self, place: int) -> "Relation":
+        """The same of another reading of its inputs."""
+
+        def moved(instance: Instance) -> Instance:
+            return instance[0], hash((instance[1], place))
+
+        copies = {
+            column: frozenset((moved(instance), name) for instance, name in found)
+            for column, found in self.copies.items()
+        }
+        return Relation(self.groups, copies, frozenset(map(moved, self.pending)))
+
+    def where(self, pairs: list[tuple[int, int]], via: Mapping[str, Via]) -> "Relation":
+        """The rows in which each of ``pairs`` of columns is equal."""
+        relation = replace(self, groups=_merged(self.groups, pairs))
+        return replace(relation, pending=relation.waiting(pairs, via, self))
+
+    def waiting(self, pairs: list[tuple[int, int]], via: Mapping[str, Via], other: "Relation") -> frozenset[Instance]:
+        """Its readings that ``pairs`` of its columns with those of ``other`` do not lead to their table."""
+        return frozenset(instance for instance in self.pending if not self._meets(instance, pairs, via, other))
+
+    def _meets(
+        self, instance: Instance, pairs: list[tuple[int, int]], via: Mapping[str, Via], other: "Relation"
+    ) -> bool:
+        leads = via[instance[0]]
+        own, target = (instance, leads.column.lower()), (leads.through, leads.as_column.lower())
+        for mine, theirs in (*pairs, *((b, a) for a, b in pairs)):
+            if own in self.copies.get(mine, ()):
+                found = {(read[0], name) for read, name in other.copies.get(theirs, ())}
+                if target in found:
+                    return True
+        return False
+
+
+def joined(node: Node, left: Relation, right: Relation, key: str, via: Mapping[str, Via]) -> Relation:
+    """What is known of a join. Raises Unprovable where rows of several keys could meet in it."""
+    pairs = equal_columns(node.condition)
+    copies = {**left.copies, **right.copies}
+    both = Relation((*left.groups, *right.groups), copies, left.pending | right.pending)
+    if node.join_type in {"Inner", "Cross"}:
+        return both.where(pairs, via)
+    if node.join_type not in {"LeftOuter", "LeftSemi", "LeftAnti"}:
+        word = {"RightOuter": "RIGHT", "FullOuter": "FULL"}.get(node.join_type, node.join_type)
+        raise Unprovable(f"it has a {word} JOIN: write it as a LEFT JOIN or an INNER JOIN")
+    if right.is_keyed and not left.is_keyed:
+        raise Unprovable(f"it has an outer join whose left side does not have {key}")
+    for group in right.groups:
+        if not any(_equal(group, other, pairs) for other in left.groups):
+            raise Unprovable(f"it joins {name_of(node.children[1])} without {key} = {key}")
+    pending = left.pending | right.waiting(pairs, via, left)
+    if node.join_type == "LeftOuter":
+        return Relation(left.groups, copies, pending)
+    return Relation(left.groups, left.copies, pending)
+
+
+def _equal(group: frozenset[int], other: frozenset[int], pairs: list[tuple[int, int]]) -> bool:
+    return any((a in group and b in other) or (b in group and a in other) for a, b in pairs)
+
+
+def _merged(groups: tuple[frozenset[int], ...], pairs: list[tuple[int, int]]) -> tuple[frozenset[int], ...]:
+    """Groups of which a pair is equal become one, and what equals a carrier carries the key itself."""
+    merged = list(groups)
+    for _ in range(len(pairs) + 1):
+        for left, right in pairs:
+            for place, group in enumerate(merged):
+                if {left, right} & group:
+                    merged[place] = group | {left, right}
+        for place, group in enumerate(merged):
+            for further in range(len(merged) - 1, place, -1):
+                if group & merged[further]:
+                    group = merged[place] = group | merged.pop(further)
+    return tuple(merged)
+
+
+def of_input(node: Node, key: str | None, via: Mapping[str, Via], place: int) -> Relation:
+    """What is known of an input. key: its column with the key, if it has one."""
+    assert node.source is not None
+    name, columns = node.source
+    instance = (name, place)
+    copies = {
+        id_of(item): frozenset({(instance, column.lower())}) for column, item in zip(columns, node.output, strict=True)
+    }
+    if key is not None:
+        carriers = frozenset(id_of(item) for column, item in zip(columns, node.output, strict=True) if column == key)
+        return Relation((carriers,), copies)
+    return Relation((), copies, frozenset({instance}) if name in via else frozenset())
+
+
+def given(items: Iterable[Expression]) -> list[tuple[int, int]]:
+    """The columns that are passed on as they are: their ids, old and new."""
+    pairs = []
+    for item in items:
+        inner = item.unalias()
+        if inner.is_column:
+            pairs.append((id_of(inner), id_of(item)))
+    return pairs
+
+
+def name_of(node: Node) -> str:
+    """What a relation is called in its query."""
+    if node.source:
+        return node.source[0]
+    while node.kind in {"SubqueryAlias", "Project", "Filter"}:
+        if node.kind == "SubqueryAlias" and not node.alias.startswith("_pyspark_"):
+            return node.alias
+        node = node.child
+    return node.source[0] if node.source else "a subquery"

@@ -1,0 +1,88 @@
+"""What Spark says of a query: its analysed plan over empty frames of declared columns. In this process's own JVM."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import MedallionError
+from medallion.model.plan import Analysis, Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FRAME_NAME = re.compile(r"`?_pyspark_[0-9a-f]{32}`?\.?")
+
+
+class SparkAnalyser:
+    """Analyses queries in a classic session; nothing is run."""
+
+    def __init__(self, spark: "SparkSession") -> None:
+        self._spark = spark
+        self._frames = cache(self._frame)
+
+    def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+        """Analyse ``query`` over ``inputs``. Raises MedallionError, in one line, where Spark refuses it."""
+        from pyspark.errors import PySparkException
+
+        frames: dict[str, Any] = {name: self._frames(name, columns) for name, columns in inputs.items()}
+        try:
+            rows = self._spark.sql(query, **frames)
+        except PySparkException as error:
+            line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise MedallionError(f"Spark cannot analyse its query: {_FRAME_NAME.sub('', line)[:400]}") from None
+        plan: Any = rows._jdf.queryExecution().analyzed()
+        columns = tuple((field.name, field.dataType.simpleString(), field.nullable) for field in rows.schema)
+        return Analysis(str(plan.toJSON()), dict(_aggregate_types(plan)), columns, bool(plan.deterministic()))
+
+    def _frame(self, name: str, columns: tuple[Column, ...]) -> "DataFrame":
+        """No rows with ``columns``, each of which says in its metadata where it is from."""
+        from pyspark.sql.types import StructField, StructType
+
+        declared: Any = StructType.fromDDL(", ".join(f"`{column}` {kind}" for column, kind, _ in columns))
+        fields = [
+            StructField(field.name, field.dataType, is_nullable, {"input": name, "column": field.name})
+            for field, (_, _, is_nullable) in zip(declared, columns, strict=True)
+        ]
+        return self._spark.createDataFrame([], StructType(fields))
+
+
+def _aggregate_types(plan: Any) -> Iterator[tuple[int, tuple[str, str]]]:
+    """By result id, the type of each aggregate, and of what it is of."""
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        waiting += [*_items(node.children()), *_items(node.subqueries())]
+        if node.nodeName() in {"Aggregate", "Window"}:
+            for expression in _items(node.expressions()):
+                yield from _types_in(expression)
+
+
+def _types_in(expression: Any) -> Iterator[tuple[int, tuple[str, str]]]:
+    if expression.nodeName() != "AggregateExpression":
+        for child in _items(expression.children()):
+            yield from _types_in(child)
+        return
+    inputs = _items(expression.aggregateFunction().children())
+    read = inputs[0].dataType().simpleString() if inputs else ""
+    yield int(expression.resultId().id()), (str(expression.dataType().simpleString()), str(read))
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(place) for place in range(sequence.size())]
+
+
+def analyser_of_this_process() -> SparkAnalyser:
+    """An analyser in the classic session that this process has, or else starts."""
+    from pyspark.sql import SparkSession
+
+    from medallion.settings import Settings
+    from medallion.spark.session import is_connect, spark_session
+
+    active = SparkSession.getActiveSession()
+    if active is not None and not is_connect(active):
+        return SparkAnalyser(active)
+    settings = Settings.from_environment()
+    if settings.spark_connect:
+        raise MedallionError("a Spark Connect server shows no plans: run medallion plan --write where Spark can be started")
+    return SparkAnalyser(spark_session(settings.replace(spark_master="local[2]"), "medallion plan"))
