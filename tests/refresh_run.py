@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from medallion.model.proof import Proof, prove, proven_before
 from medallion.model.registry import Registry, registry
+from medallion.model.table import Table
 from medallion.refresh.cost import RecentCosts
 from medallion.refresh.run import RefreshRun
 from medallion.spark.sessions import Sessions
@@ -14,4 +16,8 @@ def refresh_run(
 ) -> RefreshRun:
     """Make a run that nothing ran before; without ``spark`` it computes nothing."""
     tables = tables or registry(extras=True)
-    return RefreshRun(lake, Sessions(spark), RecentCosts(lake), hour, run_id, "incremental", tables)
+
+    def proof_of(table: Table) -> Proof:
+        return proven_before(table) or prove([table], tables.tables)[table.name]
+
+    return RefreshRun(lake, Sessions(spark), RecentCosts(lake), hour, run_id, "incremental", tables, proof_of)

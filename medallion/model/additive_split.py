@@ -7,6 +7,7 @@ is written anew. The proof compares what Spark makes of each piece with what it 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from string import Formatter
 
 from sqlglot import tokenize
@@ -76,21 +77,20 @@ def split_of(table: Table) -> Split:
 @cache
 def _split(query: str, inputs: tuple[str, ...], names: tuple[str, ...]) -> Split:
     tokens = tokenize(query, dialect="spark")
-    ctes, after = _common_table_expressions(query, tokens)
+    ctes, after = _common_table_expressions(tokens)
     _require_names(ctes, inputs, names)
     parts = {
-        name: _cut_part(query, ctes, name, [*inputs, *names[:place]], names[:place])
-        for place, name in enumerate(names)
+        name: _cut_part(query, ctes, name, [*inputs, *names[:place]], names[:place]) for place, name in enumerate(names)
     }
     main = _Expression("", tokens[after].start, len(query), tuple(tokens[after:]))
-    rest = _text(query, _needed(ctes, main, names), {name: f"SELECT * FROM {{{name}}}" for name in names})
-    rest = f"{rest}{query[main.start:]}"
+    rest = _text(query, _needed(ctes, main, names), {name: _all_of(f"{{{name}}}") for name in names})
+    rest = f"{rest}{query[main.start :]}"
     read = [name for name in dict.fromkeys(_placeholders(rest)) if name]
     left = tuple(name for name in inputs if name in read)
     return Split(parts, rest, left, tuple(name for name in names if name in read))
 
 
-def _common_table_expressions(query: str, tokens: Sequence[Token]) -> tuple[list[_Expression], int]:
+def _common_table_expressions(tokens: Sequence[Token]) -> tuple[list[_Expression], int]:
     """The common table expressions of the outer query, and which token follows them."""
     if not tokens or _word(tokens[0]) != "WITH":
         return [], 0
@@ -126,7 +126,9 @@ def _require_names(ctes: Sequence[_Expression], inputs: Sequence[str], names: Se
     known = [cte.name.lower() for cte in ctes]
     for cte in ctes:
         if cte.name in inputs:
-            raise Unprovable(f"`{cte.name}` is a common table expression and an input: give the expression another name")
+            raise Unprovable(
+                f"`{cte.name}` is a common table expression and an input: give the expression another name"
+            )
         if known.count(cte.name.lower()) > 1:
             raise Unprovable(f"two common table expressions are called `{cte.name}`: give one another name")
     for name in names:
@@ -156,13 +158,15 @@ def _text(query: str, ctes: Iterable[_Expression], bodies: Mapping[str, str]) ->
     return f"WITH {', '.join(listed)} " if listed else ""
 
 
+def _all_of(name: str) -> str:
+    return f"SELECT * FROM {name}"  # noqa: S608 (a name of the query)
+
+
 def _placeholders(text: str) -> list[str]:
     return [name for _, name, _, _ in Formatter().parse(text) if name]
 
 
-def _cut_part(
-    query: str, ctes: Sequence[_Expression], name: str, tables: Sequence[str], before: Sequence[str]
-) -> Part:
+def _cut_part(query: str, ctes: Sequence[_Expression], name: str, tables: Sequence[str], before: Sequence[str]) -> Part:
     cte = next(cte for cte in ctes if cte.name.lower() == name.lower())
     body = _Select(query, cte)
     columns, sums, values, counters = [], [], {}, []
@@ -183,7 +187,7 @@ def _cut_part(
         raise Unprovable(f"`{name}` has a column {min(taken)}, which the refresh adds: give it another name")
     counters.append(f"COUNT(*) AS {ROWS}")
     needed = _needed(ctes, cte, before)
-    stops = {stop: f"SELECT * FROM {{{stop}}}" for stop in before}
+    stops = {stop: _all_of(f"{{{stop}}}") for stop in before}
     plain = _text(query, [*needed, cte], stops | {cte.name: body.with_columns(counters)})
     by_commit = dict(stops)
     for inner in needed:
@@ -194,7 +198,7 @@ def _cut_part(
     read = [table for table in dict.fromkeys(_placeholders(plain)) if table in tables]
     if len(read) != 1:
         raise Unprovable(f"`{name}` does not add up: it must read one table")
-    select = f"SELECT * FROM {cte.name}"
+    select = _all_of(cte.name)
     keys = tuple(column for column in columns if column not in sums)
     return Part(read[0], plain + select, commits + select, tuple(columns), keys, tuple(sums), values)
 
@@ -233,7 +237,7 @@ class _Select:
         first = 2 if words.get(1) in {"DISTINCT", "ALL"} else 1
         commas = [p for p in outer if first <= p < starts[0] and words[p] == ","]
         bounds = [first - 1, *commas, starts[0]]
-        self.items = [_item(query, tokens[a + 1 : b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+        self.items = [_item(query, tokens[a + 1 : b]) for a, b in pairwise(bounds)]
         self._list_end = tokens[starts[0] - 1].end + 1
         self._groups = [p for p in outer if words[p].replace(" ", "") in {"GROUPBY", "GROUP"}]
         if self._groups and any(words.get(self._groups[0] + step) == "ALL" for step in (1, 2)):

@@ -167,9 +167,7 @@ class Dependencies:
             return Rows(node.output, (), None, names)
         identity = None if left.identity is None or right.identity is None else left.identity | right.identity
         if node.join_type in {"Inner", "Cross"}:
-            return Rows(
-                node.output, (*left.implied, *right.implied, *_equalities(node.condition)), identity, names
-            )
+            return Rows(node.output, (*left.implied, *right.implied, *_equalities(node.condition)), identity, names)
         outer = {"LeftOuter": (right,), "RightOuter": (left,), "FullOuter": (left, right)}[node.join_type]
         implied: list[Implied] = []
         for side, columns in ((left, node.children[0].output), (right, node.children[1].output)):

@@ -31,7 +31,19 @@ _ESTIMATES = frozenset({"ApproximatePercentile", "HistogramNumeric"})
 _SUMS = frozenset({"Sum", "Average"})
 _EXACT = frozenset(
     {
-        *("Sum", "Average", "Count", "CountIf", "Min", "Max", "BoolAnd", "BoolOr", "BitAndAgg", "BitOrAgg", "BitXorAgg"),
+        *(
+            "Sum",
+            "Average",
+            "Count",
+            "CountIf",
+            "Min",
+            "Max",
+            "BoolAnd",
+            "BoolOr",
+            "BitAndAgg",
+            "BitOrAgg",
+            "BitXorAgg",
+        ),
         *("Percentile", "PercentileCont", "PercentileDisc", "Median", "HyperLogLogPlusPlus", "RegrCount", "PivotFirst"),
     }
 )
@@ -95,9 +107,7 @@ def _with_parents(
         yield from _with_parents(child, (*parents, tree))
 
 
-def _prove_aggregate(
-    aggregate: Expression, parents: tuple[Expression, ...], *, is_window: bool, known: bool
-) -> None:
+def _prove_aggregate(aggregate: Expression, parents: tuple[Expression, ...], *, is_window: bool, known: bool) -> None:
     function = aggregate.children[0]
     if function.kind in _ESTIMATES:
         arguments = ", ".join(map(str, function.children[:2]))

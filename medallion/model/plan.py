@@ -4,11 +4,12 @@ Read from the JSON that Catalyst writes of an analysed plan. Columns are known b
 are called. A kind of node that is not listed here is refused by its name.
 """
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from medallion.errors import MedallionError
 
 FLOATING_TYPES = frozenset({"float", "double"})
 
@@ -19,13 +20,18 @@ _SAME_COLUMNS = frozenset(
         *("RepartitionByExpression", "Repartition", "RebalancePartitions", "CTERelationDef", "ResolvedHint"),
     }
 )
-_OWN_OUTPUT = frozenset({"LogicalRDD", "LocalRelation", "Expand", "CTERelationRef", "OneRowRelation", "Range"})
+OWN_OUTPUT = frozenset({"LogicalRDD", "LocalRelation", "Expand", "CTERelationRef", "OneRowRelation", "Range"})
 _LEFT_OUTPUT = frozenset({"Intersect", "Except", "Union"})
 _KNOWN = (
-    _SAME_COLUMNS | _OWN_OUTPUT | _LEFT_OUTPUT | {"Project", "Aggregate", "Window", "Join", "Generate", "View", "WithCTE"}
+    _SAME_COLUMNS
+    | OWN_OUTPUT
+    | _LEFT_OUTPUT
+    | {"Project", "Aggregate", "Window", "Join", "Generate", "View", "WithCTE"}
 )
-# Of an expression, what differs between two analyses of the same text.
-_IDENTITY = frozenset({"class", "num-children", "exprId", "resultId", "name", "qualifier", "metadata", "evalContext"})
+
+
+class NoPlans(MedallionError):
+    """This process cannot see what Spark makes of a query."""
 
 
 class Unprovable(Exception):
@@ -68,7 +74,8 @@ class Expression:
         if self.is_column:
             return f"#{self.id}"
         inner = ",".join(child.key for child in self.children)
-        return f"{self.kind}[{self.value}|{self.type if self.kind != 'AggregateExpression' else ''}|{self.detail}]({inner})"
+        kind = "" if self.kind == "AggregateExpression" else self.type
+        return f"{self.kind}[{self.value}|{kind}|{self.detail}]({inner})"
 
     def walk(self) -> Iterator["Expression"]:
         """It and all that is in it, but for the plans of subqueries."""
@@ -128,7 +135,7 @@ class Node:
     @property
     def join_type(self) -> str:
         """Of a join: Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi or LeftAnti."""
-        return _object_name(self.detail.get("joinType"))
+        return object_name(self.detail.get("joinType"))
 
     @property
     def alias(self) -> str:
@@ -196,13 +203,6 @@ class Plan:
         return found[0] if len(found) == 1 else None
 
 
-def read_plan(analysis: Analysis) -> Plan:
-    """Read what Spark says of a query."""
-    root = _Reader(analysis.types).node(json.loads(analysis.plan))
-    ctes = {node.cte: node for node in root.walk() if node.kind == "CTERelationDef"}
-    return Plan(root, ctes, analysis.columns, analysis.is_deterministic)
-
-
 def conjuncts(condition: Expression | None) -> Iterator[Expression]:
     """What must all be true, for ``condition`` to be."""
     if condition is not None and condition.kind == "And":
@@ -218,8 +218,7 @@ def equal_columns(condition: Expression | None) -> list[tuple[int, int]]:
     for part in conjuncts(condition):
         if part.kind == "EqualTo" and all(side.is_column for side in part.children):
             left, right = part.children
-            assert left.id is not None and right.id is not None
-            pairs.append((left.id, right.id))
+            pairs.append((id_of(left), id_of(right)))
     return pairs
 
 
@@ -227,113 +226,6 @@ def id_of(expression: Expression) -> int:
     """The id of a column or an alias."""
     assert expression.id is not None
     return expression.id
-
-
-class _Reader:
-    """Reads trees that are written as lists, each node before its children."""
-
-    def __init__(self, types: Mapping[int, tuple[str, str]]) -> None:
-        self._types = types
-
-    def node(self, items: Sequence[Mapping[str, Any]]) -> Node:
-        place = iter(items)
-        return self._node(place)
-
-    def _node(self, items: Iterator[Mapping[str, Any]]) -> Node:
-        item = next(items)
-        kind = item["class"].rstrip("$").rsplit(".", 1)[-1]
-        children = tuple(self._node(items) for _ in range(item["num-children"]))
-        parts: dict[str, tuple[Expression, ...]] = {}
-        detail: dict[str, Any] = {}
-        for name, value in item.items():
-            if _is_tree(value):
-                parts[name] = (self.expression(value),)
-            elif isinstance(value, list) and value and all(_is_tree(part) for part in value):
-                parts[name] = tuple(self.expression(part) for part in value)
-            elif kind == "Expand" and name == "projections":
-                parts[name] = tuple(self.expression(part) for row in value for part in row)
-                detail["width"] = len(value[0]) if value else 0
-            elif name not in {"class", "num-children"}:
-                detail[name] = value
-        return Node(kind, children, parts, _output(kind, children, parts, detail), detail)
-
-    def expression(self, items: Sequence[Mapping[str, Any]]) -> Expression:
-        return self._expression(iter(items))
-
-    def _expression(self, items: Iterator[Mapping[str, Any]]) -> Expression:
-        item = next(items)
-        package, kind = item["class"].rstrip("$").rsplit(".", 1)
-        children = tuple(self._expression(items) for _ in range(item["num-children"]))
-        number = item.get("exprId") or item.get("resultId")
-        type_text, input_type = item.get("dataType", ""), ""
-        if kind == "AggregateExpression":
-            type_text, input_type = self._types.get(item["resultId"]["id"], ("unknown", "unknown"))
-        plan = item.get("plan")
-        detail = {name: value for name, value in item.items() if name not in _IDENTITY and _is_plain(value)}
-        return Expression(
-            kind,
-            package,
-            children,
-            number["id"] if number else None,
-            str(item.get("name", "")),
-            type_text if isinstance(type_text, str) else json.dumps(type_text, sort_keys=True),
-            input_type,
-            bool(item.get("nullable", True)),
-            None if item.get("value") is None else str(item["value"]),
-            json.dumps(detail, sort_keys=True),
-            self.node(plan) if plan is not None and _is_tree(plan) else None,
-        )
-
-
-def _output(
-    kind: str,
-    children: tuple[Node, ...],
-    parts: Mapping[str, tuple[Expression, ...]],
-    detail: Mapping[str, Any],
-) -> tuple[Expression, ...]:
-    if kind in _OWN_OUTPUT:
-        return parts.get("output", ())
-    if kind == "WithCTE":
-        return children[int(detail["plan"])].output
-    if kind == "Project":
-        return tuple(_column(item) for item in parts.get("projectList", ()))
-    if kind == "Aggregate":
-        return tuple(_column(item) for item in parts["aggregateExpressions"])
-    if kind == "Window":
-        return (*children[0].output, *(_column(item) for item in parts["windowExpressions"]))
-    if kind == "Generate":
-        left_out = set(detail.get("unrequiredChildIndex") or ())
-        read = (column for place, column in enumerate(children[0].output) if place not in left_out)
-        return (*read, *parts.get("generatorOutput", ()))
-    if kind == "Join" and _object_name(detail.get("joinType")) not in {"LeftSemi", "LeftAnti"}:
-        return (*children[0].output, *children[1].output)
-    return children[0].output if children else ()
-
-
-def _column(item: Expression) -> Expression:
-    """The column that an item of a list gives."""
-    if item.is_column:
-        return item
-    inner = item.unalias()
-    known = inner.type if inner.kind in {"AttributeReference", "Literal", "Cast", "AggregateExpression"} else ""
-    nullable = inner.nullable if inner.is_column else inner.kind != "Literal" or inner.value is None
-    return Expression("AttributeReference", item.package, (), item.id, item.name, known, "", nullable)
-
-
-def _is_tree(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "class" in value[0]
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a field is a value, and not a child or its number."""
-    if isinstance(value, bool | str) or value is None:
-        return True
-    return isinstance(value, dict) and ("object" in value or "product-class" in value)
-
-
-def _object_name(value: Any) -> str:
-    name = value.get("object") or value.get("product-class") or "" if isinstance(value, Mapping) else ""
-    return str(name).rsplit(".", 1)[-1].rstrip("$")
 
 
 def in_words(kind: str) -> str:
@@ -363,3 +255,9 @@ def _written(tree: Expression) -> str:
 
 
 _NAMES = {"ApproximatePercentile": "PERCENTILE_APPROX", "Average": "AVG", "ListAgg": "LISTAGG", "Uuid": "UUID"}
+
+
+def object_name(value: Any) -> str:
+    """The class of a value in the JSON, such as a join type."""
+    name = value.get("object") or value.get("product-class") or "" if isinstance(value, Mapping) else ""
+    return str(name).rsplit(".", 1)[-1].rstrip("$")

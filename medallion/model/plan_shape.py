@@ -8,7 +8,15 @@ from medallion.model.plan import Expression, Node, Plan, id_of
 _SAYS_NOTHING = frozenset(
     {
         *("child", "left", "right", "plan", "cteDefs", "cteId", "id", "identifier", "desc", "isTempView", "options"),
-        *("rdd", "session", "outputPartitioning", "outputOrdering", "isStreaming", "hint", "originalPlanWithPredicates"),
+        *(
+            "rdd",
+            "session",
+            "outputPartitioning",
+            "outputOrdering",
+            "isStreaming",
+            "hint",
+            "originalPlanWithPredicates",
+        ),
         *("underSubquery", "children", "_resolved", "statsOpt", "recursive", "maxRows", "maxDepth", "stream"),
     }
 )

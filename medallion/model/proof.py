@@ -14,7 +14,8 @@ from hashlib import sha256
 from medallion.errors import MedallionError
 from medallion.model.dependencies import Dependencies
 from medallion.model.determinism import prove_aggregates, prove_functions
-from medallion.model.plan import Analysis, Column, Nondeterministic, Plan, Unprovable, read_plan
+from medallion.model.plan import Analysis, Column, Nondeterministic, NoPlans, Plan, Unprovable
+from medallion.model.plan_json import read_plan
 from medallion.model.proof_additive import Reading, prove_additive
 from medallion.model.proof_by_key import prove_by_key
 from medallion.model.proof_order import prove_order
@@ -34,27 +35,37 @@ class Proof:
     Args:
         table: Its name.
         fingerprint: Of all that the proof goes by: query, method, keys, and the columns of its inputs.
+        query: The fingerprint of the query alone.
         method: Its refresh method, in words.
         columns: Name and type of each column that it gives.
         inputs: The columns of each input that its query sees, in order.
         restricted: Of an upsert, by input that has the key, the column with it.
+        unproven: Why nothing could be proven here, in one line: the table is then recomputed in full.
     """
 
     table: str
     fingerprint: str
+    query: str
     method: str
     columns: tuple[Column, ...]
     inputs: Mapping[str, tuple[Column, ...]]
     restricted: Mapping[str, str] = field(default_factory=dict)
+    unproven: str = ""
 
 
-def prove(tables: Iterable[Table], nodes: Mapping[str, Node], analyse: Analyser | None = None) -> dict[str, Proof]:
+def prove(
+    tables: Iterable[Table],
+    nodes: Mapping[str, Node],
+    analyse: Analyser | None = None,
+    known: Mapping[str, Proof] | None = None,
+) -> dict[str, Proof]:
     """Prove that the refresh method of each table gives the rows of its query.
 
     Args:
         tables: Those to prove.
         nodes: Every table by name, for the columns of what they read.
         analyse: What Spark says of a query; None for the Spark of this process, which is started if need be.
+        known: What was proven before, by fingerprint: Spark is not asked of that.
 
     Returns:
         By table, what is proven.
@@ -62,7 +73,7 @@ def prove(tables: Iterable[Table], nodes: Mapping[str, Node], analyse: Analyser 
     Raises:
         MedallionError: The refresh method of a table could give other rows; table, construct and remedy are named.
     """
-    prover = Prover(nodes, analyse or _analyser())
+    prover = Prover(nodes, analyse or _analyse_here, known or {})
     return {table.name: prover.prove(table) for table in tables}
 
 
@@ -81,6 +92,8 @@ class Prover:
         fingerprint = self._fingerprint(table, inputs)
         if fingerprint not in _PROVEN:
             _PROVEN[fingerprint] = self.known.get(fingerprint) or self._prove(table, inputs, fingerprint)
+        else:
+            _PROVEN[fingerprint] = _PROVEN.pop(fingerprint)  # the last one proven
         return _PROVEN[fingerprint]
 
     def columns_of(self, name: str) -> tuple[Column, ...]:
@@ -114,6 +127,8 @@ class Prover:
         if told not in _ANALYSED:
             try:
                 _ANALYSED[told] = self.analyse(table.query, inputs)
+            except NoPlans:
+                raise
             except MedallionError as error:
                 raise MedallionError(f"{table.name}: {error}") from None
         return _ANALYSED[told]
@@ -127,7 +142,9 @@ class Prover:
             instead = "" if is_final else "; change the query, or leave `incremental` out"
             refused = f"{table.name} cannot be refreshed by {table.refresh_method}"
             raise MedallionError(f"{refused}: {reason}{instead}") from None
-        return Proof(table.name, fingerprint, table.refresh_method, analysis.columns, inputs, restricted)
+        return Proof(
+            table.name, fingerprint, table.fingerprint, table.refresh_method, analysis.columns, inputs, restricted
+        )
 
     def _proven(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], plan: Plan) -> dict[str, str]:
         known = table.incremental is not None
@@ -144,6 +161,13 @@ class Prover:
         prove_order(plan, Dependencies(plan, {name: self.nodes[name].keys for name in inputs}))
         return restricted
 
+
+def proven_before(table: Table) -> Proof | None:
+    """What this process proved last of a table with that name, query and refresh method."""
+    found = [proof for proof in _PROVEN.values() if (proof.table, proof.query) == (table.name, table.fingerprint)]
+    return next((proof for proof in reversed(found) if proof.method == table.refresh_method), None)
+
+
 # What this process knows: an analysis takes a tenth of a second, a Spark to ask for it many.
 _ANALYSED: dict[tuple[str, str], Analysis] = {}
 _PROVEN: dict[str, Proof] = {}
@@ -154,7 +178,8 @@ def _as_spark(declared: str) -> str:
     return declared.lower().replace(" ", "").replace("integer", "int")
 
 
-def _analyser() -> Analyser:
+def _analyse_here(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+    """Ask the Spark of this process, started at the first question."""
     from medallion.spark.plans import analyser_of_this_process
 
-    return analyser_of_this_process()
+    return analyser_of_this_process()(query, inputs)

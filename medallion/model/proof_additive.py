@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from medallion.errors import MedallionError
 from medallion.model.additive_split import Part, Split, split_of
 from medallion.model.plan import (
     FLOATING_TYPES,
@@ -10,12 +11,13 @@ from medallion.model.plan import (
     Column,
     Expression,
     Node,
+    NoPlans,
     Plan,
     Unprovable,
     id_of,
     in_words,
-    read_plan,
 )
+from medallion.model.plan_json import read_plan
 from medallion.model.plan_shape import shape_of
 from medallion.model.refresh_method import SIDE
 from medallion.model.table import Additive, ByKey, Feed, Log, Table
@@ -97,9 +99,7 @@ class _Part:
             raise Unprovable(f"it groups by {hidden[0]} and does not select it")
         return frozenset(places)
 
-    def _sum_or_count(
-        self, name: str, aggregate: Expression, groups: tuple[Expression, ...], whole: Whole
-    ) -> None:
+    def _sum_or_count(self, name: str, aggregate: Expression, groups: tuple[Expression, ...], whole: Whole) -> None:
         function = aggregate.children[0]
         if aggregate.kind != "AggregateExpression" or function.kind not in {"Sum", "Count"}:
             raise Unprovable(f"{name} is neither a SUM nor a COUNT, which alone can be added to and subtracted from")
@@ -121,9 +121,7 @@ class _Part:
             name, columns = node.source
             keys = _whole_of(self._reading.nodes[name])
             return {
-                id_of(item): column
-                for column, item in zip(columns, node.output, strict=True)
-                if column.lower() in keys
+                id_of(item): column for column, item in zip(columns, node.output, strict=True) if column.lower() in keys
             }
         match node.kind:
             case "SubqueryAlias" | "Filter" | "Generate" | "View":
@@ -152,7 +150,9 @@ class _Part:
         try:
             whole = self._rows(definition.child)
         except Unprovable as reason:
-            raise Unprovable(str(reason).replace("it reads groups of which", f"it reads groups of `{alias}` of which")) from None
+            raise Unprovable(
+                str(reason).replace("it reads groups of which", f"it reads groups of `{alias}` of which")
+            ) from None
         here = {id_of(old): id_of(new) for old, new in zip(definition.output, node.output, strict=True)}
         return {here.get(number, -number - 1): name for number, name in whole.items()}
 
@@ -240,10 +240,10 @@ def _compare_pieces(plan: Plan, split: Split, reading: Reading) -> None:
 
 
 def _analysed(query: str, inputs: Mapping[str, tuple[Column, ...]], reading: Reading, name: str) -> Plan:
-    from medallion.errors import MedallionError
-
     try:
         return read_plan(reading.analyse(query, inputs))
+    except NoPlans:
+        raise
     except MedallionError as error:
         raise Unprovable(f"`{name}` cannot be computed on its own: {error}") from None
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from medallion.model.keyed_rows import Relation, given, joined, name_of, of_input
 from medallion.model.plan import Column, Node, Plan, Unprovable, equal_columns, id_of, in_words
-from medallion.model.table import ByKey, Table
+from medallion.model.table import ByKey, Table, Via
 
 # Of these alone is a value the same text everywhere.
 _KEY_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
@@ -38,9 +38,8 @@ def prove_by_key(table: Table, method: ByKey, plan: Plan, inputs: Inputs) -> dic
     restricted = _key_columns(method, inputs)
     _require_via(table, method, inputs, restricted)
     names = [column.name for column in plan.root.output]
-    if method.column not in names:
-        if other := [name for name in names if name.lower() == method.column.lower()]:
-            raise Unprovable(f"{method.column} is spelled {other[0]} in its query and inputs")
+    if method.column not in names and (other := [n for n in names if n.lower() == method.column.lower()]):
+        raise Unprovable(f"{method.column} is spelled {other[0]} in its query and inputs")
     result = _Proof(method, plan, restricted).relation(plan.root)
     _require_one_part(result, method.column)
     passed = [column.name for column in plan.root.output if id_of(column) in result.carriers]
@@ -68,15 +67,15 @@ def _key_columns(method: ByKey, inputs: Inputs) -> dict[str, str]:
 
 def _require_one_type(method: ByKey, inputs: Inputs, restricted: Mapping[str, str]) -> None:
     """A value of the key is looked for in each input: it must be the same there."""
-    types = {
-        name: kind for name in restricted for column, kind, _ in inputs[name] if column == restricted[name]
-    }
+    types = {name: kind for name in restricted for column, kind, _ in inputs[name] if column == restricted[name]}
     if len(set(types.values())) > 1:
         shown = ", ".join(f"{kind.upper()} in {name}" for name, kind in types.items())
         raise Unprovable(f"{method.column} is {shown}: declare it with one type")
     kind = next(iter(types.values()))
     if kind not in _KEY_TYPES:
-        raise Unprovable(f"{method.column} is {kind.upper()}, whose values cannot be listed: take integers, text or DATE")
+        raise Unprovable(
+            f"{method.column} is {kind.upper()}, whose values cannot be listed: take integers, text or DATE"
+        )
 
 
 def _require_via(table: Table, method: ByKey, inputs: Inputs, keyed: Mapping[str, str]) -> None:
@@ -96,20 +95,24 @@ def _require_via(table: Table, method: ByKey, inputs: Inputs, keyed: Mapping[str
             via = method.via[name]
             if via.through not in table.inputs or via.through in seen:
                 raise Unprovable(f"via leads from {name} to {via.through}, which is not another of its inputs")
-            for place, column in ((name, via.column), (via.through, via.as_column)):
-                if column not in (known for known, _, _ in inputs[place]):
-                    raise Unprovable(f"via names {column}, which is no column of {place}")
-            types = [
-                next(kind for known, kind, _ in inputs[place] if known == column)
-                for place, column in ((name, via.column), (via.through, via.as_column))
-            ]
-            if types[0] != types[1]:
-                raise Unprovable(
-                    f"via leads from {name}.{via.column}, {types[0].upper()}, to {via.through}.{via.as_column},"
-                    f" {types[1].upper()}: declare them with one type"
-                )
+            _require_columns(name, via, inputs)
             seen.add(via.through)
             name = via.through
+
+
+def _require_columns(name: str, via: Via, inputs: Inputs) -> None:
+    """The columns that ``via`` names are there, and their values are the same."""
+    types = []
+    for place, column in ((name, via.column), (via.through, via.as_column)):
+        found = [kind for known, kind, _ in inputs[place] if known == column]
+        if not found:
+            raise Unprovable(f"via names {column}, which is no column of {place}")
+        types += found
+    if types[0] != types[1]:
+        raise Unprovable(
+            f"via leads from {name}.{via.column}, {types[0].upper()}, to {via.through}.{via.as_column},"
+            f" {types[1].upper()}: declare them with one type"
+        )
 
 
 class _Proof:
@@ -190,7 +193,7 @@ class _Proof:
         if relation.is_keyed and not any(item.is_column and id_of(item) in relation.carriers for item in groups):
             if node.child.kind == "Expand":
                 raise Unprovable(
-                    f"it has ROLLUP, CUBE or GROUPING SETS, which give rows of several groupings, not all by {self._key}"
+                    f"it has ROLLUP, CUBE or GROUPING SETS: rows of several groupings, not all of them by {self._key}"
                 )
             raise Unprovable(f"it has aggregates that are not grouped by {self._key}")
         self._require_rowwise(relation, "GROUP BY" if groups else "an aggregate")
@@ -255,5 +258,3 @@ def _second(node: Node | None) -> str:
     while node is not None and node.kind != "Join" and node.children:
         node = node.child
     return name_of(node.children[1]) if node is not None and node.kind == "Join" else "its inputs"
-
-

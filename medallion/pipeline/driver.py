@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from medallion.errors import UsageError
 from medallion.ingest.source import Listing
 from medallion.inspect.openlineage import send_lineage
+from medallion.model.proof import Proof
 from medallion.model.registry import Registry
 from medallion.model.table import Layer, Table
 from medallion.ops.event_log import EventLog
@@ -64,6 +65,7 @@ class Driver:
         self._may_renew = True
         self._short = ""  # what the JVM before the present one was short of
         self._proven: dict[Layer, tuple[Table, ...]] = {}
+        self._proofs: dict[str, Proof] = {}
         self._starting = Lock()
 
     def strategy_of(self, run: Run) -> Strategy:
@@ -115,22 +117,29 @@ class Driver:
             self._record = record
             self.tables = tables_in(record, self.settings.extras)
 
-    def require_proven_tables(self, layer: Layer) -> None:
+    def require_proven_tables(self, layer: Layer, run: Run, log: EventLog) -> None:
         """Raise MedallionError for a table of ``layer`` whose refresh method could give other rows than its query, or
         with an expectation of which changed rows do not prove what it declares.
 
         Not when the registry is built, which the DAG does at each parse: reading SQL takes ten times as long as that.
-        And for one layer, as each is refreshed by a process of its own.
+        And for one layer, as each is refreshed by a process of its own. A strategy that is not the engine's own goes by
+        no proof.
         """
         tables = self.tables.queries(layer)
         if self._proven.get(layer) != tables:
             from medallion.checks.scope_proof import require_proven
             from medallion.checks.suites import suites
-            from medallion.model.proof import prove
 
-            prove(tables, self.tables.tables)
+            if self.strategy_of(run) in ENGINE_STRATEGIES.values():
+                from medallion.pipeline.proven import proofs_of
+
+                self._proofs |= proofs_of(tables, self.tables.tables, lambda: self.spark(log))
             require_proven(suites(layer, self.tables))
             self._proven[layer] = tables
+
+    def proof_of(self, table: Table) -> Proof:
+        """What is proven of ``table``, by which its refresh goes."""
+        return self._proofs[table.name]
 
     @contextmanager
     def recording(self, run: Run, doing: str) -> Iterator[EventLog]:

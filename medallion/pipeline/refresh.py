@@ -24,7 +24,7 @@ _STATE_WORDS = {
 def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
     assert layer is not None, "run_step asks for it"
     require_bronze_at(driver, run.hour)
-    driver.require_proven_tables(layer)
+    driver.require_proven_tables(layer, run, log)
     strategy = driver.strategy_of(run)
     every = driver.tables.queries(layer)
     selected = select_tables(driver.tables, run.select) if run.select else {table.name for table in every}
@@ -34,7 +34,14 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) 
             event.status, event.details["note"] = "skipped", f"no {layer} table is selected"
         return driver.report_outcome(Outcome("skipped", event.details["note"], run.hour))
     refresh_run = RefreshRun(
-        driver.lake, driver.sessions(log), driver.costs, run.hour, run.run_id, run.strategy, driver.tables
+        driver.lake,
+        driver.sessions(log),
+        driver.costs,
+        run.hour,
+        run.run_id,
+        run.strategy,
+        driver.tables,
+        driver.proof_of,
     )
     with log.timed("refresh", layer, cpu=driver.cpu) as event:
         results: list[Written] = []

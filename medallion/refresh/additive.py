@@ -49,7 +49,8 @@ def refresh_additive(refresh: Refresh) -> Written:
 def rows_from_parts(target: Target, update: Callable[[AggregateState], TableState]) -> "DataFrame":
     """The table's rows, computed from its parts, the aggregate state of each brought up to date by ``update``."""
     lake, halves = target.lake, split_of(target.table)
-    sources = {name: Source(name, lake.path(name), state) for name, state in target.inputs.items()}
+    columns = target.proof.inputs
+    sources = {n: Source(n, lake.path(n), state, columns=columns.get(n)) for n, state in target.inputs.items()}
     for name, part in halves.parts.items():
         aggregate = AggregateState(target, name, part, sources[part.input])
         sources[name] = Source(name, aggregate.path, update(aggregate), part)

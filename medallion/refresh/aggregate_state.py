@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.model.additive_split import ROWS, Part
+from medallion.model.plan import Column
 from medallion.model.refresh_method import SIDE, RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.commits import Columns, commit_metadata, replaced_by
@@ -39,21 +40,22 @@ MAX_COMMITS = 24  # commits of an input that are added up one by one
 
 @dataclass(frozen=True)
 class Source:
-    """What a part reads: an input, or the aggregate state of another ``part``."""
+    """What a part reads: an input, with the ``columns`` that queries see, or the aggregate state of a ``part``."""
 
     name: str
     path: str
     state: TableState
     part: Part | None = None
+    columns: tuple[Column, ...] | None = None
 
     def rows(self, spark: "SparkSession") -> "DataFrame":
         """Its rows, as queries read them."""
-        rows = read_table(spark, self.path, self.state)
+        rows = read_table(spark, self.path, self.state, columns=self.columns)
         return rows if self.part is None else _current_groups(rows, self.part)
 
     def changed(self, spark: "SparkSession", change: Changes) -> "DataFrame":
         """The rows that ``change`` deleted and inserted, with SIDE."""
-        changed = read_changes(spark, self.path, self.state.delta, change)
+        changed = read_changes(spark, self.path, self.state.delta, change, self.columns)
         if self.part is None:
             return changed
         if {kind for _, kind, _ in change.files} != {"add"}:
@@ -87,6 +89,8 @@ class AggregateState:
         change = changes(self.target.lake.at(source.path), origin["inputs"][source.name], source.state.version)
         require_followable({source.name: change}, read)
         self._require_followed_commits(change, origin)
+        if origin.get("proof") != self.target.proof.fingerprint:
+            raise FullRecompute("its definition, or the columns of an input, have changed")
         if len(change.versions) > MAX_COMMITS:
             raise FullRecompute(f"{source.name} has {len(change.versions)} commits since")
         commit = properties(self._metadata(self.part.keys))

@@ -8,7 +8,7 @@ from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.table import ByKey
 from medallion.refresh.commits import files_by_key
 from medallion.refresh.inputs import versions_of
-from medallion.refresh.plan import FullRecompute, Refresh, require_followable
+from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, require_followable
 from medallion.refresh.run import Written
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import files_with, read_table
@@ -40,13 +40,14 @@ def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES
     spark = refresh.spark if is_local else refresh.run.sessions.filewise
     clustering = _ensure_clustered(refresh, column)
-    frames: dict[str, Any] = {name: _rows_with_keys(spark, refresh, name, column, values) for name in refresh.inputs}
+    frames: dict[str, Any] = {name: _rows_with_keys(spark, refresh, name, values) for name in refresh.inputs}
     rows = spark.sql(refresh.table.query, **frames)
     commit = refresh.commit_metadata(
         RefreshMethod.UPSERT, (column,), clustered=bool(clustering) or refresh.is_clustered
     )
     data = collect(rows, max_local_rows(former)) if is_local else None  # of a few keys there may be many rows
     if data is not None:
+        _require_touched(data, column, values)
         _replace_here(refresh, data, column, values, commit)
         count = data.num_rows
     else:
@@ -77,14 +78,18 @@ def max_local_rows(former: TableState) -> int:
 
 
 def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
-    """Trace what changed in the inputs to the values of the key whose rows an upsert replaces, sorted.
+    """Trace what changed in the inputs to the values of the key whose rows an upsert replaces, sorted, null last.
 
     Raises FullRecompute where they are not known, too many, or cost more than all rows.
     """
     require_followable(refresh.changes, refresh.inputs)
     values = _trace_keys(refresh, by)
-    if not all(isinstance(value, int | str) and not {"\\", "'"}.intersection(str(value)) for value in values):
-        raise FullRecompute(f"upsert on {by.column} needs integers, or text without quotes or backslashes")
+    if any(isinstance(value, str) and {"\\", "'"}.intersection(value) for value in values):
+        raise FullRecompute(f"upsert on {by.column} needs text without quotes or backslashes")
+    if None in values and len(values) > delta_writes.MAX_LISTED_KEYS:
+        raise FullRecompute(
+            f"{by.column} is null in one of more than {delta_writes.MAX_LISTED_KEYS:,} rows that changed"
+        )
     # Not sooner: one product can lead to thousands of orders.
     if values:
         refresh.require_cheap(len(values), f"{len(values):,} values of {by.column}")
@@ -143,7 +148,7 @@ def _trace_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     for name, change in refresh.changes.items():
         if not change:
             continue
-        column = by.column if name not in by.via else by.via[name].column
+        column = refresh.proof.restricted[name] if name not in by.via else by.via[name].column
         # Many rows of another table may lead to few of this one.
         most = MAX_KEYS if name not in by.via else MAX_LOCAL_ROWS
         values = changed_values(refresh.lake.folder(name), column, change, most)
@@ -152,12 +157,10 @@ def _trace_keys(refresh: Refresh, by: ByKey) -> list[Any]:
         if name in by.via:
             via = by.via[name]
             values = _values_through(refresh, by, via.through, pa.table({via.as_column: values.drop_null()}))
-        if values.null_count:
-            raise FullRecompute(f"{by.column} is null in a row that changed")
         touched.update(values.to_pylist())
         if len(touched) > MAX_KEYS:
             raise FullRecompute(f"more than {MAX_KEYS:,} values of {by.column} changed")
-    return sorted(touched)
+    return [*sorted(touched - {None}), *({None} & touched)]
 
 
 def _values_through(refresh: Refresh, by: ByKey, name: str, sought: "pa.Table") -> "pa.Array":
@@ -173,25 +176,43 @@ def _values_through(refresh: Refresh, by: ByKey, name: str, sought: "pa.Table") 
         return read_table(spark, refresh.lake.path(name), refresh.inputs[name])
 
     rows = read(name).join(F.broadcast(spark.createDataFrame(sought)), sought.column_names[0], "left_semi")
-    while by.column not in rows.columns:
+    while name in by.via:
         via = by.via[name]
         sought_next = rows.select(F.col(via.column).alias(via.as_column)).distinct()
         name, rows = via.through, read(via.through).join(sought_next, via.as_column, "left_semi")
-    column = rows.select(by.column).distinct().limit(MAX_KEYS + 1).toArrow()[by.column]
-    return column.combine_chunks()
+    column = refresh.proof.restricted[name]
+    return rows.select(column).distinct().limit(MAX_KEYS + 1).toArrow()[column].combine_chunks()
 
 
-def _rows_with_keys(spark: "SparkSession", refresh: Refresh, name: str, column: str, values: list[Any]) -> "DataFrame":
-    """An input at the version of its state; of one that has ``column``, the rows with these values alone."""
+def _rows_with_keys(spark: "SparkSession", refresh: Refresh, name: str, values: list[Any]) -> "DataFrame":
+    """An input at the version of its state; of one that the proof restricts, the rows with these values alone."""
     import pyarrow as pa
     from pyspark.sql import functions as F
 
     state: TableState = refresh.inputs[name]
-    path, schema = refresh.lake.path(name), pa.schema(state.delta.schema().to_arrow())
-    if column not in schema.names:
-        return read_table(spark, path, state)
-    rows = read_table(spark, path, state, files_with(column, values))
+    path, columns = refresh.lake.path(name), refresh.proof.inputs[name]
+    column = refresh.proof.restricted.get(name)
+    if column is None:
+        return read_table(spark, path, state, columns=columns)
+    rows = read_table(spark, path, state, files_with(column, values), columns)
+    known = [value for value in values if value is not None]
     if len(values) <= delta_writes.MAX_LISTED_KEYS:
-        return rows.where(f"{column} IN ({literal_list(values)})")
-    few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(values, schema.field(column).type)})))
-    return rows.join(few, column, "left_semi")
+        listed = [f"`{column}` IN ({literal_list(known)})"] if known else []
+        return rows.where(" OR ".join([*listed, *([f"`{column}` IS NULL"] if None in values else [])]))
+    schema = pa.schema(state.delta.schema().to_arrow())
+    few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(known, schema.field(column).type)})))
+    return rows.join(few, column, "left_semi").select(*(name for name, _, _ in columns))
+
+
+def _require_touched(data: "pa.Table", column: str, values: list[Any]) -> None:
+    """Raise ProofViolated for a row with another value of the key: others would stay beside it, or go."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pc.unique(data[column])
+    foreign = found.filter(pc.invert(pc.is_in(found, pa.array(values, found.type))))
+    if len(foreign):
+        raise ProofViolated(
+            f"a row with {column} = {foreign[0].as_py()} followed from a change of other values of {column};"
+            " the table was recomputed in full: report its query"
+        )

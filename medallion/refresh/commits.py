@@ -72,7 +72,12 @@ def commit_metadata(
     Raises LeaseLost when this process is not the lake's writer any more.
     """
     known: dict[str, Any] = {"hour": run.hour, "run_id": run.run_id, "strategy": run.strategy}
-    known |= {"query": table.fingerprint, "inputs": versions_of(inputs), "tables": ids_of(inputs)}
+    known |= {
+        "query": table.fingerprint,
+        "proof": run.proof_of(table).fingerprint,
+        "inputs": versions_of(inputs),
+        "tables": ids_of(inputs),
+    }
     return json.dumps(known | replacement(method, replaces) | {"clustered": clustered} | fence.stamp())
 
 

@@ -64,7 +64,7 @@ def _computed_rows(target: Target, *, is_first: bool) -> "DataFrame":
     table = target.table
     if isinstance(table.incremental, Additive) and (is_first or has_small_state(target)) and is_worth_state(target):
         return rows_from_parts(target, AggregateState.rebuild)
-    return target.spark.sql(table.query, **read_inputs(target.spark, target.lake, target.inputs))
+    return target.spark.sql(table.query, **read_inputs(target.spark, target.lake, target.inputs, target.proof))
 
 
 def _columns(schema: Any) -> list[tuple[str, Any]]:

@@ -13,7 +13,7 @@ from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_ad
 from medallion.refresh.by_key import find_touched_keys, upsert
 from medallion.refresh.full import refresh_full
 from medallion.refresh.inputs import input_states, read_inputs
-from medallion.refresh.plan import FullRecompute, Refresh, former_state
+from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, former_state
 from medallion.refresh.recent import refresh_recent
 from medallion.refresh.run import RefreshRun, Written
 from medallion.spark.session import explained
@@ -33,6 +33,9 @@ def refresh_incremental(run: RefreshRun, table: Table) -> Written:
     """
     try:
         return _refresh(_plan(replace(run, strategy="incremental"), table))
+    except ProofViolated as violation:
+        written = refresh_full(run, table)
+        return replace(written, note=f"full recompute: {violation}", warning=str(violation))
     except FullRecompute as reason:
         return replace(refresh_full(run, table), note=f"full recompute: {reason}")
 
@@ -40,7 +43,11 @@ def refresh_incremental(run: RefreshRun, table: Table) -> Written:
 def _plan(run: RefreshRun, table: Table) -> Refresh:
     """All that is known before a method is chosen. Raises FullRecompute when that is not enough."""
     lake, inputs = run.lake, input_states(run.lake, table)
+    if reason := run.proof_of(table).unproven:
+        raise FullRecompute(reason)
     former, origin = former_state(lake, lake.path(table.name), table, inputs)
+    if origin.get("proof") != run.proof_of(table).fingerprint:
+        raise FullRecompute("its definition, or the columns of an input, have changed")
     known = origin["inputs"]
     by_input = {name: changes(lake.folder(name), known[name], state.version) for name, state in inputs.items()}
     return Refresh(run, table, inputs, former, origin, by_input)
@@ -76,5 +83,7 @@ def _refresh(refresh: Refresh) -> Written:
 def _recompute_small(refresh: Refresh, note: str) -> Written:
     """Compute the table from all rows of its inputs, in the session for small jobs."""
     refresh = replace(refresh, run=replace(refresh.run, strategy="full"))
-    rows = refresh.spark.sql(refresh.table.query, **read_inputs(refresh.spark, refresh.lake, refresh.inputs))
+    rows = refresh.spark.sql(
+        refresh.table.query, **read_inputs(refresh.spark, refresh.lake, refresh.inputs, refresh.proof)
+    )
     return replace(refresh.overwrite(rows, RefreshMethod.FULL_RECOMPUTE, note), strategy="full")

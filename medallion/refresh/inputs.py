@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
+from medallion.model.proof import Proof
 from medallion.model.table import Table
 from medallion.spark.delta_reads import read_table
 from medallion.storage.lake import Lake, TableState, table_id
@@ -33,6 +34,9 @@ def ids_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
     return {name: table_id(state.delta) for name, state in inputs.items()}
 
 
-def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState]) -> dict[str, Any]:
-    """A frame for each input, at exactly the version of its state."""
-    return {name: read_table(spark, lake.path(name), state) for name, state in inputs.items()}
+def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState], proof: Proof) -> dict[str, Any]:
+    """A frame for each input, at exactly the version of its state, with the columns that its query was proven for."""
+    return {
+        name: read_table(spark, lake.path(name), state, columns=proof.inputs.get(name))
+        for name, state in inputs.items()
+    }

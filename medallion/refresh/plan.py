@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
+from medallion.model.proof import Proof
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.commits import Columns, commit_metadata, overwrite
@@ -31,6 +32,11 @@ class NoneExisted(FullRecompute):
     """There is nothing to go on from yet."""
 
 
+class ProofViolated(FullRecompute):
+    """Rows are not what the proof of the refresh method says; nothing was written. The table is recomputed, and the
+    message is a warning."""
+
+
 @dataclass(frozen=True)
 class Target:
     """One table that is refreshed in a run, from the current states of its inputs."""
@@ -43,6 +49,11 @@ class Target:
     def lake(self) -> Lake:
         """The lake of its run."""
         return self.run.lake
+
+    @property
+    def proof(self) -> Proof:
+        """What is proven of it."""
+        return self.run.proof_of(self.table)
 
     @property
     def spark(self) -> "SparkSession":

@@ -1,6 +1,6 @@
 """Latest rows: a table that only the newest part of an input matters to is computed from that part."""
 
-from datetime import timedelta
+from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from medallion.model.refresh_method import RefreshMethod
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def refresh_recent(refresh: Refresh, recent: Recent) -> Written:
     """Compute the table from the newest files of its input, and overwrite it."""
-    frames = read_inputs(refresh.spark, refresh.lake, refresh.inputs)
+    frames = read_inputs(refresh.spark, refresh.lake, refresh.inputs, refresh.proof)
     frames[recent.input] = _newest_files(refresh, recent)
     return refresh.overwrite(refresh.spark.sql(refresh.table.query, **frames), RefreshMethod.LATEST_ROWS)
 
@@ -24,8 +24,18 @@ def refresh_recent(refresh: Refresh, recent: Recent) -> Written:
 def _newest_files(refresh: Refresh, recent: Recent) -> "DataFrame":
     """The files with the newest rows, going by their statistics; all of them where a file has none."""
     state, path = refresh.inputs[recent.input], refresh.lake.path(recent.input)
+    columns = refresh.proof.inputs.get(recent.input)
     known = [value for value in state.actions.get(f"max.{recent.column}", ()) if value is not None]
     if len(known) < max(1, state.files):
-        return read_table(refresh.spark, path, state)
-    newest = max(known) - recent.span - timedelta(seconds=1)  # a second more, as statistics are cut to milliseconds
-    return read_table(refresh.spark, path, state, FileFilter(recent.column, lambda _, most: most > newest))
+        return read_table(refresh.spark, path, state, columns=columns)
+    oldest = _oldest(max(known), recent.span)
+    newest_files = FileFilter(recent.column, lambda _, most: most >= oldest)
+    return read_table(refresh.spark, path, state, newest_files, columns)
+
+
+def _oldest(newest: "datetime | date", span: timedelta) -> "datetime | date":
+    """The least value that may matter: a second before the span, as statistics are cut to milliseconds, and the whole
+    day of it where the column has days."""
+    if isinstance(newest, datetime):
+        return newest - span - timedelta(seconds=1)
+    return (datetime.combine(newest, time()) - span).date()

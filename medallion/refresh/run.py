@@ -1,11 +1,13 @@
 """What the refreshes of a run share, and what each of them reports."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from medallion.model.proof import Proof
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.registry import Registry
+from medallion.model.table import Table
 from medallion.refresh.cost import RecentCosts
 from medallion.refresh.inputs import versions_of
 from medallion.spark.sessions import Sessions
@@ -66,7 +68,7 @@ class RefreshRun:
     """What the refreshes of a layer in one run share; their commits carry hour, run_id and strategy.
 
     costs: what tables took before this run. strategy: ``full`` or ``incremental``. tables: every table of the lake as
-    it is declared.
+    it is declared. proof_of: what is proven of a table, by which its refresh goes.
     """
 
     lake: Lake
@@ -76,3 +78,4 @@ class RefreshRun:
     run_id: str
     strategy: str
     tables: Registry
+    proof_of: Callable[[Table], Proof]

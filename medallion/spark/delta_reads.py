@@ -13,6 +13,8 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from medallion.errors import MedallionError
+from medallion.model.plan import Column
 from medallion.model.refresh_method import SIDE
 from medallion.spark.collect import quoted
 from medallion.storage.change_feed import Changes
@@ -42,34 +44,59 @@ class FileFilter:
         return (least is None or most is None or self.may_match(least, most) for least, most in zip(*ends, strict=True))
 
 
-def read_table(spark: "SparkSession", path: str, state: "TableState", only: FileFilter | None = None) -> "DataFrame":
-    """The rows of the table at ``path``, at exactly the version of ``state``, of all files or ``only`` of some."""
+def read_table(
+    spark: "SparkSession",
+    path: str,
+    state: "TableState",
+    only: FileFilter | None = None,
+    columns: tuple[Column, ...] | None = None,
+) -> "DataFrame":
+    """The rows of the table at ``path``, at exactly the version of ``state``.
+
+    Args:
+        spark: The session.
+        path: Of the table.
+        state: Of the table.
+        only: Which files are read; all if not given.
+        columns: Those that are wanted, in order; all of the table's if not given.
+    """
     if state.delta.protocol().min_reader_version > 1 or state.files > MAX_LISTED_FILES:
-        return spark.read.format("delta").option("versionAsOf", state.version).load(path)
+        rows = spark.read.format("delta").option("versionAsOf", state.version).load(path)
+        return rows if columns is None else rows.selectExpr(*_selected(columns, rows.columns))
     files = [*zip(state.actions["path"], state.actions["size_bytes"], strict=True)]
     if only is not None:
         files = [*compress(files, only.selects(state))]
     rows = _parquet(spark, path, [file for file, _ in files], schema_of(state.delta))
+    if columns is not None and rows.columns != [name for name, _, _ in columns]:
+        rows = rows.selectExpr(*_selected(columns, rows.columns))
     return _in_one_task_if_small(rows, sum(size for _, size in files))
 
 
 def files_with(column: str, values: Sequence[Any]) -> FileFilter:
-    """Return the filter for files that may have one of ``values``, which are sorted, in ``column``."""
+    """Return the filter for files that may have one of ``values``, which are sorted, null last, in ``column``."""
+
+    known = [value for value in values if value is not None]
+    has_null = len(known) < len(values)  # of which the log does not tell in which files it is
 
     def may_match(least: Any, most: Any) -> bool:
-        place = bisect_left(values, least)
-        return place < len(values) and bool(values[place] <= most)
+        place = bisect_left(known, least)
+        return has_null or (place < len(known) and bool(known[place] <= most))
 
     return FileFilter(column, may_match)
 
 
-def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", changes: Changes) -> "DataFrame":
-    """The rows that ``changes`` deleted and inserted, an updated row twice: the table's columns, and SIDE."""
+def read_changes(
+    spark: "SparkSession", path: str, delta: "DeltaTable", changes: Changes, columns: tuple[Column, ...] | None = None
+) -> "DataFrame":
+    """The rows that ``changes`` deleted and inserted, an updated row twice: the table's columns, and SIDE.
+
+    columns: those that are wanted, as for read_table.
+    """
     from pyspark.sql.types import StringType, StructField, StructType
 
-    columns = schema_of(delta)
-    names = [quoted(name) for name in columns.names]
-    feed_columns = StructType([*columns, StructField("_change_type", StringType())])
+    stored = schema_of(delta)
+    names = [quoted(name) for name in stored.names] if columns is None else _selected(columns, stored.names)
+    feed_columns = StructType([*stored, StructField("_change_type", StringType())])
     parts = []
     for version, kind, files in changes.by_kind():
         # Not the version itself: a number that is another every hour would have code compiled anew.
@@ -79,9 +106,16 @@ def read_changes(spark: "SparkSession", path: str, delta: "DeltaTable", changes:
             rows = _parquet(spark, path, files, feed_columns)
         else:
             side = f"{place if kind == 'add' else -place}"
-            rows = _parquet(spark, path, files, columns)
+            rows = _parquet(spark, path, files, stored)
         parts.append(rows.selectExpr(*names, f"{side} AS {SIDE}"))
     return _in_one_task_if_small(reduce(lambda a, b: a.unionAll(b), parts), changes.bytes)
+
+
+def _selected(columns: tuple[Column, ...], stored: Sequence[str]) -> list[str]:
+    """What selects ``columns`` from those that are ``stored``. Raises MedallionError where one is not there."""
+    if missing := [name for name, _, _ in columns if name not in stored]:
+        raise MedallionError(f"its files have no column {missing[0]} yet: apply the next hour, or refresh it, first")
+    return [quoted(name) for name, _, _ in columns]
 
 
 def schema_of(delta: "DeltaTable") -> Any:

@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
-from medallion.model.plan import Analysis, Column
+from medallion.model.plan import Analysis, Column, NoPlans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,16 +73,35 @@ def _items(sequence: Any) -> list[Any]:
 
 
 def analyser_of_this_process() -> SparkAnalyser:
-    """An analyser in the classic session that this process has, or else starts."""
+    """Return the analyser in the classic session that this process has, or else starts.
+
+    Raises NoPlans where it is attached to a Spark Connect server, which shows no plans.
+    """
     from pyspark.sql import SparkSession
 
     from medallion.settings import Settings
-    from medallion.spark.session import is_connect, spark_session
+    from medallion.spark.session import spark_session
 
-    active = SparkSession.getActiveSession()
-    if active is not None and not is_connect(active):
-        return SparkAnalyser(active)
-    settings = Settings.from_environment()
-    if settings.spark_connect:
-        raise MedallionError("a Spark Connect server shows no plans: run medallion plan --write where Spark can be started")
-    return SparkAnalyser(spark_session(settings.replace(spark_master="local[2]"), "medallion plan"))
+    session = SparkSession.getActiveSession()
+    if session is None:
+        settings = Settings.from_environment()
+        if settings.spark_connect:
+            raise NoPlans(NO_PLANS)
+        session = spark_session(settings.replace(spark_master="local[2]"), "medallion plan")
+    return analyser(session)
+
+
+def analyser(spark: "SparkSession") -> SparkAnalyser:
+    """Return the analyser in ``spark``. Raises NoPlans where that is a session of a Spark Connect server."""
+    from medallion.spark.session import is_connect
+
+    if is_connect(spark):
+        raise NoPlans(NO_PLANS)
+    if spark not in _ANALYSERS:
+        _ANALYSERS.clear()
+        _ANALYSERS[spark] = SparkAnalyser(spark)
+    return _ANALYSERS[spark]
+
+
+NO_PLANS = "it is not in refresh.lock, and Spark Connect shows no plans: run medallion plan --write"
+_ANALYSERS: "dict[SparkSession, SparkAnalyser]" = {}

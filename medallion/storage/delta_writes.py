@@ -1,7 +1,7 @@
 """Writing Delta tables from this process, through delta-rs: a commit costs tens of milliseconds, in Spark half a second
 and more. For what fits in this process's memory; the rest goes through Spark."""
 
-from datetime import datetime
+from datetime import date, datetime
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
@@ -112,7 +112,8 @@ def replace_rows(
 ) -> None:
     """Put ``rows`` in the place of those whose ``column`` has one of ``values``, in one commit with its change feed.
 
-    rows: with the table's columns; None where none come. values: sorted whole numbers or texts; none where none go.
+    rows: with the table's columns; None where none come. values: sorted whole numbers, days or texts, null last; none
+    where none go.
     size: of a data file that is written, in bytes.
     """
     from deltalake import write_deltalake
@@ -170,9 +171,16 @@ def _replace_by_merge(
 
 
 def key_condition(column: str, values: list[Any]) -> str:
-    """Return the SQL condition for rows whose ``column`` has one of ``values``; its bounds allow skipping files."""
-    least, most = _literal(values[0]), _literal(values[-1])
-    return f"{column} >= {least} AND {column} <= {most} AND {column} IN ({literal_list(values)})"
+    """Return the SQL condition for rows whose ``column`` has one of ``values``; its bounds allow skipping files.
+
+    values: sorted, null last.
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        return f"{column} IS NULL"
+    least, most = _literal(known[0]), _literal(known[-1])
+    condition = f"{column} >= {least} AND {column} <= {most} AND {column} IN ({literal_list(known)})"
+    return condition if len(known) == len(values) else f"(({condition}) OR {column} IS NULL)"
 
 
 def literal_list(values: list[Any]) -> str:
@@ -181,7 +189,9 @@ def literal_list(values: list[Any]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """``value`` in SQL: a whole number or a text."""
+    """``value`` in SQL: a whole number, a day or a text."""
+    if isinstance(value, date):
+        return f"CAST('{value.isoformat()}' AS DATE)"
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 

@@ -21,6 +21,7 @@ from bench.declarative import run_pipeline
 from medallion.declarative.specification import differing_views
 from medallion.ingest import apply, change_log
 from medallion.ingest.decode import DELETED, LINE, arrow_type, change_schema
+from medallion.model.additive_split import split_of
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.registry import registry
 from medallion.model.selection import select_tables
@@ -30,7 +31,6 @@ from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
-from medallion.model.additive_split import split_of
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs

@@ -1,0 +1,57 @@
+"""refresh.lock: what is proven of each table of the project, so that a refresh need not ask Spark.
+
+One line per table, in the root of the project. A line counts as long as its fingerprint does: a table whose query,
+method or input columns have changed is proven again where it is refreshed.
+"""
+
+import importlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from medallion.errors import MedallionError
+from medallion.model.proof import Proof
+
+NAME = "refresh.lock"
+
+
+def lock_path() -> Path:
+    """Return where the lock of this project is: beside its tables."""
+    package = importlib.import_module("spark_jobs")
+    return Path(package.__path__[0]).resolve().parent / NAME
+
+
+def read_lock(path: Path | None = None) -> dict[str, Proof]:
+    """Read what is proven, by fingerprint; nothing where there is no lock.
+
+    Raises:
+        MedallionError: A line cannot be read.
+    """
+    path = path or lock_path()
+    proofs = {}
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], start=1):
+        try:
+            proof = _proof_of(json.loads(line))
+        except (ValueError, TypeError, KeyError) as error:
+            raise MedallionError(
+                f"{path}, line {number}, cannot be read ({error}): write it again with medallion plan --write"
+            ) from None
+        proofs[proof.fingerprint] = proof
+    return proofs
+
+
+def lock_text(proofs: Iterable[Proof]) -> str:
+    """Return the text of a lock with ``proofs``."""
+    lines = (json.dumps(asdict(proof), sort_keys=True) for proof in sorted(proofs, key=lambda proof: proof.table))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _proof_of(record: Mapping[str, Any]) -> Proof:
+    columns = {name: _columns(found) for name, found in record["inputs"].items()}
+    return Proof(**{**record, "columns": _columns(record["columns"]), "inputs": columns})
+
+
+def _columns(found: Iterable[Iterable[Any]]) -> tuple[tuple[str, str, bool], ...]:
+    return tuple((str(name), str(kind), bool(nullable)) for name, kind, nullable in found)
