@@ -69,7 +69,7 @@ check: setup-dev  ## lint, format, types, layering, refresh methods
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry --no-ansi .
-	@$(PYTHON) -m medallion.model.proof
+	@$(BIN)/medallion plan --check
 	@$(PYTHON) -m medallion.checks.scope_proof
 
 .PHONY: reference

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from medallion.model.proof import Proof, prove, proven_before
+from medallion.model.proof import prove, proven_before
+from medallion.model.proven import Proof
 from medallion.model.registry import Registry, registry
 from medallion.model.table import Table
 from medallion.refresh.cost import RecentCosts

@@ -14,6 +14,7 @@ from medallion.cli import define, inspect, refresh
 from medallion.cli.catalog import catalog
 from medallion.cli.completion import completion
 from medallion.cli.console import configure_logging
+from medallion.cli.plan import plan
 from medallion.cli.quarantine import quarantine
 from medallion.cli.release import release
 from medallion.cli.source import source
@@ -79,6 +80,7 @@ for command in (
     spark_server,
     completion,
     catalog,
+    plan,
 ):
     cli.add_command(command)
 

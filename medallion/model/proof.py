@@ -20,37 +20,13 @@ from medallion.model.proof_additive import Reading, prove_additive
 from medallion.model.proof_by_key import prove_by_key
 from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
+from medallion.model.proven import Proof
 from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table
 
 VERSION = 1  # of the proofs: what another version proved is proven again
 
 Node = Feed | Log | Table
 Analyser = Callable[[str, Mapping[str, tuple[Column, ...]]], Analysis]
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What is proven of a table: how its refresh goes, and of what columns.
-
-    Args:
-        table: Its name.
-        fingerprint: Of all that the proof goes by: query, method, keys, and the columns of its inputs.
-        query: The fingerprint of the query alone.
-        method: Its refresh method, in words.
-        columns: Name and type of each column that it gives.
-        inputs: The columns of each input that its query sees, in order.
-        restricted: Of an upsert, by input that has the key, the column with it.
-        unproven: Why nothing could be proven here, in one line: the table is then recomputed in full.
-    """
-
-    table: str
-    fingerprint: str
-    query: str
-    method: str
-    columns: tuple[Column, ...]
-    inputs: Mapping[str, tuple[Column, ...]]
-    restricted: Mapping[str, str] = field(default_factory=dict)
-    unproven: str = ""
 
 
 def prove(
@@ -175,7 +151,7 @@ _PROVEN: dict[str, Proof] = {}
 
 def _as_spark(declared: str) -> str:
     """A declared type as Spark writes it."""
-    return declared.lower().replace(" ", "").replace("integer", "int")
+    return declared if "<" in declared else declared.lower().replace(" ", "").replace("integer", "int")
 
 
 def _analyse_here(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:

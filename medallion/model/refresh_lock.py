@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from medallion.errors import MedallionError
-from medallion.model.proof import Proof
+from medallion.model.proven import Proof
 
 NAME = "refresh.lock"
 

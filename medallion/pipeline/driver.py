@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from medallion.errors import UsageError
 from medallion.ingest.source import Listing
 from medallion.inspect.openlineage import send_lineage
-from medallion.model.proof import Proof
+from medallion.model.proven import Proof
 from medallion.model.registry import Registry
 from medallion.model.table import Layer, Table
 from medallion.ops.event_log import EventLog

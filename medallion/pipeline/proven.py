@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from medallion.model.plan import Analysis, Column, NoPlans
-from medallion.model.proof import Node, Proof, prove
+from medallion.model.proof import Node, prove
+from medallion.model.proven import Proof
 from medallion.model.refresh_lock import read_lock
 from medallion.model.table import Table
 
@@ -29,7 +30,8 @@ def proofs_of(
 
         return analyser(session())(query, inputs)
 
-    known, proofs = read_lock(), {}
+    known = read_lock()
+    proofs: dict[str, Proof] = {}
     for table in tables:
         try:
             proofs |= prove([table], nodes, analyse, known)

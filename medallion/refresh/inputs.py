@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
-from medallion.model.proof import Proof
+from medallion.model.proven import Proof
 from medallion.model.table import Table
 from medallion.spark.delta_reads import read_table
 from medallion.storage.lake import Lake, TableState, table_id

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
-from medallion.model.proof import Proof
+from medallion.model.proven import Proof
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.commits import Columns, commit_metadata, overwrite

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from medallion.model.proof import Proof
+from medallion.model.proven import Proof
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.registry import Registry
 from medallion.model.table import Table

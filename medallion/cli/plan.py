@@ -1,0 +1,40 @@
+"""medallion plan: how each table of the project is refreshed, as Spark reads its query."""
+
+import click
+
+from medallion.errors import MedallionError
+
+
+@click.command()
+@click.option("--write", "is_written", is_flag=True, help="Write refresh.lock: what is proven of each table.")
+@click.option("--check", "is_checked", is_flag=True, help="Fail where refresh.lock is not what is proven.")
+@click.option("--all", "anew", is_flag=True, help="Analyse every query again, also those that have not changed.")
+def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
+    """Show how each table is refreshed, and what of its inputs a change restricts.
+
+    Spark analyses the queries that have changed since refresh.lock was written, and nothing is run. A refresh method
+    that could give other rows than its query is refused, with the construct that is in the way.
+    """
+    from medallion.model.proof import prove
+    from medallion.model.refresh_lock import lock_path, lock_text, read_lock
+    from medallion.model.registry import registry
+    from medallion.model.table import Table
+
+    every = registry(extras=True)
+    tables = [table for table in every if isinstance(table, Table)]
+    proofs = prove(tables, every.tables, known={} if anew else read_lock())
+    path, text = lock_path(), lock_text(proofs.values())
+    former = path.read_text() if path.exists() else ""
+    if is_written:
+        path.write_text(text)
+    elif is_checked and text != former:
+        known = set(former.splitlines())
+        changed = [name for name, proof in proofs.items() if lock_text([proof]).rstrip("\n") not in known]
+        named = ", ".join(changed) or "tables that are gone"
+        raise MedallionError(f"{path.name} is not up to date ({named}): run medallion plan --write, and commit it")
+    if is_written or is_checked:
+        click.echo(f"{path.name}: the refresh methods of {len(tables)} tables are proven")
+        return
+    for name, proof in proofs.items():
+        by = ", ".join(f"{source}.{column}" for source, column in proof.restricted.items())
+        click.echo(f"{name}  {proof.method}{f'; reads of a change {by}' if by else ''}")
