@@ -193,7 +193,7 @@ class RunOnSpark(SparkSubmitOperator):
         from medallion.spark.compiler import compiler_options
         from medallion.spark.configuration import is_local, submit_conf
         from medallion.spark.session import require_master
-        from medallion.spark.surroundings import CLUSTER_FOLDERS
+        from medallion.spark.surroundings import CLUSTER_FOLDERS, spark_home
 
         go_past_proxies()
         with noting_failures(context["ti"], f"{self._layer} {self._step}"):
@@ -209,7 +209,8 @@ class RunOnSpark(SparkSubmitOperator):
                 options = compiler_options(settings, master, tables, context["params"]["strategy"])
                 self.conf = submit_conf(settings, master, options)
                 if is_local(master):  # an empty variable is none, to Spark
-                    self.env_vars = {**(self.env_vars or {}), **dict.fromkeys(CLUSTER_FOLDERS, "")}
+                    ours = {**dict.fromkeys(CLUSTER_FOLDERS, ""), "SPARK_HOME": str(spark_home())}
+                    self.env_vars = {**(self.env_vars or {}), **ours}
                 if parent := lineage_parent(context["ti"]):
                     self.env_vars = {**(self.env_vars or {}), PARENT: parent}
             try:

@@ -124,6 +124,15 @@ def test_failed_expectations_are_counted_by_severity(shop: Shop) -> None:
     assert (metrics["medallion.expectations.failed"], metrics["medallion.expectations.warned"]) == (1, 1)
 
 
+def test_figures_of_the_jvm_are_shares_of_their_limits_after_the_fullest_step(shop: Shop) -> None:
+    for code, layer in ((100, "silver"), (384, "gold")):
+        figures = {"code_cache": {"used": code, "limit": 512}, "metaspace": {"used": 9, "limit": None}}
+        append(shop.lake, [Event("warm", H1, "refresh", "full", 1, layer, details={"jvm": figures})])
+    metrics = run_metrics(shop.settings, "warm")
+    assert metrics["medallion.jvm.code_cache"] == 0.75
+    assert "medallion.jvm.metaspace" not in metrics, "it has no limit"
+
+
 def test_metrics_that_cannot_be_read_cost_no_run(
     shop: Shop, statsd: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

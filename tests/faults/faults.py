@@ -143,7 +143,12 @@ def full_disk(number: int) -> Fault:
 # --- processes, killed ----------------------------------------------------------------------------------------------
 
 
-def start(world: World, hour: str, wait: float = 0, until: str = "", **more: str) -> subprocess.Popen[str]:
+FEW = "import sys; from tests.faults.few import main; main()"
+
+
+def start(
+    world: World, hour: str, wait: float = 0, until: str = "", script: str = FEW, **more: str
+) -> subprocess.Popen[str]:
     """A refresh in a process of its own, over all tables that the world has; of the hours ``until`` one, if given."""
     environment = os.environ | {
         "MEDALLION_LAKE": world.settings.lake,
@@ -154,7 +159,6 @@ def start(world: World, hour: str, wait: float = 0, until: str = "", **more: str
     }
     hours = ("--from-hour", hour, "--to-hour", until) if until else ("--hour", hour)
     command = ("refresh", *hours, "--strategy", world.strategy)
-    script = "import sys; from tests.faults.few import main; main()"
     return subprocess.Popen(
         [sys.executable, "-c", script, *world.tables.tables, "--", *command],
         env=environment,

@@ -22,7 +22,7 @@ from medallion.ops.writer_lock import current_writer
 from medallion.settings import Settings
 from medallion.spark import session
 from medallion.spark.session import TOKEN_VARIABLE
-from tests.faults.faults import start
+from tests.faults.faults import FEW, start
 from tests.faults.world import HOURS, World, differing
 
 H0, H1, H2 = HOURS
@@ -169,6 +169,35 @@ def test_what_a_killed_step_left_running_there_is_ended_before_the_next(world: W
     refresh(world, H0, warm)
     assert not jvm.is_running(), "it might have committed after the next had begun"
     assert differing(world, H0) == []
+
+
+# A refresh in a process to which every JVM seems to be short of something.
+SHORT = f"from medallion.spark import jvm_usage; jvm_usage.MAX_SHARE = 0.0; {FEW}"
+
+
+def test_warm_spark_that_is_short_of_something_is_replaced_before_the_hour_and_its_event_says_why(
+    world: World, warm: Warm
+) -> None:
+    before = warm.jvm()
+    process = start(world, H0, script=SHORT, **warm.attached)
+    told, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, told
+    assert not before.is_running() and warm.jvm().is_running()
+    (row,) = event_log.read(world.lake, hour=H0, event_type="session")
+    assert row.status == "warned" and "the JVM before this one was short of code cache" in row.details["note"]
+    assert differing(world, H0) == []
+
+
+def test_range_of_hours_goes_on_in_another_jvm_when_the_first_is_short_of_something(world: World) -> None:
+    process = start(world, H0, until=H1, script=SHORT)
+    told, _ = process.communicate(timeout=400)
+    assert process.returncode == 0, told
+    first, second = event_log.read(world.lake, event_type="session")
+    assert (first.status, second.status) == ("succeeded", "warned")
+    assert "was short of code cache" in second.details["note"] and "of 512 MB" in second.details["note"]
+    steps = [row for row in event_log.read(world.lake, event_type="refresh") if row.table_name is None]
+    assert all(row.details["jvm"]["heap"]["used"] > 0 for row in steps)
+    assert differing(world, H1) == []
 
 
 def test_attaching_fails_in_one_line_with_another_secret(world: World, warm: Warm) -> None:

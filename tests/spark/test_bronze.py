@@ -139,7 +139,7 @@ def test_small_tables_are_brought_up_to_date_without_a_jvm(shop: Shop, monkeypat
     def none(*_: object) -> None:
         raise AssertionError("a session was started")
 
-    monkeypatch.setattr("medallion.pipeline.driver.spark_session", none)
+    monkeypatch.setattr("medallion.pipeline.driver.attached", none)
     shop.driver = Driver(shop.settings, report=lambda _: None)
     shop.change(H0, insert(supplier(1, 9)), insert(supplier(4)), delete(supplier(2)))
     shop.apply()

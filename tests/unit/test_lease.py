@@ -42,7 +42,7 @@ from medallion.storage.s3 import S3Access
 
 access = S3Access.of(Settings.from_environment())
 lake, host, folder = Lake(sys.argv[1], access), sys.argv[2], Path(sys.argv[3])
-lease.TTL_SECONDS, lease.SAFETY_SECONDS = 8.0, 3.0
+lease.TTL_SECONDS, lease.SAFETY_SECONDS = 16.0, 4.0  # a busy machine stands still for seconds
 writer_lock.machine_id = lambda: host
 writer_lock.lock_file = lambda lake: folder / f"{host}.lock"
 writer_lock.socket.gethostname = lambda: host
