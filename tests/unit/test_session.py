@@ -8,6 +8,7 @@ from medallion.errors import MedallionError
 from medallion.settings import Settings
 from medallion.spark import session
 from medallion.spark.configuration import TUNING, cluster_conf, needed_conf, submit_conf
+from medallion.spark.own_jvm import telling_line
 from medallion.spark.session import require_master
 
 
@@ -70,3 +71,30 @@ def test_cluster_keeps_its_own_authentication(settings: Settings) -> None:
 def test_session_makes_no_folder_where_it_is_started(settings: Settings) -> None:
     conf = needed_conf(settings, "local[*]")
     assert not conf["spark.sql.warehouse.dir"].startswith(Path.cwd().as_uri())
+
+
+def test_error_behind_a_jvm_that_has_ended_is_its_last_words_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from py4j.protocol import Py4JNetworkError
+
+    end = "Spark's JVM, process 7, has ended with exit code 3: java.lang.OutOfMemoryError: Java heap space"
+    monkeypatch.setattr(session, "end_of_jvm", lambda _: end)
+    for lost in (Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "Connection refused")):
+        with pytest.raises(MedallionError) as error, session.explained("gold_x could not be computed"):
+            raise lost
+        assert str(error.value) == f"gold_x could not be computed: {end}"
+    monkeypatch.setattr(session, "end_of_jvm", lambda _: None)
+    with pytest.raises(ConnectionResetError), session.explained("gold_x could not be computed"):
+        raise ConnectionResetError  # of something else
+
+
+def test_line_that_says_why_a_jvm_ended_is_its_last_cause_or_first_error() -> None:
+    stack = [
+        "WARN something",
+        "Exception in thread main: no",
+        "\tat a.B.c(B.java:1)",
+        "Caused by: java.io.IOException: full",
+    ]
+    assert telling_line(stack) == "Caused by: IOException: full"
+    assert telling_line(["starting", "Error: one", "Error: two"]) == "Error: one"
+    assert telling_line(["starting", "  last  ", ""]) == "last"
+    assert telling_line([]) == ""
