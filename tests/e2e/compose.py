@@ -31,6 +31,7 @@ from medallion.airflow.local import DAG_ID, USER
 from medallion.airflow.ports import free_port
 from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError
+from medallion.loopback import go_past_proxies
 from medallion.model.registry import registry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -278,6 +279,7 @@ def main() -> None:
     parser.add_argument("--compose", default="docker compose", help="or docker-compose, 1.29 and newer")
     parser.add_argument("--work", type=Path, default=Path("/tmp/medallion-e2e"))
     given = parser.parse_args()
+    go_past_proxies()
     stack = Stack(given)
     for phase in PHASES if "all" in given.phases else given.phases:
         say(f"--- {phase}")

@@ -26,6 +26,7 @@ import psutil
 from medallion.cli.console import progress_bar
 from medallion.demo.generate import generate
 from medallion.hours import hour_range, parse_hour
+from medallion.loopback import go_past_proxies
 from medallion.model.registry import registry
 from medallion.model.table import Table
 from medallion.ops import releases
@@ -158,6 +159,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="chooses what is struck")
     parser.add_argument("--report", type=Path, help="the days as JSON, written as they end")
     given = parser.parse_args()
+    go_past_proxies()
     os.environ["TZ"] = "UTC"
     time.tzset()
     tables = some_tables("gold_order_status_summary", *(feed.name for feed in registry().feeds))
