@@ -1,6 +1,7 @@
 """The errors a person is meant to read: one line, naming what failed, where, and what to do."""
 
 from errno import EACCES, EPERM, EROFS
+from typing import Self
 
 NOT_ALLOWED = frozenset({EACCES, EPERM, EROFS})  # numbers of the OSErrors of an account that may not read or write
 
@@ -10,15 +11,20 @@ class MedallionError(Exception):
 
     Args:
         message: What happened, to what, and what to do.
-        quote: Data of the source, quoted: it follows the message where people read it, and stays out of what is sent
-            elsewhere.
+        without_data: The message for those who may not see data, such as the receivers of alerts; None where it quotes
+            none.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str = "", quote: str = "") -> None:
-        super().__init__(f"{message}; {quote}" if quote else message)
-        self.without_data = message
+    def __init__(self, message: str = "", without_data: str | None = None) -> None:
+        super().__init__(message)
+        self.without_data = message if without_data is None else without_data
+
+    @classmethod
+    def quoting(cls, message: str, quote: str) -> Self:
+        """Return the error with ``message`` and after it ``quote``, which holds values of the source or of a table."""
+        return cls(message + quote, message)
 
 
 class UsageError(MedallionError):
@@ -37,6 +43,13 @@ class HourOutOfOrder(MedallionError):
 
 class CheckFailed(MedallionError):
     """A critical expectation does not hold: the next layer must not start."""
+
+
+def without_data(error: object) -> str:
+    """Return what may be said of an error outside: of one that is not ours and may quote anything, its type alone."""
+    if isinstance(error, str):
+        return error
+    return str(getattr(error, "without_data", None) or f"{type(error).__name__}: its message is in the log")
 
 
 def one_line(error: BaseException | str, width: int = 300) -> str:

@@ -1,4 +1,4 @@
-"""What a page may change: behind the permission to edit the DAG, confirmed, and entered in Airflow's audit log."""
+"""What a page may change: behind the permission for the DAG whose work it is, confirmed, and in Airflow's audit log."""
 
 import json
 from datetime import UTC, datetime
@@ -6,6 +6,7 @@ from typing import Annotated
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse
@@ -27,6 +28,7 @@ Number = Annotated[int, Form()]
 Text = Annotated[str, Form()]
 
 may_edit = requires_access_dag("PUT", param_dag_id=DAG_ID)
+may_replay = requires_access_dag("POST", DagAccessEntity.RUN, REPLAY_DAG_ID)
 
 
 def require_same_origin(request: Request) -> None:
@@ -41,10 +43,10 @@ def require_same_origin(request: Request) -> None:
         raise HTTPException(403, "this form was sent by another site: nothing was changed")
 
 
-router = APIRouter(dependencies=[Depends(require_same_origin), Depends(may_edit)])
+router = APIRouter(dependencies=[Depends(require_same_origin)])
 
 
-@router.post("/rollback", response_class=HTMLResponse)
+@router.post("/rollback", response_class=HTMLResponse, dependencies=[Depends(may_edit)])
 def roll_back(user: GetUserDep, number: Number, confirmed: Text = "") -> HTMLResponse:
     """Publish an earlier release once more, under the same lock as the command."""
     from medallion.pipeline import operations
@@ -63,7 +65,7 @@ def roll_back(user: GetUserDep, number: Number, confirmed: Text = "") -> HTMLRes
     return HTMLResponse(render_notice("Rolled back", text, "releases"), headers=OURS)
 
 
-@router.post("/replay", response_class=HTMLResponse)
+@router.post("/replay", response_class=HTMLResponse, dependencies=[Depends(may_replay)])
 def replay(user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Text = "") -> HTMLResponse:
     """Start a run of replay_quarantine, which replays the lines of a feed and hour as the command does."""
     from airflow.api.common.trigger_dag import trigger_dag

@@ -1,7 +1,8 @@
 """Alerts: what went wrong with a run, posted to an address of yours, MEDALLION_ALERT_URL. Without one: none.
 
-MEDALLION_ALERT_FORMAT is ``json``, each part of the alert a field, or ``text``, one sentence as the incoming webhooks
-of chats take it: Slack, Mattermost, Google Chat. For another channel, give the DAG another notifier.
+An alert leaves the house: what quotes rows, or may, stays in the log that it names. MEDALLION_ALERT_FORMAT is ``json``,
+each part of the alert a field, or ``text``, one sentence as the incoming webhooks of chats take it: Slack, Mattermost,
+Google Chat. For another channel, give the DAG another notifier.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from medallion.airflow.runs import RequestRefused
+from medallion.errors import without_data
 from medallion.settings import Settings
 
 IN_A_ROW = 3
@@ -48,7 +50,11 @@ class Webhook(BaseNotifier):
             if self.step == "land" and isinstance(context.get("exception"), RequestRefused):
                 return
             kind = "red check" if self.step == "check" else "failed task"
-            post(alert(kind, context, str(context.get("exception") or "the process was killed"), layer=self.layer))
+            post(
+                alert(
+                    kind, context, without_data(context.get("exception") or "the process was killed"), layer=self.layer
+                )
+            )
         except Exception:
             logging.getLogger(__name__).exception("this alert was not sent")
 

@@ -14,10 +14,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
+from medallion.airflow.failures import as_airflow_errors
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.redo import redo_hour
 from medallion.airflow.runs import RequestRefused, SchedulerRuns, request_of, start_run
-from medallion.airflow.tasks import as_airflow_errors, run_in_process
+from medallion.airflow.tasks import run_in_process
 from medallion.errors import MedallionError, UsageError
 from medallion.model.selection import select_tables
 from medallion.ops.lake_tables import tables_at_parse_time

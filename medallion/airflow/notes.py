@@ -13,26 +13,43 @@ from typing import TYPE_CHECKING, Any
 from airflow.listeners import hookimpl
 from airflow.sdk.exceptions import AirflowException
 
+from medallion.airflow.markdown import escape_markdown
+
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
 KEY = "run_note"
 MAX_CHARACTERS = 1000  # of the column in Airflow's database
+_MAX_LEFT = 100_000  # of the text that a task leaves
 TAG = "medallion"
 
 
 def leave_note(ti: Any, text: str) -> None:
     """Leave the note of the run of task instance ``ti``, and log it; the one that is left last counts."""
     logging.getLogger(__name__).info("note of this run: %s", text)
-    ti.xcom_push(key=KEY, value=fit_note(text))
+    ti.xcom_push(key=KEY, value=text[:_MAX_LEFT])
 
 
-def fit_note(text: str) -> str:
-    """Shorten a note that is too long in its middle: it begins with what happened and ends with what to do."""
-    if len(text) <= MAX_CHARACTERS:
-        return text
+def note_of(text: str) -> str:
+    """Return the note that says ``text``, which is escaped: Airflow renders notes as Markdown.
+
+    One that is too long is shortened in its middle: it begins with what happened and ends with what to do.
+    """
+    note = escape_markdown(text)
+    if len(note) <= MAX_CHARACTERS:
+        return note
     ending = MAX_CHARACTERS // 2
-    return f"{text[: MAX_CHARACTERS - ending - 5]} ... {text[-ending:]}"
+    head, tail = note[: MAX_CHARACTERS - ending - 5], note[-ending:]
+    if _ends_in_escape(head):
+        head = head[:-1]
+    if _ends_in_escape(note[:-ending]):
+        tail = tail[1:]
+    return f"{head} ... {tail}"
+
+
+def _ends_in_escape(text: str) -> bool:
+    """Check whether the last character of a text escapes the one that would follow."""
+    return (len(text) - len(text.rstrip("\\"))) % 2 == 1
 
 
 @contextmanager
@@ -80,7 +97,7 @@ def write_note(dag_run: Any) -> None:
             if text is None and failed and ours:
                 text = f"{', '.join(failed)} failed without a word, as when its process is killed: see its log"
             if text is not None:
-                _store(connection, key, fit_note(text))
+                _store(connection, key, note_of(text))
     except Exception:
         logging.getLogger(__name__).exception("the note of run %s was not written", run_id)
 

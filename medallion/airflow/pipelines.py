@@ -8,7 +8,8 @@ from airflow.providers.apache.spark.hooks.spark_pipelines import SparkPipelinesH
 from airflow.providers.apache.spark.operators.spark_pipelines import SparkPipelinesOperator
 from airflow.sdk import task
 
-from medallion.airflow.tasks import RunOnSpark, as_airflow_errors, spark_master
+from medallion.airflow.failures import as_airflow_errors
+from medallion.airflow.tasks import RunOnSpark, spark_master
 from medallion.errors import CheckFailed
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings

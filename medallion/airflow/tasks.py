@@ -4,8 +4,7 @@ Read by every parse of the DAG file, so it imports neither pyspark nor great_exp
 """
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,20 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, BaseHook, task
-from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowFailException,
-    AirflowNotFoundException,
-    AirflowSkipException,
-)
+from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from medallion import advice
 from medallion.airflow.alerts import Webhook
+from medallion.airflow.failures import as_airflow_errors, with_reason
 from medallion.airflow.lineage import lineage_parent
+from medallion.airflow.markdown import escape_markdown
 from medallion.airflow.metrics import STEPS, send_metrics
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import RequestRefused, requested_hour
-from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
+from medallion.errors import CheckFailed, UsageError
 from medallion.inspect.openlineage import PARENT
 from medallion.loopback import go_past_proxies
 from medallion.model.table import Layer
@@ -217,7 +213,8 @@ class RunOnSpark(SparkSubmitOperator):
                 super().execute(context)
             except AirflowException as error:
                 # It holds the whole command and output, which the log has already; the last line says what was wrong.
-                raise AirflowException(str(error).splitlines()[-1]) from None
+                reason = f"{self._layer} {self._step} failed in a process of its own: its log says why"
+                raise with_reason(AirflowException(str(error).splitlines()[-1]), reason) from None
 
 
 def policy(step: EventType, layer: Layer | None) -> dict[str, Any]:
@@ -274,21 +271,7 @@ def lineage() -> str:
         lines += ["", f"### {layer.capitalize()}", ""]
         for table in tables.layer(layer):
             lines.append(
-                f"- **{table.name}**: {table.doc.splitlines()[0]} *From {', '.join(table.inputs) or 'change files'}.*"
+                f"- **{table.name}**: {escape_markdown(table.doc.splitlines()[0])}"
+                f" *From {', '.join(table.inputs) or 'change files'}.*"
             )
     return "\n".join(lines)
-
-
-@contextmanager
-def as_airflow_errors() -> Iterator[None]:
-    """What an error of ours means to the scheduler: skip the rest, give up, or try again."""
-    try:
-        yield
-    except HourNotAvailable as error:
-        raise AirflowSkipException(str(error)) from None
-    except HourOutOfOrder as error:
-        raise RequestRefused(str(error)) from None
-    except (CheckFailed, UsageError) as error:  # another try would find the same
-        raise AirflowFailException(str(error)) from None
-    except MedallionError as error:
-        raise AirflowException(str(error)) from None

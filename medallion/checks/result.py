@@ -165,8 +165,11 @@ class CheckResult:
             if expectation.status == status
         ]
 
-    def summary(self) -> str:
-        """Return one line: the first failure and how many more; for a check that passed, what it judged."""
+    def summary(self, *, with_data: bool = True) -> str:
+        """Return one line: the first failure and how many more; for a check that passed, what it judged.
+
+        with_data: whether an error of an engine may be in it, which can quote values.
+        """
         failures = self.failures
         if not failures:
             expectations = sum(len(table.expectations) for table in self.tables)
@@ -174,7 +177,8 @@ class CheckResult:
             return f"{self.layer} check: all {expectations} expectations on {tables} passed"
         table, first = failures[0]
         more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
-        return f"{self.layer} check {self.status}: {table}: {first.meaning}: {first.error or first.observed}{more}"
+        why = (first.error if with_data else "it could not be judged") if first.error else first.observed
+        return f"{self.layer} check {self.status}: {table}: {first.meaning}: {why}{more}"
 
     def details(self) -> list[str]:
         """Return log lines: what tables drop by design, each expectation that failed, and a few failed records."""

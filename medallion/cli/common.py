@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import click
 
+from medallion.csv_cells import plain_cells
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.model.table import STRATEGIES
@@ -162,8 +163,8 @@ def show_rows(
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     elif form == "csv":
         writer = csv.writer(sys.stdout)
-        writer.writerow(names)
-        writer.writerows(rows)
+        writer.writerow(plain_cells(names))
+        writer.writerows(map(plain_cells, rows))
     else:
         from medallion.cli.sheet import Column, Sheet
 

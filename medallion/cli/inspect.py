@@ -24,6 +24,7 @@ from medallion.cli.common import (
     settings,
     show_rows,
 )
+from medallion.csv_cells import plain_cells
 from medallion.errors import MedallionError
 from medallion.ops import releases
 from medallion.settings import STALE_HOURS
@@ -135,9 +136,10 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
     if form == "json":
         print_json([*map(asdict, rows)])
     elif form == "csv":
-        writer = csv.DictWriter(sys.stdout, fieldnames=list(COLUMNS))
-        writer.writeheader()
-        writer.writerows(asdict(row) | {"details": json.dumps(row.details)} for row in rows)
+        writer = csv.writer(sys.stdout)
+        writer.writerow(COLUMNS)
+        content = (asdict(row) | {"details": json.dumps(row.details)} for row in rows)
+        writer.writerows(plain_cells(row[name] for name in COLUMNS) for row in content)
     elif rows:
         print_sheet(events_sheet(rows))
     else:

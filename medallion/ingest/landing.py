@@ -113,11 +113,11 @@ def _require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded,
         raise refused_file(feed, hour, path, what, (line, raw.encode("utf-8", "surrogatepass")))
     least = 1 if max_bad_lines and content.changes else 0
     if len(content.rejected) > max(least, max_bad_lines * content.lines):
-        raise MedallionError(
+        raise MedallionError.quoting(
             f"{path}: {len(content.rejected)} of {content.lines} lines are bad, more than the {max_bad_lines:.1%} of"
             f" MEDALLION_MAX_BAD_LINES; nothing of hour {hour} was applied: have {feed.topic} of it corrected, then run"
             " the hour again",
-            quote=f"the first is line {line}: {reason}",
+            f"; the first is line {line}: {reason}",
         )
 
 

@@ -157,7 +157,8 @@ def require_fitting_lines(lake: Lake, feed: Feed, hour: str) -> int:
     fitting = sum(why_unfit(feed, hour, row.raw) is None for row in rows.values())
     if not fitting:
         row = next(iter(rows.values()))
-        raise UsageError(f"none of {len(rows)} lines fits: line {row.line_number}: {why_unfit(feed, hour, row.raw)}")
+        reason = f": line {row.line_number}: {why_unfit(feed, hour, row.raw)}"
+        raise UsageError.quoting(f"none of {len(rows)} lines fits", reason)
     return fitting
 
 
@@ -186,7 +187,7 @@ def require_fitting_corrections(lake: Lake, feed: Feed, hour: str, lines: Mappin
         raise UsageError(f"line {unknown[0]} of {feed.topic}/{hour}.json is not in quarantine")
     for number, raw in lines.items():
         if reason := why_unfit(feed, hour, raw):
-            raise UsageError(f"line {number} of {feed.topic}/{hour}.json still does not fit: {reason}")
+            raise UsageError.quoting(f"line {number} of {feed.topic}/{hour}.json still does not fit", f": {reason}")
 
 
 def _require_rejected(lake: Lake, feed: Feed, hour: str) -> dict[int, Rejected]:

@@ -49,10 +49,10 @@ def refused_file(feed: Feed, hour: str, path: Place, what: str, line: tuple[int,
         what, remedy = f"is {kind}", "have it delivered as UTF-8 text with one JSON object on each line"
     else:
         remedy = "have it delivered again"
-    return MedallionError(
+    return MedallionError.quoting(
         f"{feed.topic} of {hour} is refused: {path} {what}; nothing of the hour was applied: {remedy}, then run the"
         " hour again",
-        quote=f"line {number} begins with {shown_bytes(raw)}",
+        f"; line {number} begins with {shown_bytes(raw)}",
     )
 
 

@@ -146,7 +146,7 @@ class Lineage:
                 start.isoformat(), (start + ONE_HOUR).isoformat()
             )
         if "error" in event.details:
-            message = str(event.details["error"])
+            message = str(event.details.get("error_without_data", "its message is in the event log"))
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(message, programmingLanguage="python")
         return facets
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from medallion.csv_cells import plain_cells
 from medallion.errors import MedallionError, UsageError
 from medallion.model.chart import Chart
 from medallion.model.registry import Registry
@@ -79,7 +80,7 @@ def write_csv(lake: Lake, release: Release, table: str) -> Iterator[str]:
             rows: Sequence[Sequence[Any]] = [[name for name, *_ in cursor.description or ()]]
             while rows:
                 piece = io.StringIO()
-                csv.writer(piece).writerows(rows)
+                csv.writer(piece).writerows(map(plain_cells, rows))
                 yield piece.getvalue()
                 rows = cursor.fetchmany(CSV_BATCH)
 

@@ -150,7 +150,10 @@ def _refused_hours(rows: Iterable[EventRow]) -> list[str]:
                 failed[row.event_type] = row
             elif row.status in DID_WORK:
                 failed.pop(row.event_type, None)
-    return [f"{row.event_type} of {row.hour} failed: {row.details.get('error')}" for row in failed.values()]
+    return [
+        f"{kind} of {row.hour or 'the next hour'} failed: {row.details.get('error_without_data', 'see its log')}"
+        for kind, row in failed.items()
+    ]
 
 
 def _failures(rows: Iterable[EventRow]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
-from medallion.errors import HourNotAvailable, HourOutOfOrder
+from medallion.errors import HourNotAvailable, HourOutOfOrder, without_data
 from medallion.ops.event_schema import COLUMNS, EventRow, EventType
 from medallion.ops.events import Event, events_as_arrow
 from medallion.ops.waiting_events import WaitingFile, read_waiting, store_unreadable, write_waiting
@@ -67,6 +67,7 @@ class EventLog:
         except BaseException as error:
             event.status = "failed"
             event.details["error"] = " ".join(str(error).split())[:2000] or type(error).__name__
+            event.details["error_without_data"] = without_data(error)[:2000]
             raise
         finally:
             event.hour = event.hour or self.hour

@@ -66,7 +66,8 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
         event.rows_in = sum(table.rows or 0 for table in result.tables)
         event.details = {"note": result.summary(), "report": str(report), "startup_seconds": result.startup_seconds}
         if result.status == "failed":
-            raise CheckFailed(f"{result.summary()}; nothing after it was refreshed or published; see {report}")
+            rest = f"; nothing after it was refreshed or published; see {report}"
+            raise CheckFailed(f"{result.summary()}{rest}", f"{result.summary(with_data=False)}{rest}")
     return driver.report_outcome(Outcome(result.status, result.summary(), run.hour))
 
 

@@ -242,7 +242,7 @@ def explained(what: str) -> Iterator[None]:
             raise MedallionError(f"{what}: {end}") from error
         if isinstance(error, ConnectionError):
             raise
-        raise MedallionError(f"{what}: {_in_short(error)}") from error
+        raise MedallionError.quoting(what, f": {_in_short(error)}") from error
 
 
 def _in_short(error: Exception) -> str:

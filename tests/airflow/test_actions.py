@@ -7,11 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from deltalake import write_deltalake
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
 
-from medallion.airflow.actions import may_edit, running_runs
+from medallion.airflow.actions import may_edit, may_replay, running_runs
 from medallion.airflow.pages import app
 from medallion.ingest.decode import Decoded
 from medallion.ingest.quarantine import write_rejected
@@ -19,6 +20,7 @@ from medallion.model.registry import registry
 from medallion.ops import releases
 from medallion.storage.lake import Lake
 
+PERMISSIONS = {"/rollback": may_edit, "/replay": may_replay}
 STATUS = "gold_order_status_summary"
 
 
@@ -48,7 +50,7 @@ def client(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     from airflow.api_fastapi.core_api.security import get_user
 
     monkeypatch.setenv("MEDALLION_LAKE", lake.root)
-    app.dependency_overrides |= {get_user: Somebody, may_edit: lambda: None}
+    app.dependency_overrides |= {get_user: Somebody, may_edit: lambda: None, may_replay: lambda: None}
     yield TestClient(app)
     app.dependency_overrides.clear()
 
@@ -92,24 +94,45 @@ def test_a_form_of_another_site_is_refused(client: TestClient, lake: Lake, heade
     assert releases.require_release(lake, None).release_id == 2
 
 
-def test_nobody_changes_anything_without_the_permission_to_edit_the_dag(client: TestClient, lake: Lake) -> None:
+def test_nobody_changes_anything_without_the_permission_for_the_dag(client: TestClient, lake: Lake) -> None:
     def refused() -> None:
         raise HTTPException(403, "Forbidden")
 
-    app.dependency_overrides[may_edit] = refused
-    for path in ("/rollback", "/replay"):
-        answer = client.post(path, data={"number": 1, "confirmed": "yes", "feed": "orders", "hour": "x", "lines": "[]"})
+    form = {"number": 1, "confirmed": "yes", "feed": "orders", "hour": "x", "lines": "[]"}
+    for path, permission in PERMISSIONS.items():
+        app.dependency_overrides[permission] = refused
+        answer = client.post(path, data=form)
         assert answer.status_code == 403 and "<h1>403 " in answer.text
+        app.dependency_overrides[permission] = lambda: None
     assert releases.require_release(lake, None).release_id == 2
+
+
+def test_replay_asks_for_the_permission_to_start_its_own_dag(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    class Manager:
+        def is_authorized_dag(self, **request: Any) -> bool:
+            asked.append((request["method"], request["access_entity"], request["details"].id))
+            return False
+
+    monkeypatch.setattr("airflow.api_fastapi.core_api.security.get_auth_manager", Manager)
+    monkeypatch.setattr("airflow.models.dag.DagModel.get_team_name", lambda _: None)
+    del app.dependency_overrides[may_replay]
+    form = {"feed": "orders", "hour": "2025-11-30T00", "lines": "[]", "confirmed": "yes"}
+    assert client.post("/replay", data=form).status_code == 403
+    assert asked == [("POST", DagAccessEntity.RUN, "replay_quarantine")]
 
 
 def test_every_way_to_change_something_takes_the_permission() -> None:
     changing = [
         route for route in app.routes if {"POST", "PUT", "PATCH", "DELETE"} & (getattr(route, "methods", None) or set())
     ]
-    assert {route.path for route in changing} == {"/rollback", "/replay"}
+    assert {route.path for route in changing} == PERMISSIONS.keys()
     for route in changing:
-        assert may_edit in {dependency.call for dependency in route.dependant.dependencies}, route.path
+        calls = {dependency.call for dependency in route.dependant.dependencies}
+        assert PERMISSIONS[route.path] in calls, route.path
 
 
 def test_replay_refuses_what_are_no_lines(client: TestClient) -> None:

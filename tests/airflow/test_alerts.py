@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from medallion.airflow.alerts import IN_A_ROW, Webhook, deadline, failed_in_a_row, late
+from medallion.airflow.failures import as_airflow_errors
 from medallion.airflow.runs import RequestRefused
 from medallion.airflow.tasks import record_failure
-from medallion.errors import HourOutOfOrder
+from medallion.errors import CheckFailed, HourOutOfOrder, MedallionError
 from medallion.ops import event_log
 from medallion.ops.event_log import EventLog, append
 from medallion.ops.events import Event
@@ -93,6 +94,22 @@ def test_unknown_format_of_alerts_is_named_in_the_log(
 def test_alert_is_sent_for_any_failed_task(received: Received) -> None:
     Webhook(step="apply", layer="bronze").notify({**CONTEXT, "exception": None})
     assert [(told["kind"], told["message"]) for told in received] == [("failed task", "the process was killed")]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MedallionError.quoting("2 of 3 lines are bad", "; the first is line 1: 'ada@example.com'"), "2 of 3 lines"),
+        (CheckFailed("silver check failed: cannot cast 'ada@example.com'", "silver check failed"), "silver check"),
+        (ValueError("'ada@example.com' is no number"), "ValueError: its message is in the log"),
+    ],
+)
+def test_error_that_quotes_rows_stays_out_of_the_alert(received: Received, error: Exception, message: str) -> None:
+    with pytest.raises(Exception, match="ada@example.com") as raised, as_airflow_errors():
+        raise error
+    Webhook(step="apply", layer="bronze").notify({**CONTEXT, "exception": raised.value})
+    (told,) = received
+    assert told["message"].startswith(message) and "ada" not in told["message"]
 
 
 def test_refused_request_sends_no_alert_and_counts_as_no_failed_run(received: Received, tmp_path: Path) -> None:

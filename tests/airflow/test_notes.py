@@ -1,5 +1,6 @@
 """Each run's note says what it did, and writing it can do no harm to the scheduler."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from sqlalchemy import create_engine, insert, text
 from sqlalchemy.orm import Session
 
 from medallion.airflow import notes
-from medallion.airflow.notes import KEY, MAX_CHARACTERS, fit_note, leave_note, write_note
+from medallion.airflow.notes import KEY, MAX_CHARACTERS, note_of, write_note
 
 
 @pytest.fixture
@@ -66,6 +67,37 @@ def test_the_note_of_a_failed_run_is_that_of_its_failed_task(session: Session) -
     assert run_of(session).note == "orders are red"
 
 
+def test_text_from_outside_is_no_markdown_in_the_note(session: Session) -> None:
+    name = "![x](http://evil.example/p.png) [Log in again](http://evil.example)"
+    left(
+        session, "validate", f"warnings: orders has a column {name} (in lines: 1)\n# www.evil.example <b> _x_ `y` a@b.c"
+    )
+    write_note(run_of(session))
+    note = run_of(session).note
+    assert note == (
+        "warnings: orders has a column !\\[x\\](http:\u200b//evil.example/p.png)"
+        " \\[Log in again\\](http:\u200b//evil.example) (in lines: 1)"
+        " # www\u200b.evil.example \\<b> \\_x\\_ \\`y\\` a@\u200bb.c"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2025-11-30T02, full: 3 rows of Bronze changed by 4 lines; release 4; no warnings",
+        "hour 2025-11-30T01 is red: run medallion refresh --restate 2025-11-30T01 (in Airflow: trigger hourly_refresh)",
+        "raise MEDALLION_MAX_BAD_LINES: /lake/landing/orders/2025-11-30T00.json",
+    ],
+)
+def test_words_of_ours_stay_as_they_are_in_the_note(text: str) -> None:
+    assert note_of(text) == text
+
+
+@pytest.mark.parametrize("text", ["# a", "> a", "- a", "+ a", "= a", "1. a", "12) a"])
+def test_note_that_begins_like_a_heading_or_list_is_escaped(text: str) -> None:
+    assert re.match(r"\\[#>+=-]|\d+\\[.)]", note_of(text))
+
+
 def test_a_task_that_was_killed_is_named(session: Session) -> None:
     left(session, "land_changes", "waiting: hour 2025-11-30T01 is being refreshed")
     failed(session, "silver.refresh")
@@ -104,12 +136,14 @@ def test_a_note_that_cannot_be_written_leaves_the_scheduler_s_session_as_it_was(
 
 
 def test_a_note_is_cut_to_what_the_column_takes() -> None:
-    pushed: list[str] = []
-    leave_note(SimpleNamespace(xcom_push=lambda key, value: pushed.append(value)), "x" * 5000)
-    assert len(pushed[0]) == 1000
+    assert len(note_of("x" * 5000)) == MAX_CHARACTERS
+    for length in range(MAX_CHARACTERS // 2 - 10, MAX_CHARACTERS // 2 + 10):
+        note = note_of("x" * (length % 2) + "[" * length)
+        assert len(note) <= MAX_CHARACTERS
+        assert not re.search(r"(?<!\\)(\\\\)*\[", note), "a cut leaves no bracket without its escape"
 
 
 def test_long_note_keeps_what_happened_and_what_to_do() -> None:
-    note = fit_note(f"silver check failed: {'x, ' * 900}then clear the failed task")
+    note = note_of(f"silver check failed: {'x, ' * 900}then clear the failed task")
     assert len(note) == MAX_CHARACTERS
     assert note.startswith("silver check failed: ") and note.endswith("then clear the failed task")
