@@ -16,7 +16,8 @@ from bench.feldera.program import program
 from bench.feldera.service import Service
 from bench.proof import publish_copies
 from medallion.errors import MedallionError
-from medallion.ingest.decode import DELETED, arrow_type
+from medallion.ingest.arrow_types import arrow_type
+from medallion.ingest.decode import DELETED
 from medallion.ingest.landing import copy_change_files, decode_hour, decoded_file, forget_decoded
 from medallion.ingest.source import FolderSource, change_files
 from medallion.model.registry import registry

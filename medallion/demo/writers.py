@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from medallion.errors import UsageError
 from medallion.hours import hour_from_number
-from medallion.ingest.decode import arrow_type
+from medallion.ingest.arrow_types import arrow_type
 from medallion.model.registry import registry
 from medallion.model.table import Feed
 

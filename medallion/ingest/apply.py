@@ -9,7 +9,9 @@ from medallion.hours import hour_number
 from medallion.ingest.decode import DELETED, LINE, Decoded
 from medallion.ingest.landing import decoded_file
 from medallion.ingest.schema_evolution import evolve
-from medallion.model.table import Feed, Log
+from medallion.ingest.value_decoders import MICROSECONDS
+from medallion.model.column_types import holds_map
+from medallion.model.table import Column, Feed, Log
 from medallion.spark.session import explained
 from medallion.storage import delta_writes
 from medallion.storage.delta_writes import identifier
@@ -128,7 +130,7 @@ def merge_changes(
     target = identifier(path).replace("{", "{{").replace("}", "}}")
     names = [c.name for c in feed.columns]
     on = " AND ".join(f"t.{key} = s.{key}" for key in feed.keys)
-    differs = " OR ".join(f"NOT t.{name} <=> s.{name}" for name in names)
+    differs = " OR ".join(f"NOT {_comparable('t', c)} <=> {_comparable('s', c)}" for c in feed.columns)
     updates = [*(f"t.{name} = s.{name}" for name in names), *(f"t.{name} = NULL" for name in undeclared)]
     merge = f"""
         MERGE INTO {target} AS t USING {{changes}} AS s ON {on}
@@ -138,6 +140,15 @@ def merge_changes(
             THEN INSERT ({", ".join(names)}) VALUES ({", ".join(f"s.{name}" for name in names)})
     """  # noqa: S608 (of declared column names)
     spark.sql(merge, changes=changes)
+
+
+def _comparable(side: str, column: Column) -> str:
+    """Return the SQL of a value that Spark can compare: of one that holds a map, its JSON with every microsecond."""
+    name = f"{side}.{column.name}"
+    if not holds_map(column.sql_type):
+        return name
+    moments = MICROSECONDS.replace("'", "\\'")
+    return f"to_json(named_struct('v', {name}), map('timestampFormat', '{moments}'))"
 
 
 def _count(metrics: Mapping[str, Any] | str, name: str) -> int:

@@ -58,8 +58,7 @@ def merge_into(known: pa.Table, last: pa.Table, keys: Sequence[str]) -> Merge:
             before, now = known[name].take(at), last[name]
             if before.type != now.type:
                 before = before.cast(now.type)
-            same = pc.or_(pc.fill_null(pc.equal(before, now), False), pc.and_(pc.is_null(before), pc.is_null(now)))
-            differs = pc.or_(differs, pc.invert(same))
+            differs = pc.or_(differs, pc.invert(_same(before, now)))
     inserts = pc.and_(pc.invert(deletes), pc.invert(exists))
     updates = pc.and_(pc.and_(pc.invert(deletes), exists), differs)
     goes = pc.or_(updates, pc.and_(deletes, exists))
@@ -70,6 +69,14 @@ def merge_into(known: pa.Table, last: pa.Table, keys: Sequence[str]) -> Merge:
         updated=_count(updates),
         deleted=_count(pc.and_(deletes, exists)),
     )
+
+
+def _same(before: pa.ChunkedArray, now: pa.ChunkedArray) -> Any:
+    """Return row by row whether two values are the same; null is the same as null."""
+    if pa.types.is_nested(now.type):  # Arrow compares no lists, maps and structs
+        pairs = zip(before.to_pylist(), now.to_pylist(), strict=True)
+        return pa.chunked_array([pa.array([a == b for a, b in pairs], pa.bool_())])
+    return pc.or_(pc.fill_null(pc.equal(before, now), False), pc.and_(pc.is_null(before), pc.is_null(now)))
 
 
 def _places(wanted: pa.Table, known: pa.Table, keys: Sequence[str]) -> pa.ChunkedArray:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, format_hour, hour_number, parse_hour
 from medallion.ingest.apply import Applied, applied_before
-from medallion.ingest.decode import DELETED, LINE, Decoded, arrow_type, change_schema
+from medallion.ingest.arrow_types import arrow_type
+from medallion.ingest.decode import DELETED, LINE, Decoded, change_schema
 from medallion.ingest.landing import NotAsLanded, decode_hour, decoded_file, forget_decoded, require_as_landed
 from medallion.ingest.ledger import known_manifest, landed_hours
 from medallion.ingest.schema_evolution import arrow_schema, evolve

@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, parse_hour
+from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.change_lines import MAX_LINE, has_hole, is_too_long, read_lines
 from medallion.ingest.refused_file import refused_file
-from medallion.ingest.value_decoders import precision_of, value_decoder
-from medallion.model.table import EARLIEST, Column, Feed
+from medallion.ingest.value_decoders import value_decoder
+from medallion.model.table import EARLIEST, Feed
 from medallion.storage.files import Place, in_arrow
 
 LINE, DELETED = "_line", "_deleted"  # beside a change's own columns: its line in the file, and whether it deletes
@@ -58,20 +59,6 @@ class _Unfit(ValueError):
 
 class _NoRecord(_Unfit):
     """A line is rejected that is no record at all."""
-
-
-def arrow_type(column: Column) -> pa.DataType:
-    """Return the Arrow type of a declared column."""
-    if column.type.startswith("DECIMAL"):
-        return pa.decimal128(*precision_of(column.type))
-    return {
-        "BIGINT": pa.int64(),
-        "INT": pa.int32(),
-        "STRING": pa.string(),
-        "BOOLEAN": pa.bool_(),
-        "DATE": pa.date32(),
-        "TIMESTAMP": pa.timestamp("us", tz="UTC"),
-    }[column.type]
 
 
 def change_schema(feed: Feed) -> pa.Schema:
@@ -150,10 +137,12 @@ class _ColumnCounts:
         self.seen: set[str] = set()
         self.unknown: Counter[str] = Counter()
         self.more_unknown = False
+        self._fields: set[str] = set()  # of the line, that no STRUCT declares
         self._usual: set[tuple[str, ...]] = set()  # columns of lines seen, where all are declared: most are alike
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count the columns of one line."""
+        self._fields.clear()
         columns = tuple(row)
         if columns in self._usual:
             return
@@ -163,11 +152,20 @@ class _ColumnCounts:
                 self._usual.add(columns)
             return
         for name in row.keys() - self.known:
-            shown = shown_name(name)
-            if shown in self.unknown or len(self.unknown) < _MAX_UNKNOWN_COLUMNS:
-                self.unknown[shown] += 1
-            else:
-                self.more_unknown = True
+            self._count(shown_name(name))
+
+    def note_unknown(self, path: str) -> None:
+        """Count a field of a column of the line, once for all its values there."""
+        shown = shown_name(path)
+        if shown not in self._fields:
+            self._fields.add(shown)
+            self._count(shown)
+
+    def _count(self, shown: str) -> None:
+        if shown in self.unknown or len(self.unknown) < _MAX_UNKNOWN_COLUMNS:
+            self.unknown[shown] += 1
+        else:
+            self.more_unknown = True
 
 
 def shown_name(name: str) -> str:
@@ -193,7 +191,7 @@ def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBa
 def _line_decoder(feed: Feed, hour: str, counts: _ColumnCounts) -> Callable[[bytes], tuple[Any, ...]]:
     """Build the function that turns a line into a change; ``counts`` records the columns of each."""
     require_happened = _event_time_check(feed, hour)
-    columns = [(c, value_decoder(c), c.name in feed.keys) for c in feed.columns]
+    columns = [(c, value_decoder(c.sql_type, c.name, counts.note_unknown), c.name in feed.keys) for c in feed.columns]
 
     def decode(raw: bytes) -> tuple[Any, ...]:
         deleted, row = _operation(raw)

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
-from medallion.ingest.decode import arrow_type, shown_name
+from medallion.ingest.arrow_types import arrow_type, is_wider, same_type
+from medallion.ingest.decode import shown_name
 from medallion.model.table import Column, Feed, Log
 from medallion.storage import fence
 from medallion.storage.delta_writes import identifier, properties
@@ -168,22 +169,3 @@ def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column]) -> Non
     schema = StructType([own.get(f.name, StructField(f.name, f.dataType, True)) for f in rows.schema])
     written = rows.to(schema).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     written.option("userMetadata", bronze_metadata(None, "rewrite")).save(path)
-
-
-def is_wider(given: Any, wanted: Any) -> bool:
-    import pyarrow as pa
-
-    if pa.types.is_decimal(given) and pa.types.is_decimal(wanted):
-        whole = given.precision - given.scale
-        return bool(wanted.scale >= given.scale and wanted.precision - wanted.scale >= whole)
-    return bool((given, wanted) == (pa.int32(), pa.int64()))
-
-
-def same_type(given: Any, wanted: Any) -> bool:
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(wanted):
-        return bool(pa.types.is_timestamp(given))
-    if pa.types.is_string(wanted):
-        return bool(pa.types.is_string(given) or pa.types.is_large_string(given) or pa.types.is_string_view(given))
-    return bool(given == wanted)

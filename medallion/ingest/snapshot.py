@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, parse_hour
-from medallion.ingest.decode import Decoded, arrow_type, why_unfit
+from medallion.ingest.arrow_types import arrow_type, same_type
+from medallion.ingest.decode import Decoded, why_unfit
 from medallion.ingest.quarantine import MAX_LINES
-from medallion.ingest.schema_evolution import arrow_schema, description, same_type
+from medallion.ingest.schema_evolution import arrow_schema, description
 from medallion.ingest.source import Advance, FolderSource, Source, copy_snapshot, silent
+from medallion.ingest.value_decoders import MICROSECONDS
 from medallion.model.table import EARLIEST, Feed
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import files
@@ -18,10 +20,9 @@ from medallion.storage.lake import Lake, state_of
 from medallion.storage.replaced_rows import bronze_metadata
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-_TIMESTAMPS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"  # loses no microsecond, as Spark's own format does
-_MISDATED = "an event time is out of bounds"
+_MISFIT = "an event time or a number is out of bounds"
 _ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
 
 
@@ -57,35 +58,50 @@ def snapshot_folder(source: Source, feed: Feed, lake: Lake, advance: Advance = s
 def reject_rows(
     spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place, hour: str, max_bad_lines: float
 ) -> Decoded:
-    """Return the rows of a snapshot that cannot have happened by the end of ``hour``, as lines that insert them.
+    """Return the rows of a snapshot that a change file of ``hour`` could not hold, as lines that insert them.
 
     Raises MedallionError for a larger share of them than ``max_bad_lines``, or more than quarantine shows at once.
     """
     from pyspark.sql import functions as F
 
     result = Decoded(lines=state_of(lake.opened(str(snapshot))).rows)
-    if not feed.event_time:
+    condition = _fits(feed, hour)
+    if condition is None:
         return result
     limit = min(MAX_LINES, int(max_bad_lines * result.lines))
     columns = [column.name for column in feed.columns]
-    misdated = spark.read.format("delta").load(str(snapshot)).where(f"NOT ({_is_dated_by(feed, hour)})")
-    line = F.to_json(F.struct(F.struct(*columns).alias("insert")), {"timestampFormat": _TIMESTAMPS})
-    rows = misdated.orderBy(*feed.keys).select(line).limit(limit + 1).collect()
-    lines = [(number, why_unfit(feed, hour, raw) or _MISDATED, raw) for number, (raw,) in enumerate(rows, start=1)]
+    unfit = _declared_rows(spark, feed, snapshot).where(f"NOT ({condition})")
+    line = F.to_json(F.struct(F.struct(*columns).alias("insert")), {"timestampFormat": MICROSECONDS})
+    rows = unfit.orderBy(*feed.keys).select(line).limit(limit + 1).collect()
+    lines = [(number, why_unfit(feed, hour, raw) or _MISFIT, raw) for number, (raw,) in enumerate(rows, start=1)]
     if len(lines) > limit:
-        raise MedallionError(
+        raise MedallionError.quoting(
             f"{snapshot}: more than {limit:,} of {result.lines:,} rows are bad, the limit of MEDALLION_MAX_BAD_LINES"
-            f" ({max_bad_lines:.1%}): nothing of the snapshot is published; the first: {lines[0][1]}"
+            f" ({max_bad_lines:.1%}): nothing of the snapshot is published",
+            f"; the first: {lines[0][1]}",
         )
     result.rejected = lines
     return result
 
 
-def _is_dated_by(feed: Feed, hour: str) -> str:
-    """Build the condition of a row whose event times decoding accepts in a file of ``hour``, as SQL."""
+def _fits(feed: Feed, hour: str) -> str | None:
+    """Build the condition of a row that decoding accepts in a file of ``hour``, as SQL; None where every row is.
+
+    No event time lies ahead, and no number is NaN or infinite.
+    """
     earliest, latest = EARLIEST.isoformat(), (parse_hour(hour) + ONE_HOUR + feed.max_skew).isoformat()
-    fits = (f"({n} IS NULL OR {n} BETWEEN TIMESTAMP '{earliest}' AND TIMESTAMP '{latest}')" for n in feed.event_time)
-    return " AND ".join(fits) or "TRUE"
+    fits = [f"({n} IS NULL OR {n} BETWEEN TIMESTAMP '{earliest}' AND TIMESTAMP '{latest}')" for n in feed.event_time]
+    floating = [column.name for column in feed.columns if column.type in {"FLOAT", "DOUBLE"}]
+    fits += [f"({n} IS NULL OR ABS({n}) < DOUBLE('Infinity'))" for n in floating]  # NaN is the largest of all
+    return " AND ".join(fits) or None
+
+
+def _declared_rows(spark: "SparkSession", feed: Feed, snapshot: Place) -> "DataFrame":
+    """Read a snapshot with the declared columns and types: a moment without a time zone is one in UTC."""
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format("delta").load(str(snapshot))
+    return rows.select(*(F.col(c.name).cast(c.type).alias(c.name) for c in feed.columns))
 
 
 def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place, hour: str) -> None:
@@ -105,8 +121,9 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place, ho
         storage_options=lake.storage_options,
         commit_properties=properties(),
     )
-    rows = spark.read.format("delta").load(str(snapshot)).where(_is_dated_by(feed, hour))
-    rows = rows.select(*(c.name for c in feed.columns))
+    rows = _declared_rows(spark, feed, snapshot)
+    if condition := _fits(feed, hour):
+        rows = rows.where(condition)
     delta = lake.open(str(snapshot))
     parts = 1 + (state_of(delta).rows if delta else 0) // _ROWS_PER_FILE
     ordered = rows.repartitionByRange(parts, *feed.keys).sortWithinPartitions(*feed.keys)

@@ -13,6 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from medallion.errors import MedallionError, UsageError
 from medallion.model.chart import output_columns
+from medallion.model.column_types import UnreadableColumn, is_key_type, is_ordered_type
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.table import LAYERS, ByKey, Feed, Layer, Log, Table
 
@@ -86,8 +87,8 @@ def build(tables: Iterable[Node]) -> Registry:
         where = _module(table)
         if not table.doc:
             raise MedallionError(f"{where} has no docstring: say what the table holds and what one row is")
-        if isinstance(table, Feed) and (bad := [k for k in table.keys if k not in {c.name for c in table.columns}]):
-            raise MedallionError(f"{where} declares no column for its key {', '.join(bad)}")
+        if isinstance(table, Feed):
+            _require_columns(where, table)
         _require_keys(where, table)
         _require_event_time(where, table)
         _require_chart(where, table)
@@ -101,6 +102,29 @@ def build(tables: Iterable[Node]) -> Registry:
     except CycleError as error:
         raise MedallionError(f"the tables {' -> '.join(error.args[1])} read each other in a circle") from None
     return Registry({name: by_name[name] for layer in LAYERS for name in order if by_name[name].layer == layer})
+
+
+def _require_columns(where: str, feed: Feed) -> None:
+    """Refuse columns that cannot be read, or whose type cannot be a key's or cannot be looked up by."""
+    try:
+        types = {column.name: column.sql_type for column in feed.columns}
+    except UnreadableColumn as error:
+        raise MedallionError(f"{where}: {error}") from None
+    if len(types) < len(feed.columns):
+        raise MedallionError(f"{where} declares a column twice")
+    if bad := [key for key in feed.keys if key not in types]:
+        raise MedallionError(f"{where} declares no column for its key {', '.join(bad)}")
+    for name in feed.keys:
+        if not is_key_type(types[name]):
+            raise MedallionError(
+                f"{where} declares its key {name} as {types[name]}: equal values of a key must be the same, so it is a"
+                " whole number, a DECIMAL, text, a date, a moment or a BOOLEAN"
+            )
+    for name in feed.pruned_by:
+        if name in types and not is_ordered_type(types[name]):
+            raise MedallionError(
+                f"{where} is pruned by {name}, a {types[name]}: files tell ranges of numbers, texts, dates and moments"
+            )
 
 
 def _require_keys(where: str, table: Node) -> None:

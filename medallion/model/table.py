@@ -1,6 +1,5 @@
 """What a table is: a change feed or a log of one in Bronze, a query in every layer above. Values only, no Spark."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -11,8 +10,8 @@ from textwrap import dedent
 from typing import Literal, get_args
 
 from expectations.vocabulary import Expectation, not_null, unique
-from medallion.errors import MedallionError
 from medallion.model.chart import Chart
+from medallion.model.column_types import SqlType, parse_columns, parse_type
 from medallion.model.refresh_method import RefreshMethod
 
 Layer = Literal["bronze", "silver", "gold", "platinum"]
@@ -23,8 +22,6 @@ BROKEN = "_broken"  # its column that says which expectations a row fails
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)  # of event times; the first versions of dimensions begin then
 MAX_ROW_CHANGE = 0.5  # the share of its rows by which a table may grow or shrink from one release to the next
 
-_COLUMN = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)\s+(?P<type>[A-Z]+(?:\(\d+,\s*\d+\))?)(?P<required>\s+NOT NULL)?")
-
 
 @dataclass(frozen=True)
 class Column:
@@ -33,6 +30,11 @@ class Column:
     name: str
     type: str
     required: bool
+
+    @cached_property
+    def sql_type(self) -> SqlType:
+        """Its type, parsed."""
+        return parse_type(self.type)
 
 
 @dataclass(frozen=True)
@@ -203,7 +205,7 @@ class Feed:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The declared columns, in order."""
-        return tuple(_column(part.strip()) for part in re.split(r",(?![^(]*\))", self.schema))
+        return tuple(Column(name, str(kind), required) for name, kind, required in parse_columns(self.schema))
 
     @property
     def refresh_method(self) -> str:
@@ -279,13 +281,6 @@ class Log:
         """Every expectation on this table: its grain, and values where there is always one."""
         required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
         return (*_grain(self.keys, ()), *required)
-
-
-def _column(declaration: str) -> Column:
-    match = _COLUMN.fullmatch(declaration)
-    if match is None:
-        raise MedallionError(f"column {declaration!r} cannot be read: write name TYPE, or name TYPE NOT NULL")
-    return Column(match["name"], match["type"], bool(match["required"]))
 
 
 def _grain(keys: tuple[str, ...], nullable: tuple[str, ...]) -> tuple[Expectation, ...]:

@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 
 from medallion.errors import HourNotAvailable, MedallionError
 from medallion.ingest import apply, snapshot
-from medallion.ingest.decode import arrow_type
+from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.quarantine import read_rejected
 from medallion.ingest.source import silent
 from medallion.model.registry import Registry, registry

@@ -20,7 +20,8 @@ import pytest
 from bench.declarative import run_pipeline
 from medallion.declarative.specification import differing_views
 from medallion.ingest import apply, change_log
-from medallion.ingest.decode import DELETED, LINE, arrow_type, change_schema
+from medallion.ingest.arrow_types import arrow_type
+from medallion.ingest.decode import DELETED, LINE, change_schema
 from medallion.model.additive_split import split_of
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.registry import registry

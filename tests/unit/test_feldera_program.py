@@ -20,7 +20,7 @@ from bench.feldera.driver import change_lines
 from bench.feldera.program import FelderaSQL, program, view
 from medallion.demo.generate import generate
 from medallion.errors import MedallionError
-from medallion.ingest.decode import arrow_type
+from medallion.ingest.arrow_types import arrow_type
 from medallion.model.registry import registry
 from medallion.model.table import Feed, Table
 from tests.unit.feldera_engine import Engine, SqlError

@@ -22,7 +22,8 @@ from medallion.cli.main import cli
 from medallion.demo.generate import Summary, generate
 from medallion.demo.writers import NEVER, ChangeFiles, Images, Style, table_of
 from medallion.errors import UsageError
-from medallion.ingest.decode import arrow_type, decode_file
+from medallion.ingest.arrow_types import arrow_type
+from medallion.ingest.decode import decode_file
 from medallion.model.registry import registry
 from medallion.model.table import Feed
 
