@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from medallion.errors import MedallionError
-from medallion.ingest.decode import arrow_type
+from medallion.ingest.arrow_types import arrow_type
 from medallion.model.proof import prove
 from medallion.model.registry import build
 from medallion.model.table import Additive, ByKey, Feed, Recent, Table, Via

@@ -92,7 +92,7 @@ def _floating(format_: str) -> Decoder:
     def decode(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
             raise TypeError
-        (number,) = struct.unpack(format_, struct.pack(format_, float(value)))
+        number: float = struct.unpack(format_, struct.pack(format_, float(value)))[0]
         if not isfinite(number) or (value and not number):
             raise ValueError
         return number + 0.0  # of the two zeros there is one

@@ -72,6 +72,18 @@ class StructType:
 SqlType = Scalar | DecimalType | ArrayType | MapType | StructType
 
 
+def spark_type(kind: SqlType) -> str:
+    """Return a type as Spark writes it in schemas and plans."""
+    match kind:
+        case ArrayType(element):
+            return f"array<{spark_type(element)}>"
+        case MapType(value):
+            return f"map<string,{spark_type(value)}>"
+        case StructType(fields):
+            return f"struct<{','.join(f'{name}:{spark_type(field)}' for name, field in fields)}>"
+    return str(kind).lower()
+
+
 def is_key_type(kind: SqlType) -> bool:
     """Check whether a type can be that of a key: equal values are the same, and every engine can join by them."""
     return isinstance(kind, DecimalType) or (

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from medallion.errors import MedallionError
+from medallion.model.column_types import spark_type
 from medallion.model.dependencies import Dependencies
 from medallion.model.determinism import prove_aggregates, prove_functions
 from medallion.model.plan import Analysis, Column, Nondeterministic, NoPlans, Plan, Unprovable
@@ -79,7 +80,7 @@ class Prover:
             if isinstance(node, Table):
                 self._columns[name] = self._output_of(node)
             else:
-                self._columns[name] = tuple((c.name, _as_spark(c.type), not c.required) for c in node.columns)
+                self._columns[name] = tuple((c.name, spark_type(c.sql_type), not c.required) for c in node.columns)
         return self._columns[name]
 
     def _output_of(self, table: Table) -> tuple[Column, ...]:
@@ -147,11 +148,6 @@ def proven_before(table: Table) -> Proof | None:
 # What this process knows: an analysis takes a tenth of a second, a Spark to ask for it many.
 _ANALYSED: dict[tuple[str, str], Analysis] = {}
 _PROVEN: dict[str, Proof] = {}
-
-
-def _as_spark(declared: str) -> str:
-    """A declared type as Spark writes it."""
-    return declared if "<" in declared else declared.lower().replace(" ", "").replace("integer", "int")
 
 
 def _analyse_here(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:

@@ -18,7 +18,7 @@ from medallion.ingest.arrow_merge import merge_into
 from medallion.ingest.arrow_types import arrow_type, is_wider, same_type
 from medallion.ingest.decode import DELETED, LINE, change_schema, decode_file
 from medallion.ingest.schema_evolution import arrow_schema
-from medallion.model.column_types import parse_type
+from medallion.model.column_types import parse_type, spark_type
 from medallion.model.registry import build
 from medallion.model.table import Column, Feed
 
@@ -112,6 +112,12 @@ def test_field_that_is_not_declared_is_left_out_and_counted_once_a_line(tmp_path
     feed = replace(FEED, schema="id SMALLINT NOT NULL, c ARRAY<STRUCT<a: INT>>")
     result = decode_file(path, feed, HOUR, tmp_path / "decoded.parquet")
     assert (result.rejected, result.unknown) == ([], {"c.z": 1})
+
+
+def test_type_is_named_in_plans_as_spark_names_it() -> None:
+    inner = "seen_At:timestamp,lines:array<struct<price:decimal(6,2)>>,notes:map<string,double>"
+    declared = "STRUCT<seen_At TIMESTAMP, lines: ARRAY<STRUCT<price: DECIMAL(6, 2)>>, notes: MAP<STRING,DOUBLE>>"
+    assert spark_type(parse_type(declared)) == f"struct<{inner}>"
 
 
 @pytest.mark.parametrize(
