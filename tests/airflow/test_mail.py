@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
+from medallion.errors import MedallionError
+
 GUIDE = Path("docs/how-to/send-alerts.md")
 
 
@@ -61,11 +63,11 @@ def test_mail_of_the_guide_names_the_run_and_the_reason(mails: list[Any]) -> Non
         "dag": DAG("hourly_refresh"),
         "dag_run": SimpleNamespace(run_id="manual__1"),
         "ti": SimpleNamespace(log_url="http://localhost:8080/log"),
-        "exception": "orders are red",
+        "exception": MedallionError.quoting("orders <are> red", ": ada@example.com"),
     }
     example["by_mail"](context)
     (mail,) = mails
     assert mail["Subject"] == "hourly_refresh failed: manual__1"
     assert mail["To"] == "data-team@example.com"
     body = mail.get_payload()[0].get_payload(decode=True).decode()
-    assert "orders are red" in body and "http://localhost:8080/log" in body
+    assert "orders &lt;are&gt; red" in body and "ada@" not in body and "http://localhost:8080/log" in body
