@@ -19,15 +19,18 @@ with DAG(
             KEEP_HOURS,
             type="integer",
             minimum=0,
-            title="Hours of history",
-            description="Releases, and the versions of tables that they name. The newest two releases always stay.",
+            title="Keep hours",
+            description=(
+                "Hours of history: releases, and the versions of tables that they name. The newest two releases always"
+                " stay."
+            ),
         ),
         "keep_days": Param(
             KEEP_DAYS,
             type="integer",
             minimum=1,
-            title="Days of records",
-            description="Events, validation reports and landed change files.",
+            title="Keep days",
+            description="Days of records: events, validation reports and landed change files.",
         ),
     },
 ) as dag:

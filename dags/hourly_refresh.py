@@ -16,7 +16,6 @@ from medallion.airflow.landing import LandChanges
 from medallion.airflow.redo import ACTIONS
 from medallion.airflow.tasks import EVERY_DAG, HOUR, LAND, SPARK, RunOnSpark, assets, lineage, policy, run_here
 from medallion.airflow.timetable import Hourly
-from medallion.hours import CALENDAR_PATTERN
 from medallion.model.table import LAYERS, STRATEGIES
 from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.settings import Settings
@@ -32,8 +31,6 @@ with DAG(
         "hour": Param(
             None,
             type=["null", "string"],
-            pattern=f"^{CALENDAR_PATTERN}$",
-            maxLength=13,
             title="Hour",
             description_md=(
                 "In UTC, as `YYYY-MM-DDTHH`, such as `2025-11-30T00`. Empty: the next hour of the source, which is"
@@ -55,11 +52,12 @@ with DAG(
             None,
             type=["null", "string"],
             maxLength=1000,
-            title="Tables",
+            title="Select",
             description=(
-                "Empty: all. Else these, as in dbt: gold_inventory_risk, +gold_x with what it reads, silver_x+ with"
-                " what reads it; several with commas. While others are left behind nothing is published; a run with"
-                " Hour and Tables empty catches up."
+                "Tables. Empty: all. Else these, as in dbt: gold_inventory_risk, +gold_x with what it reads, silver_x+"
+                " with what reads it; several with commas. Without Hour they are computed again at the published hour,"
+                " with what reads them. With Hour, nothing is published while others are left behind; a run with Hour"
+                " and Select empty catches up."
             ),
         ),
         "action": Param(
@@ -75,8 +73,6 @@ with DAG(
         "confirmation": Param(
             None,
             type=["null", "string"],
-            pattern=f"^{CALENDAR_PATTERN}$",
-            maxLength=13,
             title="Confirmation",
             description="To restate or reprocess: the hour once more. A refresh needs none.",
         ),

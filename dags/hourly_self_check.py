@@ -19,15 +19,15 @@ with DAG(
             STALE_HOURS,
             type="number",
             minimum=0,
-            title="Stale after",
+            title="Stale hours",
             description="Hours since the end of the last hour that a table has.",
         ),
         "max_failures": Param(
             0,
             type="integer",
             minimum=0,
-            title="Failures in a row",
-            description="That a table may have before this task fails.",
+            title="Max failures",
+            description="Failures in a row that a table may have before this task fails.",
         ),
     },
 ) as dag:

@@ -7,7 +7,6 @@ passed.
 from airflow.sdk import DAG, Param
 
 from medallion.airflow.tasks import EVERY_DAG, replay_lines
-from medallion.hours import CALENDAR_PATTERN
 
 with DAG(
     "replay_quarantine",
@@ -20,7 +19,6 @@ with DAG(
         "hour": Param(
             "2025-11-30T00",
             type="string",
-            pattern=f"^{CALENDAR_PATTERN}$",
             title="Hour",
             description="The hour that the lines are of, in UTC, as YYYY-MM-DDTHH.",
         ),

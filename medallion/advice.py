@@ -12,7 +12,7 @@ def refresh(hour: str | None = None) -> str:
 def refresh_all_tables() -> str:
     """Say how to refresh the tables that a selection left behind."""
     return (
-        "run medallion refresh without --select (in Airflow: trigger hourly_refresh, Hour and Tables empty) to catch up"
+        "run medallion refresh without --select (in Airflow: trigger hourly_refresh, Hour and Select empty) to catch up"
     )
 
 
@@ -36,6 +36,11 @@ def refresh_range(first: str, last: str) -> str:
     return f"{command} (in Airflow: backfill hourly_refresh over these hours)"
 
 
+def apply_pending(first: str, last: str) -> str:
+    """Say how to apply pending hours that nobody takes by itself."""
+    return f"run medallion refresh --to-hour {last} (in Airflow: backfill hourly_refresh from {first} to {last})"
+
+
 def finish_restatement(until: str) -> str:
     """Say how to go on with a restatement that was cut short."""
     return f"run medallion refresh --to-hour {until} to finish it (in Airflow: trigger hourly_refresh, Hour empty)"
@@ -47,11 +52,11 @@ def restate(hour: str) -> str:
     return f"run medallion refresh --restate {hour} (in Airflow: {form})"
 
 
-def recover_red_hour(hour: str, run_id: str) -> str:
-    """Say how an hour whose check failed gets published, by what was at fault."""
+def recover_red_hour(first: str, last: str) -> str:
+    """Say how hours whose check failed get published, by what was at fault."""
     return (
-        f"If the source was at fault, correct its files and {restate(hour)}."
-        f" If a rule or the code was, correct it and clear the failed task of run {run_id}"
+        f"If the source was at fault, correct its files and {restate(first)}."
+        f" If a rule or the code was, correct it and {refresh(last)}"
     )
 
 

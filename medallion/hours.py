@@ -7,13 +7,6 @@ from datetime import UTC, datetime, timedelta
 from medallion.errors import UsageError
 
 PATTERN = r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3])"
-# The same with the lengths of months and leap years, for a form that has nothing else to check an hour by.
-CALENDAR_PATTERN = (
-    r"(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
-    r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
-    r"|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)"
-    r"T(?:[01][0-9]|2[0-3])"
-)
 ONE_HOUR = timedelta(hours=1)
 _FORMAT = "%Y-%m-%dT%H"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,10 +14,13 @@ from shlex import quote
 from typing import Any
 
 from medallion.airflow.local import DAG_ID, WARM, LocalAirflow, where
+from medallion.demo.broken_hour import mend_hour
 from medallion.errors import MedallionError
 from medallion.ingest.ledger import applied_hour
+from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.ingest.source import change_files, open_source
 from medallion.model.refresh_method import read_state_work
+from medallion.ingest.unpublished import UnpublishedHour, find_unpublished
 from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log, releases
@@ -61,12 +64,11 @@ def main() -> None:
 def show_failed_check() -> None:
     """Break the next hour, refresh it, and say what there is to see and how to recover."""
     airflow, settings, lake = _running_demo()
-    applied = applied_hour(lake, tables_of(lake))
-    if applied is not None and not releases.was_published(lake, applied):
-        raise MedallionError(
-            f"hour {applied} is in Bronze and not published: if it is red, make demo-heal; else trigger hourly_refresh"
-            " without an hour; then come back"
-        )
+    unpublished, applied = _unpublished(lake)
+    if unpublished is not None and unpublished.red is not None:
+        raise MedallionError(f"{unpublished.red.headline} already: make demo-heal, then come back")
+    if unpublished is not None:
+        raise MedallionError(f"hour {applied} is not published: trigger hourly_refresh without an hour, then come back")
     hour = next((hour for hour in listed_hours(settings) if hour > (applied or "")), None)
     if hour is None:
         raise MedallionError("the source has no further hour: run make demo, and do what it says")
@@ -92,20 +94,38 @@ def print_failed_check(airflow: LocalAirflow, lake: Lake, run_id: str, hour: str
     print(f"run       {airflow.url}/dags/{DAG_ID}/runs/{run_id}")
     print(f"report    {failed['report']}")
     print(f"readers   keep release {release.release_id} of hour {release.hour}: {airflow.url}/plugin/medallion-results")
+    print("refused   medallion refresh of a later hour: nothing is applied on top of a red one")
     print(f"recover   make demo-heal: takes the deletions back at the source, and restates hour {hour}")
 
 
 def recover() -> None:
     """Mend the broken hour at the source, and restate it from the form, as a person would."""
     airflow, settings, lake = _running_demo()
-    applied = applied_hour(lake, tables_of(lake))
-    if applied is None:
-        raise MedallionError("nothing has been refreshed yet: make demo first")
-    medallion(airflow, "source", "mend", settings.source, "--hour", applied)
-    asked = {"hour": applied, "confirmation": applied, "action": "restate", "strategy": "full"}
-    refresh(airflow, asked, run_id_of(applied))
+    first = first_to_restate(_unpublished(lake)[0], read_restatement(lake))
+    if first is None:
+        say("no hour is red: nothing to heal")
+        return
+    for hour in listed_hours(settings):
+        if hour >= first and (removed := mend_hour(Path(settings.source), hour)):
+            say(f"{removed:,} deletions of hour {hour} are taken back at the source")
+    asked = {"hour": first, "confirmation": first, "action": "restate", "strategy": "full"}
+    refresh(airflow, asked, run_id_of(first))
     release = releases.require_release(lake, None)
     print(f"readers   have release {release.release_id} of hour {release.hour}: {airflow.url}/plugin/medallion-results")
+
+
+def _unpublished(lake: Lake) -> tuple[UnpublishedHour | None, str | None]:
+    """The newest hour of Bronze where it is unpublished or red, and that hour in any case."""
+    tables = tables_of(lake)
+    applied = applied_hour(lake, tables)
+    return find_unpublished(lake, tables, applied, read_restatement(lake)), applied
+
+
+def first_to_restate(unpublished: UnpublishedHour | None, restated: Restatement | None) -> str | None:
+    """The first hour that is red, or that a restatement which was cut short began with; None without either."""
+    if unpublished is not None and unpublished.red is not None:
+        return unpublished.red.hour
+    return restated.hour if restated else None
 
 
 def _running_demo() -> tuple[LocalAirflow, Settings, Lake]:

@@ -12,7 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from medallion.airflow.notes import leave_note, noting_failures
-from medallion.airflow.runs import SchedulerRuns
+from medallion.airflow.runs import SchedulerRuns, require_known_keys
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR
 from medallion.ops import event_log
@@ -112,6 +112,8 @@ class WaitForHour(BaseOperator):
 
     def execute(self, context: Any) -> None:
         """Defer to the triggerer."""
+        with noting_failures(context["ti"]):
+            require_known_keys(context["dag_run"].conf, self.dag.params if self.has_dag() else ())
         self.defer(trigger=self._wait, method_name="arrived")
 
     def arrived(self, context: Any, event: dict[str, str]) -> str:

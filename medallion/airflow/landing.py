@@ -10,20 +10,22 @@ from dataclasses import asdict
 from typing import Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from medallion.airflow.failures import as_airflow_errors
 from medallion.airflow.notes import leave_note, noting_failures
-from medallion.airflow.redo import redo_hour
-from medallion.airflow.runs import RequestRefused, SchedulerRuns, request_of, start_run
+from medallion.airflow.redo import redo_hour, redo_selection
+from medallion.airflow.runs import RequestRefused, SchedulerRuns, request_of, require_known_keys, start_run, text_of
 from medallion.airflow.tasks import run_in_process
 from medallion.errors import MedallionError, UsageError
+from medallion.ingest.never_applied import warn_of_never_applied
 from medallion.model.selection import select_tables
 from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait, decide, read_line
 from medallion.settings import Settings
+from medallion.storage.lake import Lake
 
 POLL_SECONDS = 10.0
 TURN_SECONDS = 3600.0  # in which the lake makes no progress
@@ -40,11 +42,18 @@ def _request(params: Mapping[str, Any], dag_run: Any) -> Request:
 
 def require_selection(params: Mapping[str, Any], settings: Settings) -> None:
     """Raise RequestRefused for a selection that names no table, before anything is changed."""
-    if text := params.get("select"):
-        try:
+    try:
+        if text := text_of(params, "select"):
             select_tables(tables_at_parse_time(settings), text)
-        except UsageError as error:
-            raise RequestRefused(str(error)) from None
+    except UsageError as error:
+        raise RequestRefused(str(error)) from None
+
+
+def _ending(end: End, settings: Settings, run_id: str) -> AirflowException:
+    """Return how a run ends that does nothing: failed, with an alert the first time that hours are left to a person."""
+    if end.left and warn_of_never_applied(Lake.of(settings), run_id, end.left):
+        return AirflowFailException(end.reason)
+    return RequestRefused(end.reason) if end.failed else AirflowSkipException(end.reason)
 
 
 class LandChanges(BaseOperator):
@@ -64,10 +73,13 @@ class LandChanges(BaseOperator):
     def _go_on(self, context: Any, event: Mapping[str, Any]) -> str:
         dag_run, settings = context["dag_run"], Settings.from_environment()
         with noting_failures(context["ti"]), as_airflow_errors():
+            require_known_keys(dag_run.conf, self.dag.params if self.has_dag() else ())
             require_selection(context["params"], settings)
             if (action := context["params"].get("action", "refresh")) != "refresh":
                 return redo_hour(action, context)
             request = _request(context["params"], dag_run)
+            if request.kind == "person" and request.hour is None and text_of(context["params"], "select"):
+                return redo_selection(context)
             runs = SchedulerRuns(dag_run.dag_id, dag_run.run_id)
             verdict = decide(request, read_line(settings, request.until or request.hour), runs, settings.catch_up_hours)
             if isinstance(verdict, Wait):
@@ -76,7 +88,7 @@ class LandChanges(BaseOperator):
                 run_id = start_run(context, verdict.hour, str(request.hour))
                 raise AirflowSkipException(f"{verdict.reason}, beginning with {run_id}")
             if isinstance(verdict, End):
-                raise (RequestRefused if verdict.failed else AirflowSkipException)(verdict.reason)
+                raise _ending(verdict, settings, dag_run.run_id)
             outcome = run_in_process("land", "bronze", verdict.hour, context)
             if verdict.then is not None:
                 start_run(context, verdict.then, str(request.until))

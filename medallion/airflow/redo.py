@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from medallion.airflow.runs import RequestRefused, SchedulerRuns
-from medallion.airflow.tasks import RunOnSpark, run_of, spark_master
+from medallion.airflow.runs import RequestRefused, SchedulerRuns, text_of
+from medallion.airflow.tasks import SELECT, RunOnSpark, run_of, spark_master
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.pipeline.turns import read_line
@@ -40,9 +40,31 @@ def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
         raise RequestRefused(f"{error}; nothing was changed") from None
 
 
+def redo_selection(context: Mapping[str, Any]) -> str:
+    """Have the tasks that follow compute the form's tables again at the published hour; return the hour.
+
+    They are told which tables that takes, by the key SELECT of this task.
+
+    Raises:
+        RequestRefused: Bronze is not at the hour that readers have, or another run is at work; nothing was changed.
+    """
+    from medallion.pipeline.driver import open_driver
+    from medallion.pipeline.reprocess import at_published_hour
+
+    settings = Settings.from_environment()
+    try:
+        _require_turn("reprocess", settings, context["dag_run"])
+        with open_driver(settings) as driver:
+            run = at_published_hour(run_of(context, settings, None), driver)
+    except UsageError as error:
+        raise RequestRefused(f"{error}; nothing was changed") from None
+    context["ti"].xcom_push(key=SELECT, value=run.select)
+    return run.required_hour
+
+
 def confirmed_hour(action: Redo, params: Mapping[str, Any], dag_run: Any) -> str:
     """Return the hour that the form names twice. Raises UsageError where it does not."""
-    hour, confirmation = params["hour"], params.get("confirmation")
+    hour, confirmation = text_of(params, "hour"), text_of(params, "confirmation")
     if dag_run.run_type != "manual":
         raise UsageError(f"a backfill or schedule cannot {action}: press Trigger and choose Single Run")
     if not hour:
@@ -50,9 +72,9 @@ def confirmed_hour(action: Redo, params: Mapping[str, Any], dag_run: Any) -> str
     parse_hour(hour)
     if confirmation != hour:
         raise UsageError(f"{action} {hour} was not confirmed: write {hour} in Confirmation too")
-    if action == "restate" and params.get("select"):
-        raise UsageError("restate refreshes every table: leave Tables empty")
-    return str(hour)
+    if action == "restate" and text_of(params, "select"):
+        raise UsageError("restate refreshes every table: leave Select empty")
+    return hour
 
 
 def _require_turn(action: Redo, settings: Settings, dag_run: Any) -> None:

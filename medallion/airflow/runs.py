@@ -1,12 +1,13 @@
 """The runs of a DAG, as a task and the triggerer see them: what a run asks for, which others there are, a new one."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from medallion.errors import MedallionError
+from medallion.errors import MedallionError, UsageError
 from medallion.hours import format_hour, parse_hour
 from medallion.pipeline.turns import Kind, Request
 
@@ -43,16 +44,55 @@ class SchedulerRuns:
         return RuntimeTaskInstance.get_dr_count(self._dag_id, states=[*states], **which) > 0
 
 
+UNTIL = "until"  # the key of a catch-up, beside those of the form
+SYNONYMS = {"tables": "select", "table": "select", "date": "hour", "logical_date": "hour", "mode": "strategy"}
+
+
+def require_known_keys(conf: Mapping[str, Any] | None, form: Iterable[str]) -> None:
+    """Refuse a configuration with a key that nothing would read: what it asks for would not be done, in silence.
+
+    Args:
+        conf: The configuration that the run was triggered with.
+        form: The keys of the DAG's form.
+
+    Raises:
+        RequestRefused: A key is unknown; the message names the nearest known one.
+    """
+    known = [*form]
+    for key in conf or {}:
+        if key in known or key == UNTIL:
+            continue
+        words = {**{name: name for name in known}, **{word: name for word, name in SYNONYMS.items() if name in known}}
+        near = get_close_matches(key.lower(), words, 1)
+        hint = f"did you mean {words[near[0]]}? " if near else ""
+        raise RequestRefused(
+            f"the run's configuration has an unknown key {key[:40]!r}: {hint}It may have {', '.join(known)};"
+            " nothing was changed"
+        )
+
+
+def text_of(params: Mapping[str, Any], key: str) -> str | None:
+    """Return what the form has under ``key``, without blanks around it; None where it is empty.
+
+    Raises UsageError for what is no text, such as a list.
+    """
+    value = params.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise UsageError(f"{key} must be text, and is {str(value)[:40]}")
+    return value.strip() or None
+
+
 def request_of(params: Mapping[str, Any], dag_run: Any) -> Request:
     """Return what a run asks for.
 
     Raises:
         UsageError: The form's hour is not on the calendar.
     """
-    hour, until = requested_hour(params, dag_run), (dag_run.conf or {}).get("until")
-    for asked in (hour, until):
-        if asked is not None:
-            parse_hour(asked)
+    hour, until = requested_hour(params, dag_run), text_of(dag_run.conf or {}, UNTIL)
+    if until is not None:
+        parse_hour(until)
     # Compared, not looked up: Airflow's type equals its text, and hashes otherwise.
     kinds: tuple[tuple[str, Kind], ...] = (("backfill", "backfill"), ("scheduled", "schedule"))
     kind: Kind = next((kind for run_type, kind in kinds if dag_run.run_type == run_type), "person")
@@ -63,9 +103,13 @@ def requested_hour(params: Mapping[str, Any], dag_run: Any) -> str | None:
     """Return the hour of the form; else the hour of the schedule; None, for the next, when a person left it open.
 
     In a backfill the form is one for all its runs, and each has an hour of its own.
+
+    Raises UsageError for text that is no hour: nothing that was not parsed gets into a path or a query.
     """
-    if params["hour"] and dag_run.run_type != "backfill":
-        return str(params["hour"])
+    hour = text_of(params, "hour")
+    if hour is not None and dag_run.run_type != "backfill":
+        parse_hour(hour)
+        return hour
     if dag_run.run_type == "manual" or dag_run.data_interval_start is None:
         return None
     return format_hour(dag_run.data_interval_start)
@@ -82,7 +126,7 @@ def start_run(context: Any, hour: str, until: str) -> str:
         TriggerDagRun(
             dag_id=dag_run.dag_id,
             run_id=run_id,
-            conf={"hour": hour, "until": until, "strategy": context["params"]["strategy"]},
+            conf={"hour": hour, UNTIL: until, "strategy": context["params"]["strategy"]},
             note=f"hour {hour}: catching up to {until}, started by {dag_run.run_id}",
         )
     )

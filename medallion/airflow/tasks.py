@@ -21,7 +21,7 @@ from medallion.airflow.lineage import lineage_parent
 from medallion.airflow.markdown import escape_markdown
 from medallion.airflow.metrics import STEPS, send_metrics
 from medallion.airflow.notes import leave_note, noting_failures
-from medallion.airflow.runs import RequestRefused, requested_hour
+from medallion.airflow.runs import RequestRefused, requested_hour, require_known_keys, text_of
 from medallion.errors import CheckFailed, UsageError
 from medallion.inspect.openlineage import PARENT
 from medallion.loopback import go_past_proxies
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 LAND = "land_changes"
 HOUR = f"{{{{ ti.xcom_pull(task_ids='{LAND}') }}}}"  # land finds out which hour it is, the others are told
+SELECT = "select"  # the key under which it leaves the tables that a selection without an hour takes
 SPARK = ("as set", "submit")  # what a run can ask for: the warm Spark where one is set, or a JVM for each task
 
 EVERY_DAG: dict[str, Any] = {
@@ -75,11 +76,19 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
 
             lake = Lake.of(Settings.from_environment())
             summary = run_summary(lake, context["dag_run"].run_id)
-            redone = {"restate": "restated from", "reprocess": "reprocessed"}.get(context["params"].get("action", ""))
-            leave_note(ti, f"{redone} {context['params']['hour']}; {summary}" if redone else summary)
+            leave_note(ti, f"{redone}; {summary}" if (redone := _redone(context)) else summary)
             if error := build_data_docs(lake.reports):
                 logging.getLogger(__name__).warning("Data Docs not built: %s; %s", error, advice.build_data_docs())
     return str(outcome.hour)
+
+
+def _redone(context: Mapping[str, Any]) -> str:
+    """Say what the run has done again; empty for one that refreshed an hour."""
+    params = context["params"]
+    if tables := context["ti"].xcom_pull(task_ids=LAND, key=SELECT):
+        return f"reprocessed {tables} at the published hour"
+    words = {"restate": "restated from", "reprocess": "reprocessed"}.get(params.get("action", ""))
+    return f"{words} {text_of(params, 'hour')}" if words else ""
 
 
 def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Mapping[str, Any]) -> "Outcome":
@@ -109,18 +118,19 @@ def run_of(context: Mapping[str, Any], settings: Settings, hour: str | None) -> 
         attempt=ti.try_number,
         strategy=params["strategy"],
         lineage_parent=lineage_parent(ti),
-        select=params.get("select") or "",
+        select=ti.xcom_pull(task_ids=LAND, key=SELECT) or text_of(params, "select") or "",
     )
 
 
 @task(task_id="maintain")
-def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
+def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
     """Do the lake's upkeep in this process; a lake that has not been loaded has none."""
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.maintain import Retention, maintain
     from medallion.pipeline.run import Run
 
-    with as_airflow_errors():
+    with noting_failures(ti), as_airflow_errors():
+        require_known_keys(dag_run.conf, dag.params)
         settings = Settings.from_environment()
         run = Run(settings, None, dag_run.run_id, ti.try_number)
         with open_driver(settings) as driver:
@@ -128,7 +138,7 @@ def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
 
 
 @task(task_id="replay")
-def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> None:
+def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
     """Replay the lines of a feed and hour that are in quarantine, in a Spark session of this process; leave a note."""
     from medallion.ingest.quarantine import parse_corrected_lines
     from medallion.inspect.run_summary import run_summary
@@ -136,22 +146,25 @@ def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None) -> 
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.run import Run
 
-    what = f"{params['feed']} of {params['hour']}"
+    what = " of ".join(str(params[key])[:40] for key in ("feed", "hour"))
     with noting_failures(ti, f"replay {what}"), as_airflow_errors():
-        lines = parse_corrected_lines(params["lines"], "the parameter lines") if params["lines"] else None
+        require_known_keys(dag_run.conf, dag.params)
+        feed, hour, text = (text_of(params, key) or "" for key in ("feed", "hour", "lines"))
+        lines = parse_corrected_lines(text, "the parameter lines") if text else None
         settings = Settings.from_environment().replace(spark_master=spark_master(RunOnSpark.connection))
         with open_driver(settings) as driver:
-            run = Run(settings, params["hour"], dag_run.run_id, ti.try_number)
-            operations.replay(run, driver, params["feed"], lines)
-        leave_note(ti, f"replayed {what}; {run_summary(driver.lake, dag_run.run_id)}")
+            run = Run(settings, hour, dag_run.run_id, ti.try_number)
+            operations.replay(run, driver, feed, lines)
+        leave_note(ti, f"replayed {feed} of {hour}; {run_summary(driver.lake, dag_run.run_id)}")
 
 
 @task(task_id="self_check")
-def self_check(*, params: Any = None) -> None:
+def self_check(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
     """Fail with all that is wrong with the lakehouse: a line for each table that is stale, red or fails."""
     from medallion.inspect.status import lake_status
 
-    with as_airflow_errors():
+    with noting_failures(ti), as_airflow_errors():
+        require_known_keys(dag_run.conf, dag.params)
         status = lake_status(Settings.from_environment(), params["stale_hours"], params["max_failures"])
         if status.problems:
             raise CheckFailed("; ".join(status.problems))
@@ -175,7 +188,7 @@ class RunOnSpark(SparkSubmitOperator):
                     "{{ ti.try_number }}",
                     "--strategy",
                     "{{ params.strategy }}",
-                    "--select={{ params.select or '' }}",
+                    f"--select={{{{ ti.xcom_pull(task_ids='{LAND}', key='{SELECT}') or params.select or '' }}}}",
                 ),
             ],
             name=f"{step} {layer} {HOUR}",

@@ -88,11 +88,12 @@ def _headlines(status: LakeStatus) -> Iterator[str]:
         yield f"being written by {status.writer}"
     if restated := status.restatement:
         yield f"hours {restated.hour} to {restated.until} are being restated: publishing waits for them"
-    if status.late:
-        yield status.late
+    yield from filter(None, (status.late, status.left))
     if changed := [row.table for row in status.tables if row.definition_changed]:
         yield f"{CHANGED}: {', '.join(changed)}; {advice.reprocess()}"
-    if red := [row.table for row in status.tables if row.check == "failed"]:
+    if status.red:
+        yield status.red
+    elif red := [row.table for row in status.tables if row.check == "failed"]:
         yield f"red: {', '.join(red)} failed the last check; see medallion expectations --broken"
 
 

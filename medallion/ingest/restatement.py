@@ -48,6 +48,10 @@ class Restatement:
         """Check whether ``hour`` is to be restated and has not landed again yet."""
         return hour in self.hours and hour not in self.landed
 
+    def details(self) -> dict[str, list[str]]:
+        """Return what an event of its last hour records: the hours that this one check or release is about."""
+        return {"restated": [*self.hours]}
+
     def describe_cut_short(self) -> str:
         """Say, where no process is at work on it, that it is unfinished, and how it is finished."""
         return (

@@ -1,4 +1,4 @@
-"""The state of each hour: published, running, red, missing, skipped, restated or pending."""
+"""The state of each hour: published, running, red, missing, skipped, restated, reprocessed or pending."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.ops.releases import Release, read_all
 from medallion.storage.lake import Lake
 
-HourStatus = Literal["published", "running", "restated", "red", "skipped", "pending", "missing"]
+HourStatus = Literal["published", "running", "restated", "reprocessed", "red", "skipped", "pending", "missing"]
 COLUMNS = ("run_id", "hour", "event_type", "table_name", "status", "details")
 MAX_DAYS = 14
 MAX_DELAY = timedelta(days=1)  # from the end of an hour to its release, of a lake that goes with the clock
@@ -19,7 +19,7 @@ MAX_DELAY = timedelta(days=1)  # from the end of an hour to its release, of a la
 
 @dataclass(frozen=True)
 class HourMark:
-    """One hour; run_id: the last run that did something about it, None where none did."""
+    """One hour; run_id: the run that made it so, such as the one that published it; None where none did anything."""
 
     hour: str
     status: HourStatus
@@ -39,7 +39,9 @@ def hour_history(lake: Lake, pending: Collection[str] = (), running: Collection[
     steps: dict[str, list[EventRow]] = {}
     for row in event_log.read(lake, event_log.RECENT, COLUMNS):
         if row.hour and row.table_name is None:
-            steps.setdefault(row.hour, []).append(row)
+            # A restatement checks and publishes its last hour for all its hours.
+            for hour in {row.hour, *row.details.get("restated", ())}:
+                steps.setdefault(hour, []).append(row)
     releases = {release.hour: release for release in read_all(lake) if release.hour}
     # An hour that the source does not have, asked for by mistake, does not stretch the span.
     worked_on = {hour for hour, rows in steps.items() if any(map(_did_something, rows))}
@@ -68,38 +70,41 @@ def _span(known: Sequence[str]) -> list[str]:
 
 
 def _mark(hour: str, steps: Sequence[EventRow], release: Release | None, pending: Collection[str]) -> HourMark:
-    run_id = str(steps[-1].run_id) if steps else release.run_id if release else None
-    publishing = {
-        row.run_id
-        for row in steps
-        if row.event_type == "publish" and row.status != "failed" and "rolled_back_to" not in row.details
-    }
-    judged = [row.status for row in steps if row.event_type in ("check", "publish", "validate")]
-    if judged and judged[-1] == "failed":
-        return HourMark(hour, "red", run_id)
-    if len(publishing) > 1 or _is_applied_again(steps):
-        return HourMark(hour, "restated", run_id)
+    judged = [row for row in steps if row.event_type in ("check", "publish", "validate") and row.status != "skipped"]
+    if judged and judged[-1].status == "failed":
+        return HourMark(hour, "red", judged[-1].run_id)
+    publishing = [row for row in steps if _publishes(row)]
     if publishing or release:
-        return HourMark(hour, "published", run_id)
+        run_id = publishing[-1].run_id if publishing else release.run_id if release else None
+        if _is_applied_again(steps):
+            return HourMark(hour, "restated", run_id)
+        several = len({row.run_id for row in publishing}) > 1
+        return HourMark(hour, "reprocessed" if several else "published", run_id)
+    working = [row for row in steps if row.status != "skipped"] or steps
+    run_id = str(working[-1].run_id) if working else None
     if hour in pending:
         return HourMark(hour, "pending", run_id)
     return HourMark(hour, "skipped" if any(row.status == "skipped" for row in steps) else "missing", run_id)
 
 
+def _publishes(row: EventRow) -> bool:
+    return row.event_type == "publish" and row.status in DID_WORK and "rolled_back_to" not in row.details
+
+
 def _if_running(mark: HourMark, steps: Sequence[EventRow], running: Collection[str]) -> HourMark:
-    """Return ``mark`` as running where its last run is at work and has not published the hour."""
-    own = [row for row in steps if row.run_id == mark.run_id]
-    if mark.run_id not in running or any(row.event_type == "publish" and row.status in DID_WORK for row in own):
+    """Return ``mark`` as running where a run is at work on the hour and has not published it."""
+    last = next((row.run_id for row in reversed(steps) if row.run_id in running), None)
+    if last is None or any(row.run_id == last and _publishes(row) for row in steps):
         return mark
-    return HourMark(mark.hour, "running", mark.run_id)
+    return HourMark(mark.hour, "running", last)
 
 
 def _is_applied_again(steps: Sequence[EventRow]) -> bool:
-    """Whether a run applied the hour that another one had published: a restatement publishes its last hour alone."""
-    published_by: set[str] = set()
+    """Whether a run applied the hour after another had: a restatement does so, before or after it was published."""
+    applied_by: set[str] = set()
     for row in steps:
-        if row.event_type == "publish" and row.status in DID_WORK and "rolled_back_to" not in row.details:
-            published_by.add(row.run_id)
-        elif row.event_type == "apply" and row.status in DID_WORK and published_by - {row.run_id}:
-            return True
+        if row.event_type == "apply" and row.status in DID_WORK:
+            if applied_by - {row.run_id}:
+                return True
+            applied_by.add(row.run_id)
     return False

@@ -7,8 +7,11 @@ from math import inf
 from statistics import mean
 
 from medallion.hours import ONE_HOUR, parse_hour
+from medallion.ingest import ledger
 from medallion.ingest.late_files import late_warning, read_late
+from medallion.ingest.never_applied import read_never_applied
 from medallion.ingest.restatement import Restatement, read_restatement
+from medallion.ingest.unpublished import find_red
 from medallion.inspect.hour_history import goes_with_clock
 from medallion.model.registry import Node
 from medallion.ops import event_log, releases
@@ -59,7 +62,9 @@ class LakeStatus:
     """Where the lake stands.
 
     release: the newest one, None before the first. writer, restatement: who writes, what is being restated right now.
-    late: which files came after their hour was applied, and the command. goes_with_clock: whether hours are refreshed
+    late: which files came after their hour was applied, and the command. left: which hours of the source the schedule
+    leaves to a person. red: which hour is red, why, and what heals
+    it. goes_with_clock: whether hours are refreshed
     as they end; in a history that is replayed nothing is stale unless a limit is given. problems: a line for each thing
     that is late, stale or red.
     """
@@ -69,6 +74,8 @@ class LakeStatus:
     writer: str | None = None
     restatement: Restatement | None = None
     late: str | None = None
+    left: str | None = None
+    red: str | None = None
     goes_with_clock: bool = True
     tables: Sequence[TableStatus] = ()
     problems: Sequence[str] = ()
@@ -119,9 +126,15 @@ def lake_status(
             mean_seconds=mean(seconds[table.name]) if table.name in seconds else None,
         )
 
-    tables = files.side_by_side(table_status, tables_of(lake, settings.extras))
+    registry = tables_of(lake, settings.extras)
+    tables = files.side_by_side(table_status, registry)
     writer, restatement = current_writer(lake), read_restatement(lake)
     late, refused = late_warning(read_late(lake)), _refused_hours(rows)
+    feeds = {feed.name for feed in registry.feeds}
+    applied = ledger.last_common_hour({row.table: row.hour for row in tables if row.table in feeds})
+    red_hour = find_red(lake, registry, applied, restatement)
+    red = f"{red_hour.describe()}. {red_hour.recovery}" if red_hour else None
+    left = read_never_applied(lake, applied)
     cut_short = restatement.describe_cut_short() if restatement and not (writer or is_at_work) else None
     return LakeStatus(
         lake.root,
@@ -129,9 +142,15 @@ def lake_status(
         writer=str(writer) if writer else None,
         restatement=restatement,
         late=late,
+        left=left,
+        red=red,
         goes_with_clock=with_clock,
         tables=tables,
-        problems=[*filter(None, (late, cut_short)), *refused, *_problems(release, tables, limit, max_failures)],
+        problems=[
+            *filter(None, (red, late, left, cut_short)),
+            *refused,
+            *_problems(release, tables, limit, max_failures),
+        ],
     )
 
 

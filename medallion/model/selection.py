@@ -1,6 +1,7 @@
 """Choosing tables by name, as in dbt: ``gold_x``, ``+gold_x`` with all it reads, ``gold_x+`` with all that reads it."""
 
 import re
+from collections.abc import Iterable
 
 from medallion.errors import UsageError
 from medallion.model.registry import Registry
@@ -21,15 +22,16 @@ def _select(tables: Registry, selector: str) -> set[str]:
     name = selector.removeprefix("+").removesuffix("+")
     selected = {tables[name].name}
     if selector.startswith("+"):
-        selected |= _upstream(tables, name)
+        selected |= upstream_of(tables, {name})
     if selector.endswith("+"):
         selected |= read_from(tables, {name})
     return selected
 
 
-def _upstream(tables: Registry, name: str) -> set[str]:
-    """Return all that a table is computed from."""
-    return {name}.union(*(_upstream(tables, other) for other in tables[name].inputs))
+def upstream_of(tables: Registry, names: Iterable[str]) -> set[str]:
+    """Return ``names`` and every table that they are computed from."""
+    reached = {*names}
+    return reached.union(*(upstream_of(tables, tables[name].inputs) for name in reached))
 
 
 def read_from(tables: Registry, names: set[str]) -> set[str]:

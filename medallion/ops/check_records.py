@@ -34,6 +34,16 @@ class Proof:
     values: int | None = None
 
 
+@dataclass(frozen=True)
+class Failure:
+    """A critical expectation that failed. origin: the change files and lines that its rows came with, where known."""
+
+    table: str
+    expectation: str
+    observed: str
+    origin: str = ""
+
+
 # What expectations measured, by table, meaning and hour; the hour of the snapshot is empty.
 History = Mapping[str, Mapping[str, Mapping[str, float]]]
 
@@ -43,7 +53,8 @@ class CheckRecord:
     """One check of one layer. tables: every table that was read, also those of other layers that it was compared with.
 
     status: ``succeeded``, ``warned`` or ``failed``. report: its page. proofs: what held, by table and by fingerprint of
-    the expectation: the next check of changed rows goes on from there. history: what the next compares with.
+    the expectation: the next check of changed rows goes on from there. history: what the next compares with. failures:
+    what failed. suspect: the first hour that may have made it fail, the earliest since the layer last passed.
     """
 
     layer: str
@@ -56,6 +67,8 @@ class CheckRecord:
     tables: Mapping[str, CheckedTable]
     proofs: Mapping[str, Mapping[str, Proof]] = field(default_factory=dict)
     history: History = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+    suspect: str | None = None
 
 
 def write_check_record(lake: Lake, record: CheckRecord) -> None:
@@ -76,7 +89,9 @@ def _check_record(content: dict[str, Any]) -> CheckRecord:
         name: {expectation: Proof(**proof) for expectation, proof in proven.items()}
         for name, proven in content.get("proofs", {}).items()
     }
-    return CheckRecord(**(content | {"tables": tables, "checked_at": checked_at, "proofs": proofs}))
+    failures = tuple(Failure(**failure) for failure in content.get("failures", ()))
+    values = {"tables": tables, "checked_at": checked_at, "proofs": proofs, "failures": failures}
+    return CheckRecord(**(content | values))
 
 
 def read_check_records(lake: Lake, layers: Iterable[str]) -> dict[str, CheckRecord | None]:

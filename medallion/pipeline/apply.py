@@ -11,6 +11,7 @@ from medallion.ingest.decode import Decoded
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.schema_evolution import require_evolvable
 from medallion.ingest.source import change_files, open_source
+from medallion.ingest.unpublished import require_no_red_hour
 from medallion.model.table import Feed, Layer, Log
 from medallion.ops import event_log
 from medallion.ops.event_log import EventLog
@@ -100,7 +101,7 @@ def _fill_applied(event: Event, done: apply.Applied | None) -> None:
 
 
 def _require_turn(driver: Driver, hour: str) -> None:
-    """Refuse to apply ``hour`` while an earlier one is missing. What Bronze has already may be applied again."""
+    """Refuse to apply ``hour`` while an earlier one is missing or red. What Bronze has may be applied again."""
     lake = driver.lake
     applied = ledger.applied_hour(lake, driver.tables)
     if applied is not None and hour <= applied:
@@ -112,6 +113,7 @@ def _require_turn(driver: Driver, hour: str) -> None:
             f"hour {hour} cannot be applied: hours {restated.hour} to {restated.until} are being restated;"
             f" {advice.refresh()} to continue that first"
         )
+    require_no_red_hour(lake, driver.tables, hour, applied, restated)
     due = ledger.landed_hours(lake) | {*(restated.hours if restated else ())}
     ledger.require_no_gap(hour, applied, ledger.pending_hours(applied, _listed_hours(driver), due, hour))
 

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import CheckFailed
 from medallion.ingest import ledger
+from medallion.ingest.row_origin import describe_origin
 from medallion.ingest.restatement import read_restatement
 from medallion.model.table import QUARANTINE, Layer, Table
 from medallion.ops import releases
-from medallion.ops.check_records import CheckedTable, CheckRecord, read_check_record, write_check_record
+from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read_check_record, write_check_record
 from medallion.ops.event_log import EventLog
+from medallion.ops.red_hours import RedHour
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.outdated import defer_step
+from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
 
 if TYPE_CHECKING:
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from medallion.checks.result import CheckResult
     from medallion.checks.volumes import VolumeRules
     from medallion.ops.check_records import History
+
+EXPLAINED = 5  # failed expectations whose lines are looked for
 
 
 def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
@@ -31,6 +36,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
     assert layer is not None, "run_step asks for it"
     if deferred := defer_step(driver, run, log, "check", layer):
         return deferred
+    require_bronze_at(driver, run.hour)
     lake = driver.lake
     former = read_check_record(lake, layer)
     history = former.history if former else {}
@@ -59,16 +65,57 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
                 rows_in=table.rows,
                 details={"version": table.version, "expectations": table.counts()},
             )
-        write_check_record(
-            lake, replace(_record(result, run.hour, str(report)), history=extend_history(history, result, run.hour))
-        )
+        record = replace(_record(result, run.hour, str(report)), history=extend_history(history, result, run.hour))
+        if result.status == "failed":
+            record = _with_failures(driver, record, result, former)
+        write_check_record(lake, record)
+        summary = result.summary() if result.status != "failed" else RedHour.of(record).cause
         event.status = result.status
         event.rows_in = sum(table.rows or 0 for table in result.tables)
-        event.details = {"note": result.summary(), "report": str(report), "startup_seconds": result.startup_seconds}
+        event.details = {"note": summary, "report": str(report), "startup_seconds": result.startup_seconds}
+        if restated := read_restatement(lake):
+            event.details |= restated.details()
         if result.status == "failed":
             rest = f"; nothing after it was refreshed or published; see {report}"
-            raise CheckFailed(f"{result.summary()}{rest}", f"{result.summary(with_data=False)}{rest}")
+            raise CheckFailed(f"{summary}{rest}", f"{result.summary(with_data=False)}{rest}")
     return driver.report_outcome(Outcome(result.status, result.summary(), run.hour))
+
+
+def _with_failures(
+    driver: Driver, record: CheckRecord, result: "CheckResult", former: CheckRecord | None
+) -> CheckRecord:
+    """Return the record of a failed check with what failed, the first hour that may be at fault, and its lines."""
+    suspects = _suspects(driver, record, former)
+    failures = tuple(
+        Failure(
+            table,
+            failure.meaning,
+            failure.error or failure.observed,
+            describe_origin(driver.lake, driver.tables, table, suspects, failure.examples) if place < EXPLAINED else "",
+        )
+        for place, (table, failure) in enumerate(result.failures)
+        if failure.status == "failed"
+    )
+    return replace(record, failures=failures, suspect=suspects[0] if suspects else None)
+
+
+def _suspects(driver: Driver, record: CheckRecord, former: CheckRecord | None) -> list[str]:
+    """Return the hours that may have made a check fail, oldest first: those since the layer last passed one.
+
+    Of a restatement all its hours: what was right before may be wrong in the files of now.
+    """
+    hour = record.hour
+    if hour is None:
+        return []
+    if former is not None and former.status == "failed":
+        first = former.suspect or former.hour or hour
+    else:
+        release = releases.latest(driver.lake)
+        passed = (former.hour if former else release and release.hour) or ""
+        first = min((h for h in ledger.landed_hours(driver.lake) if passed < h <= hour), default=hour)
+    restated = read_restatement(driver.lake)
+    first = min(first, hour, *((restated.hour,) if restated else ()))
+    return sorted({hour, first, *(h for h in ledger.landed_hours(driver.lake) if first <= h <= hour)})
 
 
 def _volume_rules(driver: Driver, run: Run, layer: Layer, history: "History") -> "dict[str, VolumeRules]":

@@ -11,10 +11,10 @@ from datetime import datetime
 from medallion.ingest import ledger
 from medallion.ingest.arrivals import Arrivals
 from medallion.ingest.restatement import read_restatement
+from medallion.ingest.unpublished import find_unpublished
 from medallion.model.table import LAYERS
 from medallion.ops import event_log
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.land import unpublished_hour
 from medallion.pipeline.operations import refresh_hour
 from medallion.pipeline.run import Outcome, Run
 
@@ -87,7 +87,8 @@ def follow(
 def _left_behind(driver: Driver) -> str | None:
     """The hour that is in Bronze and not published, where a run ended between the two."""
     applied = ledger.applied_hour(driver.lake, driver.tables)
-    return unpublished_hour(driver.lake, applied, read_restatement(driver.lake))
+    unpublished = find_unpublished(driver.lake, driver.tables, applied, read_restatement(driver.lake))
+    return unpublished.hour if unpublished else None
 
 
 def _wait_for_hour(

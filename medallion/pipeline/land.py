@@ -10,6 +10,7 @@ from medallion.ingest.change_names import shown_path
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
 from medallion.ingest.restatement import Restatement, rewind_bronze, without_withdrawn, write_restatement
 from medallion.ingest.source import Listing, Source, change_files, open_source
+from medallion.ingest.unpublished import UnpublishedHour, find_unpublished, require_no_red_hour
 from medallion.model.registry import Registry
 from medallion.model.table import Layer
 from medallion.ops import event_log, releases
@@ -27,7 +28,7 @@ class Arrival:
     """The plan of an hour before any file is copied.
 
     table_hours: the last hour of each table that has a feed. restated: the restatement under way. former: what landed
-    for the hour before.
+    for the hour before. unpublished: the last applied hour, where it is not published or red.
     """
 
     hour: str
@@ -37,6 +38,7 @@ class Arrival:
     landed: Collection[str]
     restated: Restatement | None
     former: ledger.Manifest | None
+    unpublished: UnpublishedHour | None = None
 
     @property
     def applied(self) -> str | None:
@@ -94,7 +96,7 @@ def plan_landing(
     Raises:
         UsageError: The lake has not been loaded, or its load was cut short.
         HourNotAvailable: The source does not list the hour.
-        HourOutOfOrder: Earlier hours are missing.
+        HourOutOfOrder: Earlier hours are missing, or one is red.
     """
     lake = driver.lake
     listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
@@ -106,9 +108,12 @@ def plan_landing(
     for note in notes:
         driver.report(note)
     due = landed | {*(restated.hours if restated else ())}
-    unfinished = unpublished_hour(lake, applied, restated) if hour is None else None
+    unpublished = find_unpublished(lake, driver.tables, applied, restated)
+    if hour is not None:
+        require_no_red_hour(lake, driver.tables, hour, applied, restated)
+    unfinished = unpublished.hour if hour is None and unpublished else None
     hour = unfinished or ledger.choose_hour(hour, applied, listing.hours, due)
-    return Arrival(hour, source, listing, table_hours, landed, restated, ledger.read_manifest(lake, hour))
+    return Arrival(hour, source, listing, table_hours, landed, restated, ledger.read_manifest(lake, hour), unpublished)
 
 
 def _still_to_pass(
@@ -135,33 +140,18 @@ def require_whole_load(lake: Lake, applied: str | None) -> None:
         )
 
 
-def unpublished_hour(lake: Lake, applied: str | None, restated: Restatement | None) -> str | None:
-    """Return the hour that Bronze has and no release, where a run ended between the two; else None.
-
-    Not the newest release alone counts: after a roll back, an hour that readers had is not published again unasked.
-
-    Args:
-        lake: The lake.
-        applied: The last hour that every Bronze table has.
-        restated: The restatement under way: its last hour is published again, earlier ones are not.
-    """
-    if applied is None:
-        return None
-    if restated is not None:
-        return None if restated.remaining(applied) else applied
-    return applied if releases.latest(lake) is not None and not releases.was_published(lake, applied) else None
-
-
 def _applied_already(lake: Lake, log: EventLog, arrival: Arrival) -> Outcome:
     """Return what remains to do for an hour that every Bronze table has."""
     hour, release = arrival.hour, releases.latest(lake)
-    is_done = hour != arrival.applied or (release and release.hour == hour and arrival.restated is None)
-    if not is_done:
-        return Outcome("succeeded", f"hour {hour} is in Bronze already, but not published: continuing from there", hour)
+    changed = landing.changed_files(arrival.source, arrival.names, arrival.former)
+    late = f"; its files have changed since ({', '.join(changed)}): {advice.restate(hour)}" if changed else ""
+    is_published = release is not None and release.hour == hour
+    if hour == arrival.applied and (arrival.unpublished or arrival.restated or not is_published):
+        red = arrival.unpublished and arrival.unpublished.red
+        why = "but red" if red else "but not published"
+        return Outcome("succeeded", f"hour {hour} is in Bronze already, {why}: continuing from there{late}", hour)
     published = release is not None and release.hour is not None and release.hour >= hour
-    note = f"hour {hour} is {'published' if published else 'in Bronze'} already: nothing to do"
-    if changed := landing.changed_files(arrival.source, arrival.names, arrival.former):
-        note += f"; its files have changed since ({', '.join(changed)}): {advice.restate(hour)}"
+    note = f"hour {hour} is {'published' if published else 'in Bronze'} already: nothing to do{late}"
     if release is not None:
         _recover_publish_row(lake, log, release)
     return Outcome("skipped", note, hour)

@@ -15,6 +15,7 @@ from medallion.ingest.restatement import (
     write_restatement,
 )
 from medallion.ingest.source import Advance, change_files, open_source, silent
+from medallion.ingest.unpublished import find_red
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
 from medallion.ops import releases
@@ -22,7 +23,7 @@ from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.load import load_snapshot
-from medallion.pipeline.reprocess import rebuild_changed_tables
+from medallion.pipeline.reprocess import rebuild_changed_tables, reprocess
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import refresh_onward, run_step
 from medallion.storage.lake import Lake, is_complete, table_id
@@ -34,11 +35,13 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
     """Refresh one hour in this process, from landing to publishing, as one DAG run does.
 
     Errors as for run_step. An hour that is published already is skipped, but for tables whose definition changed since:
-    they are rebuilt, with what reads them.
+    they are rebuilt, with what reads them. Tables without an hour are of the published one.
     """
     if run.select:
         select_tables(driver.tables, run.select)  # a wrong name waits for no writer and changes nothing
     with driver.writing(run, "refresh"):
+        if run.select and run.hour is None:
+            return reprocess(run, driver)
         if run.hour is not None and (rebuilt := rebuild_changed_tables(run, driver)) is not None:
             return rebuilt
         analyse_queries(run, driver)
@@ -283,9 +286,11 @@ def begin_restatement(driver: Driver, hour: str, run_id: str = "") -> Restatemen
 def _plan_restatement(driver: Driver, hour: str) -> Restatement:
     """Plan a restatement from ``hour``; nothing is changed. Errors as for ``begin_restatement``."""
     lake = driver.lake
-    applied = ledger.applied_hour(lake, driver.tables)
+    applied, former = ledger.applied_hour(lake, driver.tables), read_restatement(lake)
+    if (red := find_red(lake, driver.tables, applied, former)) and hour > red.hour:
+        raise UsageError(red.refuse(f"hour {hour} cannot be restated"))
     listing = change_files(open_source(driver.settings), tuple(feed.topic for feed in driver.tables.feeds))
-    plan = plan_restatement(lake, hour, applied, listing, read_restatement(lake))
+    plan = plan_restatement(lake, hour, applied, listing, former)
     quarantine.require_whole_corrections(lake, driver.tables.feeds, plan.hours)
     for feed in driver.tables.feeds:
         require_version_before(lake, feed.name, plan.hour)  # all of them or none

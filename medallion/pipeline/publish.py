@@ -1,7 +1,8 @@
 """The steps `publish` and `validate`: one commit that names every table's version, then what readers have."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from medallion import advice
 from medallion.errors import CheckFailed, MedallionError
@@ -11,9 +12,10 @@ from medallion.ingest.restatement import end_restatement, read_restatement
 from medallion.inspect.validate import problems, validate
 from medallion.model.table import Layer
 from medallion.ops import releases
-from medallion.ops.check_records import CheckedTable, read_check_records
+from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read_check_records, write_check_record
 from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import missing_tables
+from medallion.ops.red_hours import VALIDATION, RedHour
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.outdated import defer_step, find_outdated_input
 from medallion.pipeline.refresh import require_bronze_at
@@ -61,6 +63,8 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
             ),
         )
         event.details = {"release_id": release.release_id, "versions": versions}
+        if restated:
+            event.details |= restated.details()
         end_restatement(driver.lake)
     message = f"published {hour_or_snapshot(run.hour)} as release {release.release_id}"
     return driver.report_outcome(Outcome("succeeded", message, run.hour))
@@ -81,10 +85,29 @@ def validate_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -
         entries = validate(lake, driver.tables, release, run.hour)
         event.details = {"release_id": release.release_id, "tables": entries}
         event.rows_in = sum(entry["rows"] or 0 for entry in entries.values())
-        if wrong := problems(entries):
+        wrong = problems(entries)
+        _record_validation(driver, run, entries)
+        if wrong:
             raise CheckFailed(f"release {release.release_id} of {hour_or_snapshot(release.hour)}: {'; '.join(wrong)}")
     message = f"all {len(entries)} tables can be read, as of {hour_or_snapshot(run.hour)}"
     return driver.report_outcome(Outcome("succeeded", message, run.hour))
+
+
+def _record_validation(driver: Driver, run: Run, entries: Mapping[str, Mapping[str, Any]]) -> None:
+    """Record what readers have as checked: while it is not right, the hour is red."""
+    failures = tuple(Failure(name, "", entry["problem"]) for name, entry in entries.items() if entry["problem"])
+    record = CheckRecord(
+        layer=VALIDATION,
+        hour=run.hour,
+        run_id=run.run_id,
+        attempt=run.attempt,
+        checked_at=datetime.now(UTC),
+        status="failed" if failures else "succeeded",
+        report="",
+        tables={},
+        failures=failures,
+    )
+    write_check_record(driver.lake, record)
 
 
 def _checked_tables(driver: Driver, audited: "Mapping[str, DeltaTable]") -> dict[str, CheckedTable]:
@@ -99,7 +122,7 @@ def _checked_tables(driver: Driver, audited: "Mapping[str, DeltaTable]") -> dict
         if record is None:
             raise CheckFailed(f"the {layer} layer has not been checked: {again}")
         if record.status == "failed":
-            raise CheckFailed(f"the last check of the {layer} layer failed: nothing is published; see {record.report}")
+            raise CheckFailed(f"the last {RedHour.of(record).cause}: nothing is published; see {record.report}")
         for name, table in record.tables.items():
             if name in audited and not _is_as_checked(driver, name, table, audited[name]):
                 raise CheckFailed(

@@ -7,11 +7,13 @@ from medallion.errors import UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
-from medallion.model.selection import select_tables
+from medallion.ingest.unpublished import find_red
+from medallion.model.selection import read_from, select_tables, upstream_of
 from medallion.ops import releases
 from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.outdated import tables_left_behind
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import refresh_onward
 from medallion.refresh.definitions import CHANGED, find_changed_definitions
@@ -44,6 +46,20 @@ def reprocess(run: Run, driver: Driver) -> Outcome:
         return _rebuild(run, driver, names, [name for name in names if name in changed])
 
 
+def at_published_hour(run: Run, driver: Driver) -> Run:
+    """Return ``run``, which names tables and no hour, for the hour that readers have, with all that reads its tables.
+
+    What the tables read is added as far as it is left behind. Raises UsageError for an unknown table, and where Bronze
+    is not at the hour that readers have: nothing is changed.
+    """
+    selected = select_tables(driver.tables, run.select)
+    release = releases.require_release(driver.lake, None)
+    require_published(replace(run, hour=release.hour), driver)
+    behind = {*tables_left_behind(driver)}
+    wanted = read_from(driver.tables, selected | (upstream_of(driver.tables, selected) & behind))
+    return replace(run, hour=release.hour, select=", ".join(table.name for table in driver.tables if table.name in wanted))
+
+
 def rebuild_changed_tables(run: Run, driver: Driver) -> Outcome | None:
     """Rebuild, of the tables that ``run`` is for, those whose definition changed, where its hour is published.
 
@@ -64,6 +80,9 @@ def require_published(run: Run, driver: Driver) -> None:
     """Raise UsageError unless ``run.hour`` is the hour that readers have and Bronze is at: it can be reprocessed."""
     release, applied = releases.latest(driver.lake), ledger.applied_hour(driver.lake, driver.tables)
     published = release.hour if release else None
+    red = find_red(driver.lake, driver.tables, applied, read_restatement(driver.lake))
+    if red is not None and published != applied:
+        raise UsageError(red.refuse(f"{hour_or_snapshot(run.hour)} cannot be reprocessed"))
     if run.hour != published or run.hour != applied:
         raise UsageError(
             f"{hour_or_snapshot(run.hour)} cannot be reprocessed: readers have {hour_or_snapshot(published)}, and"

@@ -8,9 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from medallion import advice
 from medallion.hours import ONE_HOUR, parse_hour
-from medallion.ops import event_log, releases
+from medallion.ingest.unpublished import UnpublishedHour, read_unpublished
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -29,18 +28,6 @@ class Request:
     def by_person(self) -> bool:
         """Whether somebody asked for this hour: then a refusal is a failure, else there is only nothing to do."""
         return self.kind in ("backfill", "person")
-
-
-@dataclass(frozen=True)
-class UnpublishedHour:
-    """An hour in Bronze that readers do not have, or whose validation failed.
-
-    run_id: the run that left it so. red: the error of its failed check, None where no check failed.
-    """
-
-    hour: str
-    run_id: str
-    red: str | None
 
 
 @dataclass(frozen=True)
@@ -91,10 +78,15 @@ class CatchUp:
 
 @dataclass(frozen=True)
 class End:
-    """End without doing anything. failed: somebody asked for it and does not get it."""
+    """End without doing anything.
+
+    failed: the hour was asked for, or is due, and is not refreshed. left: hours that are left to a person, who is
+    warned of them once.
+    """
 
     reason: str
     failed: bool
+    left: tuple[str, ...] = ()
 
 
 Verdict = Take | Wait | CatchUp | End
@@ -110,8 +102,9 @@ def read_line(settings: Settings, until: str | None = None) -> Line:
     from medallion.ops.lake_tables import tables_of
 
     lake = Lake.of(settings)
-    applied = ledger.applied_hour(lake, tables_of(lake, settings.extras))
-    return Line(applied, pending_at_source(settings, until), read_unpublished_hour(lake, applied))
+    tables = tables_of(lake, settings.extras)
+    applied = ledger.applied_hour(lake, tables)
+    return Line(applied, pending_at_source(settings, until), read_unpublished(lake, tables, applied))
 
 
 def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
@@ -124,7 +117,7 @@ def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
         window: How many hours before its own a scheduled run takes up by itself.
     """
     hour, unpublished = request.hour, line.unpublished
-    if unpublished is not None and (hour is None or hour >= unpublished.hour):
+    if unpublished is not None and (hour is None or hour >= _first(unpublished)):
         if runs.active(unpublished.run_id):
             return Wait(f"hour {unpublished.hour} is being refreshed by run {unpublished.run_id}", "turn")
         if hour != unpublished.hour:
@@ -152,10 +145,7 @@ def decide(request: Request, line: Line, runs: Runs, window: int) -> Verdict:
 def _decide_after_unpublished(request: Request, unpublished: UnpublishedHour, runs: Runs) -> Verdict:
     before = unpublished.hour
     if unpublished.red is not None:
-        reason = (
-            f"waiting: hour {before} is red: {unpublished.red}."
-            f" {advice.recover_red_hour(before, unpublished.run_id)}; then later hours go on from there"
-        )
+        reason = f"{unpublished.red.refuse('waiting')}; then later hours go on from there"
         if request.by_person:
             reason += ": trigger or backfill them again"
         return End(reason, failed=request.by_person)
@@ -167,6 +157,11 @@ def _decide_after_unpublished(request: Request, unpublished: UnpublishedHour, ru
         return Wait(f"hour {before} must be published first, and its run is to come", "turn")
     reason = f"hour {before} is in Bronze and was not published: trigger hour {before} first"
     return End(reason, failed=request.by_person)
+
+
+def _first(unpublished: UnpublishedHour) -> str:
+    """The first hour that may be at fault where a check failed, else the one that is not published."""
+    return unpublished.red.hour if unpublished.red else unpublished.hour
 
 
 def _decide_scheduled(hour: str, line: Line, earlier: Sequence[str], runs: Runs, window: int) -> Verdict:
@@ -181,7 +176,8 @@ def _decide_scheduled(hour: str, line: Line, earlier: Sequence[str], runs: Runs,
         return End(
             f"{_several(earlier)} were never applied, and lie more than {window} hours (MEDALLION_CATCH_UP_HOURS) back:"
             f" trigger or backfill them, then {hour} follows by itself",
-            failed=False,
+            failed=hour in line.pending,
+            left=tuple(earlier),
         )
     return CatchUp(earlier[0], f"{_several(line.pending)} of the source are pending: each gets a run, in order")
 
@@ -210,25 +206,3 @@ def _several(hours: Sequence[str]) -> str:
 
 def _hours_between(first: str, last: str) -> float:
     return (parse_hour(last) - parse_hour(first)) / ONE_HOUR
-
-
-def read_unpublished_hour(lake: Lake, applied: str | None) -> UnpublishedHour | None:
-    """Return the last applied hour unless it was published and validated; None too while a restatement is under way.
-
-    Where land.unpublished_hour names the hour that a step takes up by itself, this names the one that other runs
-    wait for: also an hour that is published and failed its validation.
-    """
-    from medallion.ingest.restatement import read_restatement
-
-    if applied is None or read_restatement(lake) is not None:
-        return None
-    rows = event_log.read_if_whole(lake, hour=applied) or []
-    # A step that had nothing to do says nothing of who is at work on the hour.
-    steps = [row for row in rows if row.table_name is None and row.status != "skipped"]
-    judged = [row for row in steps if row.event_type in ("check", "validate")]
-    red = judged[-1] if judged and judged[-1].status == "failed" else None
-    # Not the newest release alone: after a roll back, hours that readers had before are not refreshed unasked.
-    if releases.was_published(lake, applied) and (red is None or red.event_type != "validate"):
-        return None
-    run_id = str(red.run_id) if red else next((str(row.run_id) for row in reversed(steps)), "")
-    return UnpublishedHour(applied, run_id, str(red.details.get("error") or "see its log") if red else None)

@@ -2,10 +2,12 @@
 
 import io
 from collections.abc import Sequence
+from math import nan
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
+from medallion.hours import hour_number
 from medallion.templating import Grid, Plot
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 10.5  # inches
+MAX_GAP = 24  # hours that a gap is wide at most: a week without any shall not squeeze all others
 SERIES_COLOURS = ("#3f7fe8", "#c98a00", "#2a9d64", "#b5446e", "#8a63d2")  # on a light and on a dark page
 
 
@@ -51,13 +54,26 @@ def to_svg(figure: "Figure", alt: str) -> Markup:
     return Markup(drawing)  # noqa: S704 (matplotlib escapes its texts)
 
 
+def hour_places(hours: Sequence[str]) -> list[int]:
+    """Return where each hour stands on an axis: beside the one before it, or after a gap where hours are missing."""
+    places: list[int] = []
+    for number, hour in enumerate(hours):
+        missing = hour_number(hour) - hour_number(hours[number - 1]) - 1 if number else 0
+        places.append(places[-1] + 1 + min(max(missing, 0), MAX_GAP) if number else 0)
+    return places
+
+
 def plot_over_hours(what: str, hours: Sequence[str], values: Sequence[float | None]) -> Plot:
-    """A line of one value by hour, oldest first; an hour without a value is left out."""
+    """A line of one value by hour, oldest first, broken where hours are missing or have no value."""
     known = [(hour, value) for hour, value in zip(hours, values, strict=True) if value is not None]
     figure, axes = make_figure(2.0, below=0.6)
-    axes.plot(range(len(known)), [value for _, value in known], ".-", color=SERIES_COLOURS[0])
+    places = hour_places([hour for hour, _ in known])
+    line = dict.fromkeys(range(max(places, default=-1) + 1), nan) | dict(
+        zip(places, (v for _, v in known), strict=True)
+    )
+    axes.plot([*line], [*line.values()], ".-", color=SERIES_COLOURS[0])
     every = max(1, len(known) // 8)
-    axes.set_xticks(range(0, len(known), every), [hour[5:] for hour, _ in known[::every]])
+    axes.set_xticks(places[::every], [hour[5:] for hour, _ in known[::every]])
     axes.tick_params(labelsize="small")
     axes.locator_params(axis="y", nbins=4, integer=all(isinstance(value, int) for _, value in known))
     axes.yaxis.set_major_formatter("{x:,.4g}" if max((v for _, v in known), default=0) < 100 else "{x:,.0f}")

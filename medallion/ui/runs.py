@@ -8,7 +8,7 @@ from medallion.ops import event_log
 from medallion.ops.event_schema import RUN_PHASES
 from medallion.storage.lake import Lake
 from medallion.templating import Grid, Link, Plot, Status, render
-from medallion.ui.plots import add_legend, make_figure, to_svg
+from medallion.ui.plots import add_legend, hour_places, make_figure, to_svg
 from medallion.ui.timings import COLOURS, first_moment
 
 SHOWN = 100  # runs
@@ -57,7 +57,8 @@ def _grid(runs: Sequence[RunFigures], whole: int, price: float, running: Collect
 
 def _plot(costs: Sequence[HourCost]) -> Plot:
     figure, axes = make_figure(3.2, above=0.35, below=0.75)
-    for place, cost in enumerate(costs):
+    places = hour_places([cost.hour for cost in costs])
+    for place, cost in zip(places, costs, strict=True):
         if cost.full is not None or cost.estimate is not None:
             measured = cost.full is not None
             height = cost.full if cost.full is not None else cost.estimate or 0.0
@@ -70,8 +71,8 @@ def _plot(costs: Sequence[HourCost]) -> Plot:
     axes.bar(0, 0, color=COLOURS["incremental"], label="incremental")
     axes.bar(0, 0, color=COLOURS["incremental"], hatch="///", label="incremental, set-up or state rebuilt")
     every = max(1, len(costs) // 12)
-    axes.set_xticks(range(0, len(costs), every), [cost.hour[5:] for cost in costs[::every]], rotation=30, ha="right")
-    axes.set_xlim(-0.7, max(len(costs), 12) - 0.3)
+    axes.set_xticks(places[::every], [cost.hour[5:] for cost in costs[::every]], rotation=30, ha="right")
+    axes.set_xlim(-0.7, max(places[-1] + 1, 12) - 0.3)
     axes.set_ylabel("seconds above Bronze")
     add_legend(axes, 4)
     alt = f"Full against incremental: seconds above Bronze of each of {len(costs)} hours"

@@ -32,9 +32,12 @@ class Day:
 
 @dataclass(frozen=True)
 class Blocked:
-    """Why later hours wait. report: the address of the check that failed, None where it was no check."""
+    """Why later hours wait. hours, reason: which are red, and why. recovery: what to do. report: the address of the
+    check that failed, None where it was no check."""
 
+    hours: str
     reason: str
+    recovery: str
     report: str | None
 
 
@@ -49,7 +52,7 @@ def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
         f"Release {release.release_id} of {hour_or_snapshot(release.hour)}, published"
         f" {release.published_at:%Y-%m-%d %H:%M:%S} UTC"
     )
-    problems = status.problems
+    problems = [problem for problem in status.problems if problem != status.red or standing.blocked is None]
     more = [f"and {len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
     classes = {row.table: f"{row.check.replace(' ', '-')}{' stale' if row.stale else ''}" for row in status.tables}
     rows = [_row(row, standing) for row in status.tables]
@@ -70,8 +73,9 @@ def status_page(standing: Standing, tables: Registry, chosen: str = "") -> str:
 def _blocked(standing: Standing) -> Blocked | None:
     if standing.blocked is None or standing.blocked.red is None:
         return None
-    reason, _, report = standing.blocked.red.partition("; see ")
-    return Blocked(reason, f"reports/file/{quote('/'.join(report.split('/')[-2:]))}" if report else None)
+    red = standing.blocked.red
+    report = f"reports/file/{quote('/'.join(red.report.split('/')[-2:]))}" if red.report else None
+    return Blocked(red.headline, red.cause, red.recovery, report)
 
 
 def _days(hours: Sequence[HourMark]) -> list[Day]:

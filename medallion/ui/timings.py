@@ -13,7 +13,7 @@ from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, PHASE_COLOURS, RUN_PHASES, STATUS_COLOURS, STRATEGY_COLOURS, EventRow
 from medallion.storage.lake import Lake
 from medallion.templating import Grid, Long, Plot, Status, TaskLink, render, render_notice
-from medallion.ui.plots import add_legend, make_figure, to_svg
+from medallion.ui.plots import add_legend, hour_places, make_figure, to_svg
 
 SHOWN = 72  # hours on a plot, the newest
 COLUMNS = (
@@ -163,23 +163,25 @@ def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
             taken = hours.setdefault(row.hour, {})
             taken[step] = taken.get(step, 0.0) + row.seconds
     names = sorted(hours)[-SHOWN:]
+    places = hour_places(names)
+    width = max(places, default=-1) + 1
     figure, axes = make_figure(3.4, above=0.4, below=0.75)
-    floor = [0.0] * len(names)
+    floor = [0.0] * width
     for step, colour in ((phase, PHASE_COLOURS[phase]) for phase in RUN_PHASES):
-        heights = [hours[name].get(step, 0.0) for name in names]
-        if not any(heights):
+        heights = {place: hours[name].get(step, 0.0) for place, name in zip(places, names, strict=True)}
+        if not any(heights.values()):
             continue
-        top = [a + b for a, b in zip(floor, heights, strict=True)]
-        edges = [place - 0.5 for place in range(len(names) + 1)]
+        top = [below + heights.get(place, 0.0) for place, below in enumerate(floor)]
+        edges = [place - 0.5 for place in range(width + 1)]
         axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=step)  # one shape: a bar each is slow
         floor = top
-    for place, name in enumerate(names):
+    for place, name in zip(places, names, strict=True):
         if (method := methods.get(published[name], "")) in [*StateWork]:
             axes.text(place, floor[place], method, rotation=90, ha="center", va="bottom", fontsize="small")
     axes.margins(y=0.15)
     every = max(1, len(names) // 12)
-    axes.set_xlim(-0.7, max(len(names), 12) - 0.3)  # a few hours do not fill the page
-    axes.set_xticks(range(0, len(names), every), [name[5:] for name in names[::every]], rotation=30, ha="right")
+    axes.set_xlim(-0.7, max(width, 12) - 0.3)  # a few hours do not fill the page
+    axes.set_xticks(places[::every], [name[5:] for name in names[::every]], rotation=30, ha="right")
     axes.set_ylabel("seconds")
     add_legend(axes, len(RUN_PHASES))
     alt = f"Seconds of each of {len(names)} hours, stacked by step"

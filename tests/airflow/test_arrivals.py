@@ -19,9 +19,11 @@ from medallion.airflow import arrivals
 from medallion.airflow.arrivals import HourArrived, WaitForHour
 from medallion.ingest.arrivals import Arrivals, pending_at_source
 from medallion.ingest.restatement import Restatement, write_restatement
+from medallion.ingest.unpublished import UnpublishedHour
 from medallion.model.registry import registry
 from medallion.ops.event_log import EventLog
-from medallion.pipeline.turns import Line, UnpublishedHour
+from medallion.ops.red_hours import RedHour
+from medallion.pipeline.turns import Line
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -184,10 +186,10 @@ def test_an_hour_whose_refresh_failed_is_not_tried_again_at_once(place: Place) -
 
 def test_no_hour_is_taken_after_a_red_one(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.put(H1, "{}\n")
-    red = Line(H0, (H1,), UnpublishedHour(H0, "", "a check failed; see its report"))
+    red = Line(H0, (H1,), UnpublishedHour(H0, "", RedHour(H0, H0, "gold", "", "its report")))
     monkeypatch.setattr(arrivals, "read_line", lambda *_: red)
     told = asyncio.run(fired(arrival(timeout=0.5)))
-    assert f"hour {H0} is red: a check failed; see its report" in told["none"]
+    assert f"hour {H0} is red: gold check failed; see its report" in told["none"]
 
 
 def test_an_hour_that_a_crash_left_unpublished_is_finished_before_the_next(

@@ -59,7 +59,7 @@ class Landing:
         self.notes.append(value)
 
     def execute(self, event: dict[str, Any] | None = None) -> str:
-        ti = SimpleNamespace(try_number=1, xcom_push=self.xcom_push)
+        ti = SimpleNamespace(try_number=1, xcom_push=self.xcom_push, xcom_pull=lambda **_: None)
         task, context = LandChanges(task_id="land"), {"ti": ti, "dag_run": self.run, "params": self.params}
         return task.execute(context) if event is None else task.resume(context, event)
 

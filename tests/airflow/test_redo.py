@@ -62,7 +62,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 
 
 def trigger(action: str, hour: str, notes: list[str], confirmation: str | None = None) -> str:
-    ti = SimpleNamespace(try_number=1, xcom_push=lambda key, value: notes.append(value))
+    ti = SimpleNamespace(try_number=1, xcom_push=lambda key, value: notes.append(value), xcom_pull=lambda **_: None)
     params = {"hour": hour, "confirmation": confirmation or hour, "action": action, "strategy": "full"}
     return LandChanges(task_id="land").execute({"ti": ti, "dag_run": MANUAL, "params": params})
 

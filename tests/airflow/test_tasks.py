@@ -24,7 +24,7 @@ PARAMS = {"hour": None, "strategy": "full"}
 
 def dag_run(run_type: str = "scheduled", interval_start: str | None = "2025-11-30T04") -> SimpleNamespace:
     start = interval_start and parse_hour(interval_start)
-    return SimpleNamespace(run_id="a_run", run_type=run_type, data_interval_start=start)
+    return SimpleNamespace(run_id="a_run", run_type=run_type, data_interval_start=start, conf=None)
 
 
 class Task(SimpleNamespace):
@@ -36,8 +36,8 @@ class Task(SimpleNamespace):
     def xcom_push(self, key: str, value: str) -> None:
         self.notes.append(value)
 
-    def xcom_pull(self, task_ids: str) -> str:
-        return "2025-11-30T04"
+    def xcom_pull(self, task_ids: str, key: str = "return_value") -> str | None:
+        return "2025-11-30T04" if key == "return_value" else None
 
 
 def run(step: str, hour: str = "2025-11-30T04", ti: Task | None = None) -> str:
@@ -123,12 +123,16 @@ def test_the_self_check_is_red_with_all_that_is_wrong_and_is_not_tried_again(mon
         asked.append(limits)
         return status.LakeStatus("x", problems=wrong)
 
+    def check(stale_hours: float, max_failures: int) -> None:
+        params = {"stale_hours": stale_hours, "max_failures": max_failures}
+        self_check.function(params=params, dag_run=dag_run(), ti=Task(), dag=SimpleNamespace(params=params))
+
     monkeypatch.setattr(status, "lake_status", lake_status)
     wrong = ["silver_orders is stale", "gold_customer_ltv has failed 3 times in a row"]
     with pytest.raises(AirflowFailException, match="silver_orders is stale; gold_customer_ltv has failed 3 times"):
-        self_check.function(params={"stale_hours": 2, "max_failures": 1})
+        check(2, 1)
     wrong = []
-    self_check.function(params={"stale_hours": 3, "max_failures": 0})
+    check(3, 0)
     assert asked == [(2, 1), (3, 0)]
 
 
@@ -250,5 +254,5 @@ def test_refused_replay_leaves_its_reason_as_the_note(monkeypatch: pytest.Monkey
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     ti, params = Task(), {"feed": "oders", "hour": "2025-11-30T04", "lines": ""}
     with pytest.raises(AirflowFailException, match="oders"):
-        replay_lines.function(params=params, dag_run=dag_run("manual"), ti=ti)
+        replay_lines.function(params=params, dag_run=dag_run("manual"), ti=ti, dag=SimpleNamespace(params=params))
     assert ti.notes[-1].startswith("replay oders of 2025-11-30T04: ")

@@ -1,12 +1,9 @@
 """Hours: written one way, always UTC, and never anything else."""
 
-import re
-from itertools import product
-
 import pytest
 
 from medallion.errors import UsageError
-from medallion.hours import CALENDAR_PATTERN, hour_from_number, hour_number, hour_range, is_hour, next_hour, parse_hour
+from medallion.hours import hour_from_number, hour_number, hour_range, next_hour, parse_hour
 
 
 @pytest.mark.parametrize(
@@ -32,13 +29,6 @@ def test_what_is_not_an_hour_is_refused_with_the_form_it_should_have(text: str) 
     with pytest.raises(UsageError, match="write YYYY-MM-DDTHH in UTC") as refusal:
         parse_hour(text)
     assert len(str(refusal.value)) < 300
-
-
-def test_pattern_of_the_form_knows_the_calendar() -> None:
-    for year, month, day in product((1900, 1999, 2000, 2024, 2025, 2100), range(14), range(33)):
-        text = f"{year}-{month:02}-{day:02}T23"
-        assert bool(re.fullmatch(CALENDAR_PATTERN, text)) == is_hour(text), text
-    assert not re.fullmatch(CALENDAR_PATTERN, "2025-11-30T24")
 
 
 def test_hour_number_converts_back_to_its_hour() -> None:

@@ -11,13 +11,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from medallion.errors import MedallionError
+from medallion.ingest.unpublished import read_unpublished
 from medallion.inspect.query import open_release
 from medallion.ops import event_log, releases
 from medallion.pipeline import maintain as maintain_module
-from medallion.pipeline.land import unpublished_hour
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
-from medallion.pipeline.turns import read_unpublished_hour
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.fence import LeaseLost
 from medallion.storage.lake import Lake
@@ -169,11 +168,7 @@ def test_an_hour_rolled_back_twice_stays_published_after_upkeep(shop: Shop) -> N
     shop.roll_back(1)
     upkeep(shop)
     assert [release.hour for release in releases.read_all(shop.lake)] == [H0, None]
-    assert (shop.applied, unpublished_hour(shop.lake, H1, None), read_unpublished_hour(shop.lake, H1)) == (
-        H1,
-        None,
-        None,
-    )
+    assert (shop.applied, read_unpublished(shop.lake, shop.tables, H1)) == (H1, None)
     refresh(shop, H2)
     assert shop.published() == {0: H0, 1: H1, 2: H2}
 

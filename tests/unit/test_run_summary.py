@@ -1,15 +1,18 @@
-"""A run in a line, and the hour that it left unpublished, from the event log alone."""
+"""A run in a line, from the event log alone, and the hour that it left unpublished."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from medallion.ingest.unpublished import UnpublishedHour, read_unpublished
 from medallion.inspect.run_summary import run_summary
 from medallion.ops import releases
+from medallion.ops.check_records import CheckRecord, write_check_record
 from medallion.ops.event_log import EventLog
-from medallion.pipeline import turns
-from medallion.pipeline.turns import UnpublishedHour
+from medallion.ops.red_hours import VALIDATION
 from medallion.storage.lake import Lake
+from tests.unit.small_lake import TABLES
 
 HOUR = "2025-11-30T04"
 
@@ -54,29 +57,36 @@ def publish(lake: Lake, *hours: str | None) -> None:
         release = releases.publish(lake, after=release, hour=hour, run_id="r", strategy="full", contents=contents)
 
 
+def judge(lake: Lake, layer: str, status: str) -> None:
+    moment = datetime(2025, 11, 30, tzinfo=UTC)
+    write_check_record(lake, CheckRecord(layer, HOUR, "a_run", 1, moment, status, "a.html", {}))
+
+
+def unpublished(lake: Lake) -> UnpublishedHour | None:
+    return read_unpublished(lake, TABLES, HOUR)
+
+
 def test_an_hour_that_some_release_has_is_settled_also_after_a_roll_back(lake: Lake) -> None:
     publish(lake, None, HOUR, None)
-    assert turns.read_unpublished_hour(lake, HOUR) is None
+    assert unpublished(lake) is None
 
 
 def test_an_hour_whose_last_check_failed_is_red_until_a_check_of_it_passed(lake: Lake) -> None:
     publish(lake, None)
-    events = log(lake)
-    events.add("check", "bronze", None, status="failed", details={"error": "1 of 12 failed; see a.html"})
-    events.flush()
-    assert turns.read_unpublished_hour(lake, HOUR) == UnpublishedHour(HOUR, "a_run", "1 of 12 failed; see a.html")
-    again = log(lake, "again")
-    again.add("check", "bronze", None)
-    again.flush()
-    assert turns.read_unpublished_hour(lake, HOUR) == UnpublishedHour(HOUR, "again", None)
+    judge(lake, "bronze", "failed")
+    red = unpublished(lake)
+    assert red is not None and red.red is not None
+    assert red.red.describe() == f"hour {HOUR} is red: bronze check failed; see a.html"
+    judge(lake, "bronze", "succeeded")
+    assert unpublished(lake) == UnpublishedHour(HOUR, "")
 
 
-def test_published_hour_is_red_when_its_validation_failed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("layer", [VALIDATION, "gold"])
+def test_published_hour_is_red_when_its_validation_or_a_later_check_of_it_failed(lake: Lake, layer: str) -> None:
     publish(lake, None, HOUR)
-    events = log(lake)
-    events.add("validate", None, None, status="failed", details={"error": "gold_inventory_risk is empty"})
-    events.flush()
-    assert turns.read_unpublished_hour(lake, HOUR) == UnpublishedHour(HOUR, "a_run", "gold_inventory_risk is empty")
+    judge(lake, layer, "failed")
+    red = unpublished(lake)
+    assert red is not None and red.red is not None and red.red.layer == layer
 
 
 def test_an_hour_belongs_to_the_run_that_works_on_it_not_to_one_that_looked_at_it(lake: Lake) -> None:
@@ -87,4 +97,4 @@ def test_an_hour_belongs_to_the_run_that_works_on_it_not_to_one_that_looked_at_i
     other = log(lake, "other")
     other.add("land", "bronze", None, status="skipped")
     other.flush()
-    assert turns.read_unpublished_hour(lake, HOUR) == UnpublishedHour(HOUR, "a_run", None)
+    assert unpublished(lake) == UnpublishedHour(HOUR, "a_run")

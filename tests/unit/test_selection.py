@@ -33,8 +33,8 @@ def test_an_unknown_table_is_refused_with_names_like_it() -> None:
         select_tables(registry(), " , ")
 
 
-def refresh(shop: Shop, select: str, said: list[str] | None = None) -> Outcome:
-    return operations.refresh_hour(Run(shop.settings, None, "selected", select=select), shop.driver(said))
+def refresh(shop: Shop, select: str, hour: str | None, said: list[str] | None = None) -> Outcome:
+    return operations.refresh_hour(Run(shop.settings, hour, "selected", select=select), shop.driver(said))
 
 
 def newest_hour(shop: Shop) -> str | None:
@@ -46,7 +46,7 @@ def test_nothing_is_published_while_a_table_is_left_behind_and_the_next_run_catc
     shop.refresh()
     shop.put(H1, {1: "b"})
     said: list[str] = []
-    outcome = refresh(shop, "silver_orders", said)
+    outcome = refresh(shop, "silver_orders", H1, said)
     assert outcome.status == "skipped"
     assert "publish waits: gold_orders is left behind by the selection silver_orders" in outcome.message
     assert "run medallion refresh without --select" in outcome.message
@@ -58,7 +58,7 @@ def test_nothing_is_published_while_a_table_is_left_behind_and_the_next_run_catc
 
 def test_layers_below_those_left_behind_are_checked_and_others_wait(shop: Shop) -> None:
     shop.put(H0, {1: "a"})
-    refresh(shop, "silver_orders")
+    refresh(shop, "silver_orders", H0)
     checks = event_log.read(shop.lake, run_id="selected", event_type="check")
     assert {row.layer: row.status for row in checks if row.table_name is None} == {
         "bronze": "succeeded",
@@ -69,13 +69,13 @@ def test_layers_below_those_left_behind_are_checked_and_others_wait(shop: Shop) 
 
 def test_a_selection_that_leaves_nothing_behind_is_published(shop: Shop) -> None:
     shop.put(H0, {1: "a"})
-    assert refresh(shop, "bronze_orders+").status == "succeeded"
+    assert refresh(shop, "bronze_orders+", H0).status == "succeeded"
     assert (newest_hour(shop), shop.published()) == (H0, {1: "a"})
 
 
 def test_tables_left_behind_over_several_hours_are_caught_up_at_once(shop: Shop) -> None:
     shop.put(H0, {1: "a"})
-    refresh(shop, "gold_orders")
+    refresh(shop, "gold_orders", H0)
     shop.put(H1, {2: "b"})
     runs = [Run(shop.settings, H1, "selected", select="gold_orders")]
     operations.refresh_hours(runs, shop.driver())
@@ -87,5 +87,30 @@ def test_tables_left_behind_over_several_hours_are_caught_up_at_once(shop: Shop)
 def test_a_wrong_name_changes_nothing(shop: Shop) -> None:
     shop.put(H0, {1: "a"})
     with pytest.raises(UsageError, match="did you mean gold_orders"):
-        refresh(shop, "gold_order")
+        refresh(shop, "gold_order", H0)
     assert shop.applied is None
+
+
+def test_tables_without_an_hour_are_computed_again_at_the_published_hour_with_what_reads_them(shop: Shop) -> None:
+    shop.put(H0, {1: "a"})
+    shop.refresh()
+    shop.put(H1, {1: "b"})
+    said: list[str] = []
+    before = {name: shop.lake.version(name) for name in ("bronze_orders", "silver_orders", "gold_orders")}
+    assert refresh(shop, "silver_orders", None, said).status == "succeeded"
+    assert (shop.applied, newest_hour(shop), shop.published()) == (H0, H0, {1: "a"})
+    assert f"no hour is given: silver_orders, gold_orders at the published hour {H0}" in said
+    written = {name for name, version in before.items() if shop.lake.version(name) != version}
+    assert written == {"silver_orders", "gold_orders"}
+    assert releases.require_release(shop.lake, None).versions["silver_orders"] == shop.lake.version("silver_orders")
+
+
+def test_tables_without_an_hour_are_refused_while_bronze_is_not_at_the_published_hour(shop: Shop) -> None:
+    shop.put(H0, {1: "a"})
+    with pytest.raises(UsageError, match="of the published hour, and none is yet"):
+        refresh(shop, "gold_orders", None)
+    shop.refresh()
+    shop.put(H1, {1: "b"})
+    refresh(shop, "silver_orders", H1)
+    with pytest.raises(UsageError, match=f"readers have hour {H0}, and Bronze is at {H1}; .* --hour {H1}"):
+        refresh(shop, "gold_orders", None)

@@ -4,7 +4,10 @@ from collections.abc import Collection
 
 import pytest
 
-from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, UnpublishedHour, Wait, decide
+from medallion.ingest.unpublished import UnpublishedHour
+from medallion.ops.check_records import Failure
+from medallion.ops.red_hours import RedHour
+from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Wait, decide
 
 H1, H2, H3, H4 = (f"2025-11-30T0{number}" for number in (1, 2, 3, 4))
 WINDOW = 72
@@ -36,7 +39,8 @@ def line(*pending: str, applied: str | None = H1, unpublished: UnpublishedHour |
 
 
 def red(hour: str = H1) -> UnpublishedHour:
-    return UnpublishedHour(hour, "first", "bronze: 1 of 12 expectations failed; see reports/bronze.html")
+    failures = (Failure("bronze_orders", "is not empty", "0 rows", "orders/2025-11-30T01.json: line 1 delete"),)
+    return UnpublishedHour(hour, "first", RedHour(hour, hour, "bronze", "first", "reports/bronze.html", failures))
 
 
 def scheduled(hour: str) -> Request:
@@ -75,7 +79,10 @@ def test_a_scheduled_run_starts_a_run_for_an_earlier_hour_that_came_late() -> No
 
 def test_a_scheduled_run_leaves_hours_of_long_ago_to_a_person() -> None:
     verdict = decide(scheduled("2026-11-23T09"), line(H2, H3), NONE, WINDOW)
-    assert isinstance(verdict, End) and not verdict.failed
+    assert isinstance(verdict, End) and not verdict.failed, "the source has nothing that is due"
+    assert verdict.left == (H2, H3)
+    due = decide(scheduled("2026-11-23T09"), line(H2, H3, "2026-11-23T09"), NONE, WINDOW)
+    assert isinstance(due, End) and due.failed, "an hour that is due and not refreshed is no success"
     assert "MEDALLION_CATCH_UP_HOURS" in verdict.reason and "backfill" in verdict.reason
 
 
@@ -124,12 +131,21 @@ def test_after_a_red_gate_later_runs_end_and_say_which_hour_is_red_and_how_to_go
     verdict = decide(Request(kind, H2), line(H2, unpublished=red()), NONE, WINDOW)
     assert isinstance(verdict, End) and verdict.failed is failed
     for words in (
-        f"hour {H1} is red",
+        f"hour {H1} is red: bronze check failed: bronze_orders: is not empty: 0 rows, from orders/{H1}.json: line 1",
         "see reports/bronze.html",
         f"--restate {H1}",
-        "clear the failed task of run first",
+        f"trigger hourly_refresh with Hour {H1}",
     ):
         assert words in verdict.reason
+
+
+def test_of_several_hours_that_may_be_at_fault_the_first_is_the_one_to_restate() -> None:
+    several = UnpublishedHour(H3, "first", RedHour(H1, H3, "gold", "first"))
+    for hour in (H2, H4, None):
+        verdict = decide(Request("person", hour), Line(H3, (H4,), several), NONE, WINDOW)
+        assert isinstance(verdict, End) and verdict.failed
+        assert f"hours {H1} to {H3} are red" in verdict.reason and f"--restate {H1}" in verdict.reason
+    assert decide(Request("person", H3), Line(H3, (H4,), several), NONE, WINDOW) == Take(H3)
 
 
 def test_a_person_who_leaves_the_hour_open_hears_of_a_red_hour_too() -> None:

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from medallion.cli.common import new_run_id
+from medallion.ingest.unpublished import UnpublishedHour
 from medallion.inspect.hour_history import goes_with_clock, hour_history
 from medallion.inspect.status import LakeStatus, TableStatus
 from medallion.model.registry import registry
 from medallion.model.table import Feed
+from medallion.ops.check_records import Failure
 from medallion.ops.event_log import append
 from medallion.ops.events import Event
+from medallion.ops.red_hours import RedHour
 from medallion.ops.releases import Release
-from medallion.pipeline.turns import UnpublishedHour
 from medallion.storage.lake import Lake
 from medallion.ui.lineage import lineage_graph
 from medallion.ui.reports import report_file, report_of_task, reports_page
@@ -218,20 +220,21 @@ def test_lag_is_counted_from_the_newest_hour_of_the_source_and_not_from_the_cloc
 
 
 def test_the_run_that_blocks_later_hours_is_named_with_the_way_out() -> None:
-    standing = Standing(
-        found(), "2025-11-30T00", blocked=UnpublishedHour("2025-11-30T00", "manual__1", "rows are missing")
-    )
-    page = status_page(standing, registry())
-    assert "hourly_refresh is blocked by run manual__1" in text(page)
-    assert "clear the failed task of that run" in page
+    hour = "2025-11-30T00"
+    red = RedHour(hour, hour, "bronze", "manual__1", "", (Failure("bronze_orders", "is filled", "0 rows", "orders"),))
+    page = status_page(Standing(found(), hour, blocked=UnpublishedHour(hour, "manual__1", red)), registry())
+    assert "Hour 2025-11-30T00 is red, and later hours wait." in text(page)
+    assert "bronze check failed: bronze_orders: is filled: 0 rows, from orders" in text(page)
+    assert f"medallion refresh --restate {hour}" in text(page)
     assert 'href="../dags/hourly_refresh/runs/manual__1"' in page
     assert "its validation report" not in page
     assert "Nothing is red." not in page
 
 
 def test_the_check_that_blocks_later_hours_leads_to_its_report() -> None:
-    red = "gold check failed: 2 of 5; see /lake/reports/validation/2025-11-30T00/gold-manual__1-1.html"
-    blocked = UnpublishedHour("2025-11-30T00", "manual__1", red)
+    hour = "2025-11-30T00"
+    report = "/lake/reports/validation/2025-11-30T00/gold-manual__1-1.html"
+    blocked = UnpublishedHour(hour, "manual__1", RedHour(hour, hour, "gold", "manual__1", report))
     page = status_page(Standing(found(), "2025-11-30T00", blocked=blocked), registry())
     assert 'href="reports/file/2025-11-30T00/gold-manual__1-1.html"' in page
     assert "/lake/reports" not in page
@@ -251,11 +254,21 @@ def test_each_hour_is_published_restated_red_skipped_pending_or_missing(lake: La
     )
     marks = hour_history(lake, ["2025-11-30T06"])
     assert [(mark.hour[-2:], mark.status) for mark in marks] == [
-        *(("00", "published"), ("01", "restated"), ("02", "red"), ("03", "skipped"), ("04", "missing")),
+        *(("00", "published"), ("01", "reprocessed"), ("02", "red"), ("03", "skipped"), ("04", "missing")),
         *(("05", "published"), ("06", "pending")),
     ]
     page = status_page(Standing(found(), hours=marks), registry())
     assert 'aria-label="2025-11-30T02: red"' in page and 'href="run?run_id=r-2"' in page
+
+
+def test_map_opens_the_run_that_published_an_hour_not_one_that_had_nothing_to_do(lake: Lake) -> None:
+    log(
+        lake,
+        Event("r-0", "2025-11-30T00", "publish", "full", 1),
+        Event("later", "2025-11-30T00", "land", "full", 1, status="skipped"),
+        Event("later", "2025-11-30T00", "publish", "full", 1, status="skipped"),
+    )
+    assert [(mark.status, mark.run_id) for mark in hour_history(lake)] == [("published", "r-0")]
 
 
 def test_an_hour_asked_for_by_mistake_does_not_stretch_the_map_of_hours(lake: Lake) -> None:

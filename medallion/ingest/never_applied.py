@@ -1,0 +1,43 @@
+"""Hours of the source that the schedule leaves to a person: warned of once, and shown until they are applied."""
+
+from collections.abc import Sequence
+
+from medallion import advice
+from medallion.ops import event_log
+from medallion.ops.event_log import EventLog
+from medallion.storage.lake import Lake
+
+KEY = "never_applied"  # in the details of the event that warns of them
+
+
+def warn_of_never_applied(lake: Lake, run_id: str, hours: Sequence[str]) -> bool:
+    """Record a warning that ``hours`` were never applied; return whether it is the first about them.
+
+    hours: oldest first. A warning about the first of them counts for all: they are applied in order.
+    """
+    if any(known and known[0] == hours[0] for known in _warned_of(lake)):
+        return False
+    log = EventLog(lake, run_id=run_id, hour=hours[0], strategy="", attempt=1)
+    log.add("land", "bronze", None, status="warned", details={"note": describe(hours), KEY: [*hours]})
+    log.write_waiting()
+    return True
+
+
+def read_never_applied(lake: Lake, applied: str | None) -> str | None:
+    """Describe the hours that were warned of and are still not applied. applied: the last hour that Bronze has."""
+    newest = next(reversed(_warned_of(lake)), [])
+    waiting = [hour for hour in newest if hour > (applied or "")]
+    return describe(waiting) if waiting else None
+
+
+def describe(hours: Sequence[str]) -> str:
+    """Say that ``hours`` were never applied, and how they are."""
+    span = f"hour {hours[0]} of the source was" if len(hours) == 1 else f"{len(hours)} hours of the source were"
+    which = "" if len(hours) == 1 else f" ({hours[0]} to {hours[-1]})"
+    return f"{span} never applied{which}: {advice.apply_pending(hours[0], hours[-1])}"
+
+
+def _warned_of(lake: Lake) -> list[list[str]]:
+    """The hours that each warning is about, the newest last."""
+    rows = event_log.read_if_whole(lake, event_log.RECENT, ("details",), event_type="land", status="warned")
+    return [list(row.details[KEY]) for row in rows or [] if KEY in row.details]

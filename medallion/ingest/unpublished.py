@@ -1,0 +1,80 @@
+"""The newest hour of Bronze, where readers do not have it or a check found it red: every door asks here.
+
+A shell, the scheduler and the pages find the same hour, and no hour is applied on top of a red one.
+"""
+
+from dataclasses import dataclass, replace
+
+from medallion.errors import HourOutOfOrder
+from medallion.ingest.restatement import Restatement, read_restatement
+from medallion.model.registry import Registry
+from medallion.ops import event_log, releases
+from medallion.ops.red_hours import RedHour, read_red_hour
+from medallion.storage.lake import Lake
+
+
+@dataclass(frozen=True)
+class UnpublishedHour:
+    """The last hour of Bronze, which readers do not have, or whose check failed.
+
+    run_id: the run that worked on it last; empty where that is not known. red: why it is red, None where no check
+    failed.
+    """
+
+    hour: str
+    run_id: str
+    red: RedHour | None = None
+
+
+def find_unpublished(
+    lake: Lake, tables: Registry, applied: str | None, restated: Restatement | None
+) -> UnpublishedHour | None:
+    """Return the last applied hour unless readers have it and every check of it passed.
+
+    Not the newest release alone counts: after a roll back, hours that readers had are not published again unasked.
+
+    Args:
+        lake: The lake.
+        tables: Its tables.
+        applied: The last hour that every Bronze table has.
+        restated: The restatement under way: its last hour is published again, earlier ones are not.
+    """
+    if applied is None or releases.latest(lake) is None or (restated is not None and restated.remaining(applied)):
+        return None
+    red = read_red_hour(lake, tables.layers)
+    if red is not None:
+        return UnpublishedHour(applied, red.run_id, replace(red, hour=min(red.hour, applied), until=applied))
+    if restated is None and releases.was_published(lake, applied):
+        return None
+    return UnpublishedHour(applied, "")
+
+
+def find_red(lake: Lake, tables: Registry, applied: str | None, restated: Restatement | None) -> RedHour | None:
+    """Return the first red hour; None without one, and while hours are being restated. Arguments as above."""
+    unpublished = find_unpublished(lake, tables, applied, restated)
+    return unpublished.red if unpublished else None
+
+
+def read_unpublished(lake: Lake, tables: Registry, applied: str | None) -> UnpublishedHour | None:
+    """Return what ``find_unpublished`` does with the run that worked on the hour last, as the event log knows it."""
+    unpublished = find_unpublished(lake, tables, applied, read_restatement(lake))
+    if unpublished is None:
+        return None
+    rows = event_log.read_if_whole(lake, hour=applied) or []
+    # A step that had nothing to do says nothing of who is at work on the hour.
+    steps = [row for row in rows if row.table_name is None and row.status != "skipped"]
+    return replace(unpublished, run_id=str(steps[-1].run_id)) if steps else unpublished
+
+
+def require_no_red_hour(
+    lake: Lake, tables: Registry, hour: str, applied: str | None, restated: Restatement | None
+) -> None:
+    """Refuse to go on with ``hour`` while it or an earlier one is red, unless to check the last applied hour again.
+
+    Hours of a restatement under way are applied: it begins with the first red hour, or before.
+
+    Raises HourOutOfOrder, which names the first red hour, what made it red, and how it is healed.
+    """
+    red = find_red(lake, tables, applied, restated)
+    if red is not None and hour != applied and hour >= red.hour:
+        raise HourOutOfOrder(red.refuse(f"hour {hour} must wait"))

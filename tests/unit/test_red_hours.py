@@ -1,0 +1,161 @@
+"""A red hour is one thing at every door: nothing is applied on top of it, it is named with its lines, and it heals."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from medallion.cli.sheets import status_sheet
+from medallion.errors import CheckFailed, HourOutOfOrder, MedallionError, UsageError
+from medallion.ingest.row_origin import describe_origin
+from medallion.ingest.restatement import read_restatement
+from medallion.ingest.unpublished import read_unpublished
+from medallion.inspect.hour_history import hour_history
+from medallion.inspect.status import lake_status
+from medallion.model.registry import Registry
+from medallion.ops.check_records import Failure
+from medallion.ops.red_hours import VALIDATION, RedHour
+from medallion.pipeline import operations, publish
+from medallion.pipeline.reprocess import require_published
+from medallion.pipeline.run import Run
+from tests.unit.small_lake import H0, H1, H2, H3, Shop
+
+EMPTIED = '{"delete": {"id": 0}}\n'  # every row of the hour before
+
+
+def red_at(shop: Shop, hour: str = H1) -> None:
+    """H0 is published; the hour after takes all rows away, and two more hours wait at the source."""
+    shop.put(H0, {0: H0})
+    shop.refresh(H0)
+    shop.put(hour, EMPTIED)
+    with pytest.raises(CheckFailed):
+        shop.refresh(hour)
+
+
+def red_hour(shop: Shop) -> RedHour | None:
+    unpublished = read_unpublished(shop.lake, shop.tables, shop.applied)
+    return unpublished.red if unpublished else None
+
+
+def run(shop: Shop, hour: str | None) -> Run:
+    return Run(shop.settings, hour, "another")
+
+
+DOORS: dict[str, Callable[[Shop], object]] = {
+    "refresh": lambda shop: shop.refresh(H2),
+    "a later hour": lambda shop: shop.refresh(H3),
+    "a range": lambda shop: operations.refresh_hours([run(shop, H2), run(shop, H3)], shop.driver()),
+    "land": lambda shop: shop.step("land", H2),
+    "apply": lambda shop: shop.step("apply", H2),
+    "restate": lambda shop: shop.restate(H2),
+    "replay": lambda shop: operations.replay(run(shop, H2), shop.driver(), "orders", {1: "{}"}),
+    "reprocess": lambda shop: require_published(run(shop, H0), shop.driver()),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_door_goes_on_from_a_red_hour_and_each_names_it_with_its_lines(shop: Shop, door: str) -> None:
+    red_at(shop)
+    for hour in (H2, H3):
+        shop.put(hour, {2: hour})
+    before = shop.rows()
+    with pytest.raises(MedallionError) as refusal:
+        DOORS[door](shop)
+    for words in (f"hour {H1} is red", "bronze_orders", f"orders/{H1}.json: line 1 delete", f"--restate {H1}"):
+        assert words in str(refusal.value)
+    assert (shop.applied, shop.rows(), shop.published(), read_restatement(shop.lake)) == (H1, before, {0: H0}, None)
+
+
+def test_a_red_hour_is_named_in_status_and_heals_on_the_map_when_it_is_restated(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medallion.inspect.status.tables_of", lambda *_: shop.tables)
+    red_at(shop)
+    (mark,) = [mark for mark in hour_history(shop.lake) if mark.hour == H1]
+    assert (mark.status, mark.run_id) == ("red", "refresh")
+    status = lake_status(shop.settings)
+    assert status.red is not None and f"orders/{H1}.json: line 1 delete" in status.red
+    assert status.problems[0] == status.red and status.red in status_sheet(status).title
+    shop.put(H1, {1: "mended"})
+    shop.restate(H1)
+    assert red_hour(shop) is None and shop.published() == {0: H0, 1: "mended"}
+    assert [(mark.hour, mark.status) for mark in hour_history(shop.lake)] == [(H0, "published"), (H1, "restated")]
+
+
+def test_every_hour_of_a_restatement_is_green_on_the_map_when_it_has_healed_them(shop: Shop) -> None:
+    red_at(shop, H2)  # a later hour that follows H0
+    shop.put(H1, {1: "late"})
+    shop.put(H2, {2: "mended"})
+    shop.restate(H1)
+    assert [(mark.hour, mark.status) for mark in hour_history(shop.lake)] == [
+        (H0, "published"),
+        (H1, "published"),
+        (H2, "restated"),
+    ]
+
+
+def test_of_hours_that_were_not_checked_in_between_the_first_is_named(shop: Shop) -> None:
+    shop.put(H0, {0: H0})
+    shop.refresh(H0)
+    shop.put(H1, EMPTIED)
+    shop.step("land", H1)
+    shop.step("apply", H1)  # and its run ends here
+    shop.put(H2, {})
+    with pytest.raises(CheckFailed, match=f"orders/{H1}.json: line 1 delete"):
+        shop.refresh(H2)
+    red = red_hour(shop)
+    assert red is not None and red.headline == f"hours {H1} to {H2} are red"
+    with pytest.raises(UsageError, match=f"hours {H1} to {H2} are red.*--restate {H1}"):
+        shop.restate(H2)
+    shop.put(H1, {1: "mended"})
+    shop.restate(H1)
+    assert red_hour(shop) is None and shop.published() == {0: H0, 1: "mended"}
+
+
+def test_a_red_hour_is_healed_by_a_plain_refresh_when_the_rule_was_at_fault(shop: Shop) -> None:
+    red_at(shop)
+    tables = {name: replace(table, may_be_empty=True) for name, table in shop.tables.tables.items()}
+    mended = replace(shop, tables=Registry(tables))
+    assert mended.refresh(H1).status == "succeeded"
+    assert red_hour(mended) is None and mended.published() == {}
+
+
+def test_a_published_hour_whose_validation_failed_is_red_and_a_refresh_of_it_heals(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put(H0, {0: H0})
+    with monkeypatch.context() as broken:
+        wrong = {"gold_orders": {"problem": "files of version 2 are missing", "rows": 0}}
+        broken.setattr(publish, "validate", lambda *_: wrong)
+        with pytest.raises(CheckFailed):
+            shop.refresh(H0)
+    red = red_hour(shop)
+    assert red == RedHour(
+        H0, H0, VALIDATION, "refresh", "", (Failure("gold_orders", "", "files of version 2 are missing"),)
+    )
+    shop.put(H1, {1: H1})
+    with pytest.raises(HourOutOfOrder, match="gold_orders: files of version 2 are missing"):
+        shop.refresh(H1)
+    shop.refresh(H0)
+    assert red_hour(shop) is None
+    assert shop.refresh(H1).hour == H1
+
+
+def test_no_layer_is_checked_as_of_another_hour_than_bronze_is_at(shop: Shop) -> None:
+    red_at(shop)
+    with pytest.raises(MedallionError, match=f"Bronze is at hour {H1}, not at hour {H2}"):
+        shop.step("check", H2, "bronze")
+
+
+def test_lines_of_failed_rows_are_found_by_their_keys_in_every_file_of_the_suspects(shop: Shop) -> None:
+    shop.put(H1, {7: "a", 8: "b"})
+    shop.put(H2, {9: "c", 8: "d"})
+    for hour in (H1, H2):
+        shop.step("land", hour)
+        shop.step("apply", hour)
+    origin = partial(describe_origin, shop.lake, shop.tables)
+    assert origin("gold_orders", [H1, H2], [{"id": "8"}]) == f"orders/{H1}.json line 2, orders/{H2}.json line 2"
+    assert origin("silver_orders", [H1], []) == f"orders/{H1}.json: lines 1 to 2 insert"
+    assert origin("bronze_items", [H1, H2], []) == ""
+    assert origin("gold_orders", [H1, H2], [{"name": "8"}]) == "", "no key, and more than one file"
