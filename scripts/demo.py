@@ -19,12 +19,13 @@ from medallion.errors import MedallionError
 from medallion.ingest.ledger import applied_hour
 from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.ingest.source import change_files, open_source
+from medallion.ingest.unpublished import find_unpublished
 from medallion.model.refresh_method import read_state_work
-from medallion.ingest.unpublished import UnpublishedHour, find_unpublished
 from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log, releases
 from medallion.ops.lake_tables import tables_of
+from medallion.ops.red_hours import UnpublishedHour
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 

@@ -3,27 +3,14 @@
 A shell, the scheduler and the pages find the same hour, and no hour is applied on top of a red one.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from medallion.errors import HourOutOfOrder
 from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.model.registry import Registry
 from medallion.ops import event_log, releases
-from medallion.ops.red_hours import RedHour, read_red_hour
+from medallion.ops.red_hours import RedHour, UnpublishedHour, read_red_hour
 from medallion.storage.lake import Lake
-
-
-@dataclass(frozen=True)
-class UnpublishedHour:
-    """The last hour of Bronze, which readers do not have, or whose check failed.
-
-    run_id: the run that worked on it last; empty where that is not known. red: why it is red, None where no check
-    failed.
-    """
-
-    hour: str
-    run_id: str
-    red: RedHour | None = None
 
 
 def find_unpublished(

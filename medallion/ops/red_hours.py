@@ -70,6 +70,19 @@ class RedHour:
         return f"{what}: {self.describe()}. {self.recovery}"
 
 
+@dataclass(frozen=True)
+class UnpublishedHour:
+    """The last hour of Bronze, which readers do not have, or whose check failed.
+
+    run_id: the run that worked on it last; empty where that is not known. red: why it is red, None where no check
+    failed.
+    """
+
+    hour: str
+    run_id: str
+    red: RedHour | None = None
+
+
 def read_red_hour(lake: Lake, layers: Iterable[str]) -> RedHour | None:
     """Return the first red hour of a lake with these layers; None where the newest check of each has passed.
 

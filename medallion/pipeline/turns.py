@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from medallion.hours import ONE_HOUR, parse_hour
-from medallion.ingest.unpublished import UnpublishedHour, read_unpublished
+from medallion.ops.red_hours import UnpublishedHour
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -99,6 +99,7 @@ def read_line(settings: Settings, until: str | None = None) -> Line:
     """
     from medallion.ingest import ledger  # here, as every parse of a DAG file would import their engines otherwise
     from medallion.ingest.arrivals import pending_at_source
+    from medallion.ingest.unpublished import read_unpublished
     from medallion.ops.lake_tables import tables_of
 
     lake = Lake.of(settings)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, parse_hour
-from medallion.ingest.unpublished import UnpublishedHour
 from medallion.inspect.hour_history import HourMark, hour_history
 from medallion.inspect.status import LakeStatus, lake_status
+from medallion.ops.red_hours import UnpublishedHour
 from medallion.ops.writer_lock import Holder, current_writer
 from medallion.pipeline.turns import read_line
 from medallion.settings import Settings

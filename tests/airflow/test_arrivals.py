@@ -19,10 +19,9 @@ from medallion.airflow import arrivals
 from medallion.airflow.arrivals import HourArrived, WaitForHour
 from medallion.ingest.arrivals import Arrivals, pending_at_source
 from medallion.ingest.restatement import Restatement, write_restatement
-from medallion.ingest.unpublished import UnpublishedHour
 from medallion.model.registry import registry
 from medallion.ops.event_log import EventLog
-from medallion.ops.red_hours import RedHour
+from medallion.ops.red_hours import RedHour, UnpublishedHour
 from medallion.pipeline.turns import Line
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
@@ -160,7 +159,7 @@ def test_where_none_arrives_it_says_so_in_the_end(place: Place) -> None:
 def test_the_task_holds_no_slot_while_it_waits_and_skips_where_there_is_nothing() -> None:
     task = WaitForHour(task_id="wait", settle=1, every=2, timeout=4, pause=5)
     with pytest.raises(TaskDeferred) as deferred:
-        task.execute({})
+        task.execute({"ti": None, "dag_run": SimpleNamespace(conf=None)})
     name, pace = deferred.value.trigger.serialize()
     assert (name, pace) == (
         "medallion.airflow.arrivals.HourArrived",

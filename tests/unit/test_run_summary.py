@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from medallion.ingest.unpublished import UnpublishedHour, read_unpublished
+from medallion.ingest.unpublished import read_unpublished
 from medallion.inspect.run_summary import run_summary
 from medallion.ops import releases
 from medallion.ops.check_records import CheckRecord, write_check_record
 from medallion.ops.event_log import EventLog
-from medallion.ops.red_hours import VALIDATION
+from medallion.ops.red_hours import VALIDATION, UnpublishedHour
 from medallion.storage.lake import Lake
 from tests.unit.small_lake import TABLES
 

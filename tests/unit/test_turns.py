@@ -4,9 +4,8 @@ from collections.abc import Collection
 
 import pytest
 
-from medallion.ingest.unpublished import UnpublishedHour
 from medallion.ops.check_records import Failure
-from medallion.ops.red_hours import RedHour
+from medallion.ops.red_hours import RedHour, UnpublishedHour
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Wait, decide
 
 H1, H2, H3, H4 = (f"2025-11-30T0{number}" for number in (1, 2, 3, 4))

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from medallion.cli.common import new_run_id
-from medallion.ingest.unpublished import UnpublishedHour
 from medallion.inspect.hour_history import goes_with_clock, hour_history
 from medallion.inspect.status import LakeStatus, TableStatus
 from medallion.model.registry import registry
@@ -18,7 +17,7 @@ from medallion.model.table import Feed
 from medallion.ops.check_records import Failure
 from medallion.ops.event_log import append
 from medallion.ops.events import Event
-from medallion.ops.red_hours import RedHour
+from medallion.ops.red_hours import RedHour, UnpublishedHour
 from medallion.ops.releases import Release
 from medallion.storage.lake import Lake
 from medallion.ui.lineage import lineage_graph
