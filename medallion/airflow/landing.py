@@ -78,10 +78,11 @@ class LandChanges(BaseOperator):
             if (action := context["params"].get("action", "refresh")) != "refresh":
                 return redo_hour(action, context)
             request = _request(context["params"], dag_run)
-            if request.kind == "person" and request.hour is None and text_of(context["params"], "select"):
+            runs, line = SchedulerRuns(dag_run.dag_id, dag_run.run_id), read_line(settings, request.until or request.hour)
+            is_open = request.kind == "person" and request.hour is None and line.unpublished is None
+            if is_open and text_of(context["params"], "select"):
                 return redo_selection(context)
-            runs = SchedulerRuns(dag_run.dag_id, dag_run.run_id)
-            verdict = decide(request, read_line(settings, request.until or request.hour), runs, settings.catch_up_hours)
+            verdict = decide(request, line, runs, settings.catch_up_hours)
             if isinstance(verdict, Wait):
                 verdict = self._wait(context, request, verdict, event)
             if isinstance(verdict, CatchUp):

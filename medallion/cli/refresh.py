@@ -68,9 +68,10 @@ def refresh(
     \b
       medallion refresh --restate 2025-11-30T05
 
-    With --select (commas or spaces between several), tables that are not selected stay as they are. A
-    release is published only if every table follows from the same Bronze; else readers keep the one
-    they have, and the next run without --select catches up.
+    With --select (commas or spaces between several) and --hour, tables that are not selected stay as
+    they are. A release is published only if every table follows from the same Bronze; else readers keep
+    the one they have, and the next run without --select catches up. Without --hour, they are computed
+    again at the published hour, with what reads them, and published.
 
     \b
       medallion refresh --select "gold_inventory_risk, silver_products+"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import CheckFailed
 from medallion.ingest import ledger
-from medallion.ingest.row_origin import describe_origin
 from medallion.ingest.restatement import read_restatement
+from medallion.ingest.row_origin import describe_origin
 from medallion.model.table import QUARANTINE, Layer, Table
 from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read_check_record, write_check_record
@@ -69,14 +69,16 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
         if result.status == "failed":
             record = _with_failures(driver, record, result, former)
         write_check_record(lake, record)
-        summary = result.summary() if result.status != "failed" else RedHour.of(record).cause
+        red = RedHour.of(record) if result.status == "failed" else None
+        summary = red.cause if red else result.summary()
         event.status = result.status
         event.rows_in = sum(table.rows or 0 for table in result.tables)
         event.details = {"note": summary, "report": str(report), "startup_seconds": result.startup_seconds}
         if restated := read_restatement(lake):
             event.details |= restated.details()
-        if result.status == "failed":
-            rest = f"; nothing after it was refreshed or published; see {report}"
+        if red is not None:
+            way_out = f". {red.headline[0].upper()}{red.headline[1:]}. {red.recovery}" if run.hour else ""
+            rest = f"; nothing after it was refreshed or published; see {report}{way_out}"
             raise CheckFailed(f"{summary}{rest}", f"{result.summary(with_data=False)}{rest}")
     return driver.report_outcome(Outcome(result.status, result.summary(), run.hour))
 

@@ -23,7 +23,7 @@ from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.load import load_snapshot
-from medallion.pipeline.reprocess import rebuild_changed_tables, reprocess
+from medallion.pipeline.reprocess import is_of_published_hour, rebuild_changed_tables, reprocess
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import refresh_onward, run_step
 from medallion.storage.lake import Lake, is_complete, table_id
@@ -35,12 +35,12 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
     """Refresh one hour in this process, from landing to publishing, as one DAG run does.
 
     Errors as for run_step. An hour that is published already is skipped, but for tables whose definition changed since:
-    they are rebuilt, with what reads them. Tables without an hour are of the published one.
+    they are rebuilt, with what reads them. Tables without an hour are of the published one, or of the one to finish.
     """
     if run.select:
         select_tables(driver.tables, run.select)  # a wrong name waits for no writer and changes nothing
     with driver.writing(run, "refresh"):
-        if run.select and run.hour is None:
+        if is_of_published_hour(run, driver):
             return reprocess(run, driver)
         if run.hour is not None and (rebuilt := rebuild_changed_tables(run, driver)) is not None:
             return rebuilt

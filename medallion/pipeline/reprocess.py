@@ -7,7 +7,7 @@ from medallion.errors import UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
-from medallion.ingest.unpublished import find_red
+from medallion.ingest.unpublished import find_red, find_unpublished
 from medallion.model.selection import read_from, select_tables, upstream_of
 from medallion.ops import releases
 from medallion.pipeline.analysis import analyse_queries
@@ -54,10 +54,21 @@ def at_published_hour(run: Run, driver: Driver) -> Run:
     """
     selected = select_tables(driver.tables, run.select)
     release = releases.require_release(driver.lake, None)
+    if release.hour is None:
+        raise UsageError(f"{run.select} without an hour is of the published hour, and none is yet: {advice.refresh()}")
     require_published(replace(run, hour=release.hour), driver)
     behind = {*tables_left_behind(driver)}
     wanted = read_from(driver.tables, selected | (upstream_of(driver.tables, selected) & behind))
-    return replace(run, hour=release.hour, select=", ".join(table.name for table in driver.tables if table.name in wanted))
+    names = [table.name for table in driver.tables if table.name in wanted]
+    return replace(run, hour=release.hour, select=", ".join(names))
+
+
+def is_of_published_hour(run: Run, driver: Driver) -> bool:
+    """Whether ``run`` names tables and no hour while nothing is left to finish: they are of the published hour."""
+    if not run.select or run.hour is not None:
+        return False
+    applied, restated = ledger.applied_hour(driver.lake, driver.tables), read_restatement(driver.lake)
+    return restated is None and find_unpublished(driver.lake, driver.tables, applied, restated) is None
 
 
 def rebuild_changed_tables(run: Run, driver: Driver) -> Outcome | None:

@@ -8,8 +8,8 @@ import pytest
 
 from medallion.cli.sheets import status_sheet
 from medallion.errors import CheckFailed, HourOutOfOrder, MedallionError, UsageError
-from medallion.ingest.row_origin import describe_origin
 from medallion.ingest.restatement import read_restatement
+from medallion.ingest.row_origin import describe_origin
 from medallion.ingest.unpublished import read_unpublished
 from medallion.inspect.hour_history import hour_history
 from medallion.inspect.status import lake_status
