@@ -78,7 +78,8 @@ class LandChanges(BaseOperator):
             if (action := context["params"].get("action", "refresh")) != "refresh":
                 return redo_hour(action, context)
             request = _request(context["params"], dag_run)
-            runs, line = SchedulerRuns(dag_run.dag_id, dag_run.run_id), read_line(settings, request.until or request.hour)
+            runs = SchedulerRuns(dag_run.dag_id, dag_run.run_id)
+            line = read_line(settings, request.until or request.hour)
             is_open = request.kind == "person" and request.hour is None and line.unpublished is None
             if is_open and text_of(context["params"], "select"):
                 return redo_selection(context)
