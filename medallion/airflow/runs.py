@@ -84,6 +84,17 @@ def text_of(params: Mapping[str, Any], key: str) -> str | None:
     return value.strip() or None
 
 
+def describe_redo(params: Mapping[str, Any], tables: str | None) -> str:
+    """Begin the note of a run that did something again; empty for one that refreshed an hour.
+
+    tables: those that it computed again at the published hour, as a selection without an hour takes them.
+    """
+    if tables:
+        return f"reprocessed {tables} at the published hour; "
+    words = {"restate": "restated from", "reprocess": "reprocessed"}.get(params.get("action", ""))
+    return f"{words} {text_of(params, 'hour')}; " if words else ""
+
+
 def request_of(params: Mapping[str, Any], dag_run: Any) -> Request:
     """Return what a run asks for.
 

@@ -21,7 +21,7 @@ from medallion.airflow.lineage import lineage_parent
 from medallion.airflow.markdown import escape_markdown
 from medallion.airflow.metrics import STEPS, send_metrics
 from medallion.airflow.notes import leave_note, noting_failures
-from medallion.airflow.runs import RequestRefused, requested_hour, require_known_keys, text_of
+from medallion.airflow.runs import RequestRefused, describe_redo, requested_hour, require_known_keys, text_of
 from medallion.errors import CheckFailed, UsageError
 from medallion.inspect.openlineage import PARENT
 from medallion.loopback import go_past_proxies
@@ -75,20 +75,11 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
             from medallion.inspect.run_summary import run_summary
 
             lake = Lake.of(Settings.from_environment())
-            summary = run_summary(lake, context["dag_run"].run_id)
-            leave_note(ti, f"{redone}; {summary}" if (redone := _redone(context)) else summary)
+            redone = describe_redo(context["params"], ti.xcom_pull(task_ids=LAND, key=SELECT))
+            leave_note(ti, redone + run_summary(lake, context["dag_run"].run_id))
             if error := build_data_docs(lake.reports):
                 logging.getLogger(__name__).warning("Data Docs not built: %s; %s", error, advice.build_data_docs())
     return str(outcome.hour)
-
-
-def _redone(context: Mapping[str, Any]) -> str:
-    """Say what the run has done again; empty for one that refreshed an hour."""
-    params = context["params"]
-    if tables := context["ti"].xcom_pull(task_ids=LAND, key=SELECT):
-        return f"reprocessed {tables} at the published hour"
-    words = {"restate": "restated from", "reprocess": "reprocessed"}.get(params.get("action", ""))
-    return f"{words} {text_of(params, 'hour')}" if words else ""
 
 
 def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Mapping[str, Any]) -> "Outcome":
