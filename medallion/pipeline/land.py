@@ -10,11 +10,12 @@ from medallion.ingest.change_names import shown_path
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
 from medallion.ingest.restatement import Restatement, rewind_bronze, without_withdrawn, write_restatement
 from medallion.ingest.source import Listing, Source, change_files, open_source
-from medallion.ingest.unpublished import UnpublishedHour, find_unpublished, require_no_red_hour
+from medallion.ingest.unpublished import find_unpublished, require_no_red_hour
 from medallion.model.registry import Registry
 from medallion.model.table import Layer
 from medallion.ops import event_log, releases
 from medallion.ops.event_log import EventLog
+from medallion.ops.red_hours import UnpublishedHour
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.lake import Lake

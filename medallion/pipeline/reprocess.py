@@ -58,7 +58,7 @@ def at_published_hour(run: Run, driver: Driver) -> Run:
         raise UsageError(f"{run.select} without an hour is of the published hour, and none is yet: {advice.refresh()}")
     require_published(replace(run, hour=release.hour), driver)
     behind = {*tables_left_behind(driver)}
-    wanted = read_from(driver.tables, selected | (upstream_of(driver.tables, selected) & behind))
+    wanted = read_from(driver.tables, {*selected, *(upstream_of(driver.tables, selected) & behind)})
     names = [table.name for table in driver.tables if table.name in wanted]
     return replace(run, hour=release.hour, select=", ".join(names))
 

@@ -84,7 +84,7 @@ def test_after_a_failed_check_publish_fails_and_readers_keep_the_last_release(sh
     empty(shop, "gold_orders")
     with pytest.raises(CheckFailed):
         shop.step("check", H1, "gold")
-    with pytest.raises(CheckFailed, match="the last check of the gold layer failed: nothing is published; see "):
+    with pytest.raises(CheckFailed, match="the last gold check failed: gold_orders: .*: nothing is published; see "):
         shop.step("publish", H1)
     assert (hours(shop), shop.published()) == ([None, H0], {0: "a", 1: "b"})
 
