@@ -15,7 +15,6 @@ from medallion.model.table import Table
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
-from medallion.spark.session import explained
 from medallion.storage import files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
@@ -50,8 +49,7 @@ def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) ->
         if problems.keys() & {*table.inputs}:
             continue  # what it reads is wrong
         try:
-            with explained(f"the query of {table.name} is wrong"):
-                frames.analyse(table)
+            frames.analyse(table)
         except MedallionError as error:
             problems[table.name] = one_line(error, 500)
     return problems

@@ -1,7 +1,7 @@
 """The step `land`: an hour's change files, copied whole from the source."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from medallion import advice
 from medallion.errors import UsageError
@@ -18,6 +18,7 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import UnpublishedHour
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
+from medallion.refresh.definitions import CHANGED, find_changed_definitions
 from medallion.storage.lake import Lake
 
 MAX_WARNINGS = 5  # files of one kind that a step names
@@ -65,6 +66,9 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outco
         log.hour = arrival.hour
         if arrival.applied is not None and arrival.hour <= arrival.applied:
             outcome = _applied_already(driver.lake, log, arrival)
+            if outcome.status == "skipped" and (changed := find_changed_definitions(driver.lake, driver.tables)):
+                message = f"{outcome.message}; {CHANGED}: {', '.join(changed)}: {advice.reprocess()}"
+                outcome = replace(outcome, message=message)
             event.status = "skipped"
             event.details["note"] = "; ".join([outcome.message, *notes])
             return driver.report_outcome(outcome)

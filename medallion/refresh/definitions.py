@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from medallion.errors import MedallionError
 from medallion.model.registry import Node, Registry
 from medallion.model.table import Table
 from medallion.storage.lake import Lake, origin_of
@@ -27,7 +28,10 @@ def find_changed_definitions(lake: Lake, tables: Registry) -> list[str]:
     changed = []
     for table in tables:
         if isinstance(table, Table):
-            delta = lake.open(lake.path(table.name))
+            try:
+                delta = lake.open(lake.path(table.name))
+            except MedallionError:  # a damaged log: the next refresh says so, and mends it
+                continue
             if delta is None or is_definition_changed(table, delta):
                 changed.append(table.name)
     return changed

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.model.table import Feed, Log, Table
 from medallion.spark.collect import quoted
+from medallion.spark.session import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,9 +22,13 @@ class EmptyFrames:
         self._types: dict[str, list[tuple[str, str]]] = {}
 
     def analyse(self, table: Table) -> list[tuple[str, str]]:
-        """Return the columns of ``table``, each with its type. Raises what Spark does about a query that is wrong."""
+        """Return the columns of ``table``, each with its type.
+
+        Raises MedallionError for a query that Spark does not understand, its own or one that it reads.
+        """
         frames: dict[str, Any] = {name: self._frame(name) for name in table.inputs}
-        schema = self._spark.sql(table.query, **frames).schema
+        with explained(f"the query of {table.name} is wrong"):
+            schema = self._spark.sql(table.query, **frames).schema
         return [(field.name, field.dataType.simpleString()) for field in schema]
 
     def _frame(self, name: str) -> "DataFrame":

@@ -43,8 +43,10 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
     Raises MedallionError when there is no Java, or Spark cannot start or does not answer.
     """
     if settings.spark_connect:
+        _silence_query_errors()
         return _attach(settings.spark_connect)
     _require_own_spark(settings.spark_master)
+    _silence_query_errors()
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -89,6 +91,14 @@ def _require_own_spark(master: str) -> None:
 @cache
 def _say_once(message: str) -> None:
     _LOGGER.warning("%s", message)
+
+
+def _silence_query_errors() -> None:
+    """Keep pyspark from printing each error of a query with the JVM's stack trace: who asked says it in a line."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _jvm_variables(master: str) -> dict[str, str | None]:
