@@ -1,4 +1,4 @@
-"""What a table is computed by: its own query and, through what it reads, those of others down to declared columns."""
+"""What a table is computed by: its own query and refresh method and, through what it reads, those of others."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -7,14 +7,20 @@ from medallion.model.table import Feed, Log, Table
 
 
 def definition_keys(nodes: Mapping[str, Feed | Log | Table]) -> dict[str, str]:
-    """By table, a key that changes with its query, with any query that it follows from, and with declared columns.
+    """By table, a key that changes with its query, keys and refresh method, with those that it follows from, and with
+    declared columns.
 
     nodes: every table by name, each after its inputs.
     """
     keys: dict[str, str] = {}
     for name, node in nodes.items():
         if isinstance(node, Table):
-            parts = [node.query, *(f"{read} {keys.get(read)}" for read in node.inputs)]
+            parts = [
+                node.query,
+                repr(node.incremental),
+                *node.keys,
+                *(f"{read} {keys.get(read)}" for read in node.inputs),
+            ]
         else:
             parts = [f"{column.name} {column.type}" for column in node.columns]
         keys[name] = sha256("\n".join(parts).encode()).hexdigest()[:16]
