@@ -234,11 +234,8 @@ class Maker:
                 items.append(f"{aggregate} AS {alias}")
                 is_number = not aggregate.startswith(("MIN", "MAX", "SORT"))
                 columns.append((alias, "int" if is_number else "other"))
-        by = (
-            ", ".join(groups)
-            if self.often(0.85)
-            else self.pick("ALL", ", ".join(str(i + 1) for i in range(len(groups))))
-        )
+        numbers = ", ".join(str(place + 1) for place in range(len(groups)))
+        by = ", ".join(groups) if self.often(0.85) else self.pick("ALL", numbers)
         if self.often(0.06):
             by = f"{self.pick('ROLLUP', 'CUBE')} ({', '.join(groups)})"
         order = list(range(len(items)))
@@ -331,10 +328,8 @@ class Maker:
             return self.distinct(relation, 0)
         word = self.pick("UNION ALL", "UNION", "EXCEPT", "INTERSECT", "UNION ALL", "EXCEPT ALL")
         columns = [(name, dict(relation.columns)[name]) for name in first]
-        return Relation(
-            f"SELECT {', '.join(first)} FROM {relation.sql} AS a {word} SELECT {', '.join(second)} FROM {other.sql} AS b",
-            columns,
-        )
+        left = f"SELECT {', '.join(first)} FROM {relation.sql} AS a"
+        return Relation(f"{left} {word} SELECT {', '.join(second)} FROM {other.sql} AS b", columns)
 
     def distinct(self, relation: Relation, _: int) -> Relation:
         names = relation.names or ["1"]
@@ -388,13 +383,16 @@ def make(chance: random.Random, examples: list[str], name: str) -> Table | None:
         query, keys, method = maker.whole(rest), tuple(rest.names[:1]), Additive(("part",))
     else:
         column = chance.choice(["sold_at", "day"])
-        bound = (
-            f"(SELECT MAX({column}) FROM {{bronze_items}}) - INTERVAL {chance.choice(['2 DAYS', '36 HOURS', '1 DAY'])}"
-        )
+        span = chance.choice(["2 DAYS", "36 HOURS", "1 DAY"])
+        bound = f"(SELECT MAX({column}) FROM {{bronze_items}}) - INTERVAL {span}"
         where = f"{column} {chance.choice(['>', '>='])} {bound}"
         query = f"SELECT item_id, n, {column} FROM {{bronze_items}} WHERE {where}"
         if chance.random() < 0.5:
-            query = f"SELECT o.order_id AS item_id, o.n FROM {{bronze_orders}} AS o {chance.choice(['LEFT ANTI', 'INNER', 'LEFT'])} JOIN {{bronze_items}} AS i ON i.order_id = o.order_id WHERE {chance.choice(['i.', 'o.', ''])}{where}"
+            join, alias = chance.choice(["LEFT ANTI", "INNER", "LEFT"]), chance.choice(["i.", "o.", ""])
+            query = (
+                f"SELECT o.order_id AS item_id, o.n FROM {{bronze_orders}} AS o {join} JOIN {{bronze_items}} AS i"
+                f" ON i.order_id = o.order_id WHERE {alias}{where}"
+            )
         keys, method = ("item_id",), Recent("bronze_items", column, timedelta(days=2))
     if not query:
         return None

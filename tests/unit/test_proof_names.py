@@ -1,0 +1,323 @@
+"""Names, positions and types are Spark's to resolve: what only looks right by its names is refused or right."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from medallion.errors import MedallionError
+from medallion.model.additive_split import Split, split_of
+from medallion.model.proof import prove
+from medallion.model.proven import Proof
+from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table, Via
+
+pytestmark = pytest.mark.usefixtures("spark")  # which reads every query
+
+ITEMS = Feed(
+    keys=("item_id",),
+    schema="item_id BIGINT NOT NULL, order_id BIGINT, product_id BIGINT, n INT, price DECIMAL(10,2), weight DOUBLE,"
+    " status STRING, day DATE, sold_at TIMESTAMP",
+    name="bronze_items",
+)
+ORDERS = Feed(
+    keys=("order_id",),
+    schema="order_id BIGINT NOT NULL, user_id BIGINT, status STRING, sold_at TIMESTAMP",
+    name="bronze_orders",
+)
+USERS = Feed(keys=("user_id",), schema="user_id BIGINT NOT NULL, tier STRING", name="bronze_users")
+NOTES = Feed(keys=("note_id",), schema="note_id BIGINT NOT NULL, order_id STRING, text STRING", name="bronze_notes")
+LINES = Table(
+    keys=("item_id",),
+    query="SELECT item_id, order_id, product_id, n, status, day, sold_at FROM {bronze_items}",
+    incremental=ByKey("order_id"),
+    name="silver_lines",
+)
+CASED = Table(
+    keys=("item_id",), query="SELECT item_id, order_id AS Order_Id, n FROM {bronze_items}", name="silver_cased"
+)
+NODES: dict[str, Feed | Log | Table] = {node.name: node for node in (ITEMS, ORDERS, USERS, NOTES, LINES, CASED)}
+Method = ByKey | Additive | Recent | None
+KEY, PART = ByKey("order_id"), Additive(("a",))
+
+
+def proof(query: str, method: Method) -> Proof:
+    table = Table(keys=("k",), query=query, incremental=method, name="gold_x", layer="gold")
+    return prove([table], NODES)["gold_x"]
+
+
+def refusal(query: str, method: Method) -> str:
+    try:
+        proof(query, method)
+    except MedallionError as error:
+        return str(error)
+    return ""
+
+
+NOT_PASSED, UNGROUPED = "order_id is not passed through unchanged", "aggregates that are not grouped by order_id"
+
+
+@pytest.mark.parametrize(
+    ("query", "method", "reason"),
+    [
+        ("SELECT order_id, n FROM {bronze_orders} AS x(n, order_id, a, b)", KEY, NOT_PASSED),
+        ("SELECT product_id AS order_id, * EXCEPT (order_id, product_id) FROM {bronze_items}", KEY, NOT_PASSED),
+        (
+            "SELECT order_id, COUNT(*) AS c FROM (SELECT n, n, order_id FROM {bronze_items} UNION ALL"
+            " SELECT product_id, order_id, n FROM {bronze_items}) AS u GROUP BY order_id",
+            KEY,
+            UNGROUPED,
+        ),
+        (
+            "WITH i AS (SELECT item_id, order_id, product_id FROM {bronze_items}), o AS (SELECT order_id, user_id FROM"
+            " {bronze_orders}), j AS (SELECT * FROM i INNER JOIN o USING (order_id)) SELECT order_id FROM"
+            " (SELECT item_id AS a, order_id, product_id, n FROM {bronze_items} UNION ALL SELECT * FROM j) AS u",
+            KEY,
+            NOT_PASSED,
+        ),
+        ("SELECT product_id AS order_id2, order_id2 AS order_id FROM {bronze_items}", KEY, NOT_PASSED),
+        (
+            "SELECT s.order_id FROM (SELECT STRUCT(product_id AS order_id) AS s FROM {bronze_items}) AS x",
+            KEY,
+            NOT_PASSED,
+        ),
+        ("SELECT * FROM {silver_cased}", KEY, "order_id is spelled Order_Id in its query"),
+        (
+            "SELECT o.order_id, n.text FROM {bronze_orders} AS o LEFT JOIN {bronze_notes} AS n"
+            " ON n.order_id = o.order_id",
+            KEY,
+            "it joins n without order_id = order_id",
+        ),
+        (
+            "SELECT o.order_id FROM {bronze_orders} AS o WHERE o.user_id > 1 EXCEPT"
+            " SELECT CAST(order_id AS BIGINT) AS order_id FROM {bronze_notes}",
+            KEY,
+            "of rows that do not have order_id in the same place",
+        ),
+        (
+            "SELECT c.order_id, a.user_id FROM {bronze_orders} AS a LEFT JOIN ({bronze_items} AS b INNER JOIN"
+            " {bronze_items} AS c ON b.order_id = c.order_id) ON b.order_id = a.order_id",
+            KEY,
+            NOT_PASSED,
+        ),
+        (
+            "SELECT order_id, price FROM {bronze_items} AS i LEFT JOIN {bronze_users} AS u ON u.user_id = i.n",
+            ByKey("order_id", via={"bronze_users": Via("user_id", "bronze_items", "n")}),
+            "via leads from bronze_users.user_id, BIGINT, to bronze_items.n, INT: declare them with one type",
+        ),
+        ("SELECT weight, n FROM {bronze_items}", ByKey("weight"), "weight is DOUBLE, whose values cannot be listed"),
+        (
+            "WITH a AS (SELECT UPPER(status) AS status, COUNT(*) AS n FROM {bronze_items} GROUP BY status)"
+            " SELECT status, n FROM a",
+            PART,
+            "`a` does not add up: status is neither grouped by nor an aggregate",
+        ),
+        (
+            "WITH a AS (SELECT product_id, COUNT(DISTINCT order_id) AS n FROM {silver_lines} AS"
+            " x(item_id, product_id, order_id, n, status, day, sold_at) GROUP BY product_id) SELECT * FROM a",
+            PART,
+            "of which a change brings only some rows",
+        ),
+        (
+            "WITH a AS (SELECT product_id, SUM(ROUND(weight, 2)) AS n FROM {bronze_items} GROUP BY product_id)"
+            " SELECT product_id, n FROM a",
+            PART,
+            "n is a sum of floating-point numbers",
+        ),
+        (
+            "WITH a AS (SELECT product_id, COUNT(*) AS _rows FROM {bronze_items} GROUP BY product_id) SELECT * FROM a",
+            PART,
+            "`a` has a column _rows, which the refresh adds",
+        ),
+        ("SELECT order_id, SUM(weight) AS w FROM {bronze_items} GROUP BY order_id", KEY, "cast them to DECIMAL"),
+        ("SELECT order_id, STDDEV(n) AS w FROM {bronze_items} GROUP BY order_id", None, "cast them to DECIMAL"),
+        ("SELECT order_id, CURDATE() AS d FROM {bronze_items}", None, "is not deterministic"),
+        (
+            "SELECT order_id, reflect('java.util.UUID', 'randomUUID') AS d FROM {bronze_items}",
+            None,
+            "not deterministic",
+        ),
+        (
+            "SELECT o.order_id FROM {bronze_orders} AS o LEFT ANTI JOIN {bronze_items} AS i ON i.order_id = o.order_id"
+            " WHERE sold_at > (SELECT MAX(sold_at) FROM {bronze_items}) - INTERVAL 7 DAYS",
+            Recent("bronze_items", "sold_at", timedelta(days=7)),
+            "bronze_items is read without the condition",
+        ),
+        (
+            "SELECT item_id, n FROM {bronze_items} WHERE n > 1",
+            Recent("bronze_items", "n", timedelta(days=7)),
+            "bronze_items.n is no TIMESTAMP or DATE",
+        ),
+    ],
+)
+def test_a_query_is_refused_where_its_names_mean_something_else_to_spark(
+    query: str, method: Method, reason: str
+) -> None:
+    assert reason in refusal(query, method)
+
+
+@pytest.mark.parametrize(
+    ("query", "method"),
+    [
+        (
+            "SELECT * FROM (SELECT * FROM {bronze_orders} AS o JOIN (SELECT order_id, item_id FROM {bronze_items}) AS i"
+            " USING (order_id)) AS u",
+            KEY,
+        ),
+        ("WITH a AS (SELECT SUM(n) AS n, product_id FROM {bronze_items} GROUP BY product_id) SELECT * FROM a", PART),
+        (
+            "WITH c AS (SELECT * FROM {bronze_items} WHERE n > 0), a AS (SELECT product_id, SUM(n) AS n FROM c"
+            " GROUP BY product_id) SELECT product_id, n FROM a",
+            PART,
+        ),
+        (
+            "WITH a AS (SELECT status, COUNT(*) FILTER (WHERE status = 'won''t') AS n FROM {bronze_items}"
+            " GROUP BY status) SELECT status, n FROM a WHERE status <> 'won''t, FROM (a)'",
+            PART,
+        ),
+        (
+            "WITH a AS (SELECT product_id, SUM(n) AS n FROM {bronze_items} GROUP BY product_id) SELECT 'all' AS k,"
+            " PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY n) AS m, MAX(TO_CHAR(n, '99G999')) AS t FROM a",
+            PART,
+        ),
+        (
+            "SELECT item_id, n, day FROM {bronze_items} WHERE day >= (SELECT MAX(day) FROM {bronze_items})"
+            " - INTERVAL 7 DAYS",
+            Recent("bronze_items", "day", timedelta(days=7)),
+        ),
+    ],
+)
+def test_a_query_is_accepted_whatever_its_names_where_spark_reads_it_so(query: str, method: Method) -> None:
+    assert refusal(query, method) == ""
+
+
+def test_a_proof_says_what_the_refresh_goes_by() -> None:
+    query = (
+        "SELECT o.order_id, u.tier FROM {bronze_orders} AS o INNER JOIN {bronze_users} AS u ON u.user_id = o.user_id"
+    )
+    found = proof(query, ByKey("order_id", via={"bronze_users": Via("user_id", "bronze_orders", "user_id")}))
+    assert found.restricted == {"bronze_orders": "order_id"}, "users are read whole, whatever columns their files have"
+    assert found.inputs["bronze_users"] == (("user_id", "bigint", False), ("tier", "string", True))
+    assert [column[:2] for column in found.columns] == [("order_id", "bigint"), ("tier", "string")]
+
+
+RULES: dict[str, tuple[str, Any, str, Method]] = {
+    "one type of key": (
+        "medallion.model.proof_by_key._require_one_type",
+        lambda *_: None,
+        "SELECT weight, n FROM {bronze_items}",
+        ByKey("weight"),
+    ),
+    "rows of one key meet": (
+        "medallion.model.proof_by_key._require_one_part",
+        lambda *_: None,
+        "SELECT COUNT(*) AS n, MAX(o.order_id) AS order_id FROM {bronze_orders} AS o CROSS JOIN {bronze_items} AS i"
+        " GROUP BY o.user_id",
+        KEY,
+    ),
+    "subqueries": (
+        "medallion.model.proof_by_key._Proof._require_no_subquery",
+        lambda *_: None,
+        "SELECT order_id FROM {bronze_items} WHERE n > (SELECT AVG(n) FROM {bronze_items})",
+        KEY,
+    ),
+    "row by row of a free input": (
+        "medallion.model.proof_by_key._Proof._require_rowwise",
+        lambda *_: None,
+        "WITH r AS (SELECT user_id, RANK() OVER (ORDER BY tier) AS r FROM {bronze_users}) SELECT o.order_id, r.r FROM"
+        " {bronze_orders} AS o INNER JOIN r ON r.user_id = o.user_id",
+        ByKey("order_id", via={"bronze_users": Via("user_id", "bronze_orders", "user_id")}),
+    ),
+    "via is joined": (
+        "medallion.model.keyed_rows.Relation.waiting",
+        lambda *_: frozenset(),
+        "SELECT o.order_id, u.tier FROM {bronze_orders} AS o INNER JOIN {bronze_users} AS u ON u.tier = o.status",
+        ByKey("order_id", via={"bronze_users": Via("user_id", "bronze_orders", "user_id")}),
+    ),
+    "types of via": (
+        "medallion.model.proof_by_key._require_columns",
+        lambda *_: None,
+        "SELECT order_id, price FROM {bronze_items} AS i LEFT JOIN {bronze_users} AS u ON u.user_id = i.n",
+        ByKey("order_id", via={"bronze_users": Via("user_id", "bronze_items", "n")}),
+    ),
+    "newest rows": (
+        "medallion.model.proof_recent._Proof.require_bound",
+        lambda *_: None,
+        "SELECT item_id, n FROM {bronze_items} WHERE n > 1",
+        Recent("bronze_items", "sold_at", timedelta(days=7)),
+    ),
+    "sums": (
+        "medallion.model.proof_additive._Part._sum_or_count",
+        lambda *_: None,
+        "WITH a AS (SELECT product_id, COUNT(DISTINCT order_id) AS n FROM {bronze_items} GROUP BY product_id)"
+        " SELECT * FROM a",
+        PART,
+    ),
+    "subqueries of a part": (
+        "medallion.model.proof_additive._require_no_subquery",
+        lambda *_: None,
+        "WITH a AS (SELECT product_id, COUNT(*) AS n FROM {bronze_items} WHERE n > (SELECT AVG(n) FROM {bronze_items})"
+        " GROUP BY product_id) SELECT * FROM a",
+        PART,
+    ),
+    "aggregates": (
+        "medallion.model.proof.prove_aggregates",
+        lambda *_, **__: None,
+        "SELECT order_id, COLLECT_LIST(n) AS n FROM {bronze_items} GROUP BY order_id",
+        KEY,
+    ),
+    "functions": (
+        "medallion.model.determinism._prove_function",
+        lambda *_, **__: None,
+        "SELECT order_id, NOW() AS n FROM {bronze_items}",
+        KEY,
+    ),
+    "moments": (
+        "medallion.model.determinism._require_fixed_moments",
+        lambda *_: None,
+        "SELECT order_id, TIMESTAMP 'now' AS n FROM {bronze_items}",
+        KEY,
+    ),
+    "order": (
+        "medallion.model.proof.prove_order",
+        lambda *_: None,
+        "SELECT item_id FROM {bronze_items} LIMIT 5",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_that_is_switched_off_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, nothing, query, method = RULES[rule]
+    assert refusal(query, method), "the rule refuses it"
+    monkeypatch.setattr("medallion.model.proof._PROVEN", {})
+    monkeypatch.setattr(place, nothing)
+    assert refusal(query, method) == "", "and nothing else does"
+
+
+@pytest.mark.parametrize(
+    ("piece", "text", "changed"),
+    [
+        ("query", "SUM(n)", "SUM(n + 1)"),
+        ("query_by_commit", "SUM(n)", "SUM(n + 1)"),
+        ("rest", "SELECT product_id, n", "SELECT product_id, n + 1 AS n"),
+    ],
+)
+def test_a_piece_that_spark_reads_otherwise_is_refused(
+    piece: str, text: str, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = "SELECT product_id, SUM(n) AS n FROM {bronze_items} GROUP BY product_id"
+    query = f"WITH a AS ({part}) SELECT product_id, n FROM a"
+
+    def split(table: Table) -> Split:
+        whole = split_of(table)
+        if piece == "rest":
+            return replace(whole, rest=whole.rest.replace(text, changed))
+        kept = whole.parts["a"]
+        return replace(whole, parts={"a": replace(kept, **{piece: getattr(kept, piece).replace(text, changed)})})
+
+    assert refusal(query, PART) == ""
+    monkeypatch.setattr("medallion.model.proof._PROVEN", {})
+    monkeypatch.setattr("medallion.model.proof_additive.split_of", split)
+    assert "as Spark reads it" in refusal(query, PART) or "cannot be seen" in refusal(query, PART)
