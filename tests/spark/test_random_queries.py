@@ -1,0 +1,129 @@
+"""What is proven gives the rows of its query, incrementally as in full: random queries, and cases that were once wrong.
+
+MEDALLION_QUERIES is how many queries a seed makes (30), MEDALLION_SEED the first of two seeds (1).
+"""
+
+import os
+import random
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from medallion.model.refresh_method import RefreshMethod
+from medallion.model.table import ByKey, Recent, Table
+from medallion.refresh.full import refresh_full
+from medallion.refresh.incremental import refresh_incremental
+from medallion.refresh.inputs import input_states, read_inputs
+from medallion.refresh.run import Written
+from medallion.storage import delta_writes
+from tests import random_queries as made
+from tests.refresh_run import refresh_run
+
+QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "30")), int(os.environ.get("MEDALLION_SEED", "1"))
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Follow changes of tables that are so small that they would be recomputed."""
+    monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
+    monkeypatch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [SEED, SEED + 1])
+def test_random_queries_are_refused_or_give_their_rows_after_random_hours(spark: Any, seed: int) -> None:
+    examples = made.usable(spark, made.spark_examples(spark), random.Random(seed), 20)
+    found = made.run(spark, seed, queries=QUERIES, hours=2, examples=examples)
+    assert found.wrong == []
+    assert found.seen["compared"] > QUERIES / 2, found.seen
+
+
+def table(query: str, method: ByKey | Recent, *keys: str) -> Table:
+    return Table(keys=keys or ("order_id",), query=query, incremental=method, name="gold_x", layer="gold", doc="Rows.")
+
+
+def refreshed(spark: Any, world: made.World, wanted: Table, change: Any) -> Written:
+    """Compute the table, change the lake, refresh the table, and compare it with its query."""
+    run = refresh_run(world.lake, spark, tables=made.GRAPH)
+    refresh_full(run, wanted)
+    change()
+    written = refresh_incremental(run, wanted)
+    frames = read_inputs(spark, world.lake, input_states(world.lake, wanted), run.proof_of(wanted))
+    stored = world.lake.opened(world.lake.path(wanted.name)).to_pyarrow_table()
+    assert made.rows_of(stored) == made.rows_of(spark.sql(wanted.query, **frames).toArrow())
+    return written
+
+
+@pytest.fixture
+def world(spark: Any, tmp_path: Path) -> made.World:
+    return made.World(spark, tmp_path / "lake", random.Random(7))
+
+
+def test_a_row_whose_key_is_null_is_followed_as_any_other(spark: Any, world: made.World) -> None:
+    world.write(made.ITEMS, {1: world.row(made.ITEMS, 1) | {"order_id": None}})
+    query = "SELECT order_id, COUNT(*) AS m, SUM(n) AS n FROM {bronze_items} GROUP BY order_id"
+
+    def change() -> None:
+        world.write(made.ITEMS, {1: world.row(made.ITEMS, 1) | {"order_id": 2, "n": 1}})
+        world.write(made.ITEMS, {2: world.row(made.ITEMS, 2) | {"order_id": None, "n": 2}})
+
+    assert refreshed(spark, world, table(query, ByKey("order_id")), change).method == RefreshMethod.UPSERT
+
+
+@pytest.mark.parametrize("key", ["day", "status"])
+def test_a_key_may_be_a_day_or_a_text(spark: Any, world: made.World, key: str) -> None:
+    query = f"SELECT {key}, COUNT(*) AS m FROM {{bronze_items}} GROUP BY {key}"
+    written = refreshed(spark, world, table(query, ByKey(key), key), world.hour)
+    assert written.method in {RefreshMethod.UPSERT, RefreshMethod.UNCHANGED}
+
+
+def test_latest_rows_by_day_keep_the_day_at_the_border(spark: Any, world: made.World) -> None:
+    query = (
+        "SELECT item_id, day FROM {bronze_items} WHERE day >= (SELECT MAX(day) FROM {bronze_items}) - INTERVAL 7 DAYS"
+    )
+    days = {key: world.row(made.ITEMS, key)["sold_at"].replace(day=1).date() for key in range(1, 15)}
+    world.write(made.ITEMS, {key: world.row(made.ITEMS, key) | {"day": day} for key, day in days.items()})
+
+    def change() -> None:
+        world.write(made.ITEMS, {20: world.row(made.ITEMS, 20) | {"day": days[1] + timedelta(days=7)}})
+
+    written = refreshed(spark, world, table(query, Recent("bronze_items", "day", timedelta(days=7)), "item_id"), change)
+    assert written.method == RefreshMethod.LATEST_ROWS and written.rows_out == 15
+
+
+def test_a_column_that_is_not_declared_any_more_is_not_seen(spark: Any, world: made.World) -> None:
+    path = world.lake.path("bronze_users")
+    users = world.lake.opened(path).to_pyarrow_table()
+    orders = pa.array([None] * len(users), pa.int64())
+    spark.createDataFrame(users.append_column("order_id", orders)).write.format("delta").mode("overwrite").option(
+        "overwriteSchema", "true"
+    ).save(path)
+    query = "SELECT o.order_id, u.* FROM {bronze_orders} AS o INNER JOIN {bronze_users} AS u ON u.user_id = o.user_id"
+    wanted = table(query, ByKey("order_id", via=made.VIA))
+
+    def change() -> None:
+        world.write(made.ORDERS, {1: world.row(made.ORDERS, 1) | {"user_id": 1}})
+
+    assert refreshed(spark, world, wanted, change).method == RefreshMethod.UPSERT
+
+
+@pytest.mark.parametrize("listed", [2_000, 0])
+def test_rows_of_another_key_recompute_the_table_and_warn(
+    spark: Any, world: made.World, listed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = table("SELECT order_id + 1 AS order_id, n FROM {bronze_items}", ByKey("order_id"))
+    honest = refresh_run(world.lake, spark, tables=made.GRAPH)
+    proof = replace(honest.proof_of(replace(wanted, incremental=None)), restricted={"bronze_items": "order_id"})
+    monkeypatch.setattr("tests.refresh_run.proven_before", lambda _: proof)
+    monkeypatch.setattr(delta_writes, "MAX_LISTED_KEYS", listed)
+
+    def change() -> None:
+        world.write(made.ITEMS, {1: world.row(made.ITEMS, 1) | {"order_id": 3}})
+
+    written = refreshed(spark, world, wanted, change)
+    assert written.strategy == "full"
+    assert written.warning is not None and "a row with order_id = " in written.warning
