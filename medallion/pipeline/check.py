@@ -8,6 +8,7 @@ from medallion.errors import CheckFailed
 from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.row_origin import describe_origin
+from medallion.model.registry import Node
 from medallion.model.table import QUARANTINE, Layer, Table
 from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read_check_record, write_check_record
@@ -44,7 +45,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
         event.engine = "duckdb"
         result = run_checkpoint(
             CheckedLayer(layer, run.hour or "snapshot", run.run_id, run.attempt),
-            {table.name: TableAt(lake.folder(table.name)) for table in driver.tables},
+            {table.name: TableAt(lake.folder(table.name), columns=_declared(table)) for table in driver.tables},
             suites=suites(layer, driver.tables),
             reports=lake.reports,
             volumes=_volume_rules(driver, run, layer, history),
@@ -142,6 +143,11 @@ def _volume_rules(driver: Driver, run: Run, layer: Layer, history: "History") ->
         )
         rules[name] = VolumeRules(row_count, drops)
     return rules
+
+
+def _declared(table: Node) -> tuple[str, ...] | None:
+    """The columns that checks see of a Bronze table, whatever its files have; those of others are their query's."""
+    return None if isinstance(table, Table) else tuple(column.name for column in table.columns)
 
 
 def _basis(driver: Driver, run: Run, former: CheckRecord | None) -> "Basis | None":

@@ -37,10 +37,11 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True)
 class TableAt:
-    """A Delta table at one version; None is the newest."""
+    """A Delta table at one version; None is the newest. columns: those that queries see, in order; None for all."""
 
     folder: Place
     version: int | None = None
+    columns: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Views:
                     continue
                 rows = _rows_of(f"{name}__{side}{number}", [data_file(folder, file) for file in names], served)
                 parts.append(f"FROM {rows} WHERE _change_type IN {types}" if kind == "cdc" else f"FROM {rows}")
-            declared, columns = f"SELECT * FROM declared.{name}", _columns(self.opened[name])
+            declared, columns = f"SELECT * FROM declared.{name}", _columns(self.opened[name], self.tables[name].columns)
             rows = " UNION ALL BY NAME ".join([declared, *(f"SELECT * {part}" for part in parts)])
             self.connection.execute(f"CREATE VIEW {name}__{side} AS SELECT {columns} FROM ({rows})")
 
@@ -119,9 +120,9 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
                 if delta is None:
                     raise FileNotFoundError("there is no Delta table")
                 if isinstance(table.folder, S3Path):
-                    _create_view(connection, name, delta, data_files(delta, table.folder.access), served)
+                    _create_view(connection, name, delta, data_files(delta, table.folder.access), served, table.columns)
                 else:
-                    _create_view(connection, name, delta, data_files(delta, AWS), None)
+                    _create_view(connection, name, delta, data_files(delta, AWS), None, table.columns)
                 state = state_of(delta)
                 rows[name], sizes[name] = _count_rows(connection, name, state), state.bytes
                 versions[name], ids[name], opened[name] = delta.version(), table_id(delta), delta
@@ -221,10 +222,12 @@ def _create_view(
     delta: "DeltaTable",
     places: "Sequence[Place]",
     served: "ReadOnlyFiles | None",
+    columns: Sequence[str] | None = None,
 ) -> None:
     """Make the view ``name`` of a table at the version it was opened at.
 
-    places: of its data files. served: what they are read through; None for the file system of this machine.
+    places: of its data files. served: what they are read through; None for the file system of this machine. columns:
+    those that the view has; all if not given.
     """
     import pyarrow as pa
 
@@ -242,7 +245,7 @@ def _create_view(
     if places:
         parquet = f"SELECT * FROM {_rows_of(name, places, served)}"
         rows = f"SELECT {_columns(delta)} FROM ({rows} UNION ALL BY NAME {parquet})"
-    connection.execute(f"CREATE VIEW {name} AS {rows}")
+    connection.execute(f"CREATE VIEW {name} AS SELECT {_columns(delta, columns)} FROM ({rows})")
 
 
 def _rows_of(name: str, places: "Sequence[Place]", served: "ReadOnlyFiles | None") -> str:
@@ -253,5 +256,7 @@ def _rows_of(name: str, places: "Sequence[Place]", served: "ReadOnlyFiles | None
     return f"read_parquet([{file_list}], hive_partitioning = false, union_by_name = true)"
 
 
-def _columns(delta: "DeltaTable") -> str:
-    return ", ".join(f'"{field.name}"' for field in delta.schema().fields)
+def _columns(delta: "DeltaTable", wanted: Sequence[str] | None = None) -> str:
+    """The columns of a table, or those of them that are ``wanted``, in their order."""
+    names = [field.name for field in delta.schema().fields]
+    return ", ".join(f'"{name}"' for name in (names if wanted is None else [n for n in wanted if n in names]))
