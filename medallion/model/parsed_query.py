@@ -1,9 +1,11 @@
-"""A table's query as a tree, and what can be known of it without an engine: columns, types, groups, windows.
+"""A table's query as a tree, and what can be said of it without an engine: names and kinds of columns, for pictures.
+
+No proof goes by it: what a name means is Spark's to say.
 
 Reads SQL with sqlglot, whose import costs more than the whole registry: only who refreshes or proves a table does so.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
@@ -25,11 +27,7 @@ _OF_ARGUMENTS = (exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif, exp.Abs, exp
 
 
 class Unprovable(Exception):
-    """Why a refresh method cannot be right for a query."""
-
-
-class Nondeterministic(Unprovable):
-    """Why a query need not give the same rows twice, however it is refreshed."""
+    """Why a query cannot be read as a tree of SELECTs."""
 
 
 @cache
@@ -58,92 +56,6 @@ def root_scope(tree: exp.Query) -> Scope:
 def sources_of(scope: Scope) -> dict[str, tuple[exp.Selectable, exp.Table | Scope]]:
     """By alias, what the query of ``scope`` reads, as it is written there and what it stands for; semi joins too."""
     return {name: (node, scope.sources[name]) for name, node in scope.references if name in scope.sources}
-
-
-def conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
-    """What must all be true, for ``condition`` to be."""
-    if isinstance(condition, exp.And):
-        yield from conjuncts(condition.left)
-        yield from conjuncts(condition.right)
-    elif isinstance(condition, exp.Paren):
-        yield from conjuncts(condition.this)
-    elif condition is not None:
-        yield condition
-
-
-def aggregates(tree: exp.Expr) -> list[exp.AggFunc]:
-    """The aggregate functions in ``tree``, but for those over a window."""
-    return [node for node in tree.find_all(exp.AggFunc) if not is_window_function(node)]
-
-
-def is_window_function(node: exp.Expr) -> bool:
-    """Whether ``node`` is a function over a window."""
-    parent = node.parent
-    while isinstance(parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
-        parent = parent.parent
-    return isinstance(parent, exp.Window)
-
-
-def window_function(window: exp.Window) -> exp.Expr:
-    """The function over ``window``, without FILTER and IGNORE NULLS."""
-    function: exp.Expr = window.this
-    while isinstance(function, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
-        function = function.this
-    return function
-
-
-@dataclass(frozen=True)
-class WindowParts:
-    """What a window is partitioned by and ordered by, and its frame."""
-
-    partition: tuple[exp.Expr, ...]
-    order: tuple[exp.Expr, ...]
-    frame: exp.Expr | None
-
-
-def window_parts(window: exp.Expr, select: exp.Expr) -> WindowParts:
-    """The parts of ``window`` in ``select``, also of one that is named and declared at the end."""
-    order = window.args.get("order")
-    parts = WindowParts(
-        tuple(window.args.get("partition_by") or ()),
-        tuple(item.this for item in order.expressions) if order else (),
-        window.args.get("spec"),
-    )
-    name = window.args.get("alias")
-    declared = {w.this.name.lower(): w for w in select.args.get("windows") or ()}
-    if name is None or name.name.lower() not in declared:
-        return parts
-    whole = window_parts(declared[name.name.lower()], select)
-    return WindowParts(parts.partition + whole.partition, parts.order + whole.order, parts.frame or whole.frame)
-
-
-def group_expressions(select: exp.Select) -> list[exp.Expr]:
-    """What ``select`` groups by, with numbers and aliases as the columns that they stand for.
-
-    Raises Unprovable for GROUPING SETS, ROLLUP, CUBE and GROUP BY ALL.
-    """
-    group = select.args.get("group")
-    if group is None:
-        return []
-    for name in ("grouping_sets", "rollup", "cube", "totals"):
-        if group.args.get(name):
-            raise Unprovable(f"{name.replace('_', ' ').upper()} gives rows of several groupings")
-    if several := [item for item in group.expressions if isinstance(item, exp.GroupingSets | exp.Rollup | exp.Cube)]:
-        raise Unprovable(f"{type(several[0]).__name__.upper()} gives rows of several groupings")
-    if group.args.get("all"):
-        raise Unprovable("GROUP BY must list its columns")
-    aliases = {item.alias.lower(): item.unalias() for item in select.selects if isinstance(item, exp.Alias)}
-    resolved = []
-    for item in group.expressions:
-        if isinstance(item, exp.Literal) and not item.is_string:
-            resolved.append(select.selects[int(item.this) - 1].unalias())
-        elif isinstance(item, exp.Column) and not item.table and item.name.lower() in aliases:
-            # Spark looks among the columns of the input first: only where both mean the same are they one.
-            meant = aliases[item.name.lower()]
-            resolved.append(meant if not isinstance(meant, exp.Column) else item)
-        else:
-            resolved.append(item)
-    return resolved
 
 
 @dataclass(frozen=True)

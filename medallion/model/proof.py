@@ -9,7 +9,9 @@ also where it might be right.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
+from importlib.metadata import version
 
 from medallion.errors import MedallionError
 from medallion.model.column_types import spark_type
@@ -91,7 +93,7 @@ class Prover:
     def _fingerprint(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> str:
         keys = {name: [*self.nodes[name].keys, self._method_of(name)] for name in table.inputs}
         method = repr(table.incremental)
-        told = [VERSION, table.name, table.fingerprint, method, [*table.keys], keys, inputs]
+        told = [VERSION, _spark_version(), table.name, table.fingerprint, method, [*table.keys], keys, inputs]
         return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     def _method_of(self, name: str) -> str:
@@ -148,6 +150,12 @@ def proven_before(table: Table) -> Proof | None:
 # What this process knows: an analysis takes a tenth of a second, a Spark to ask for it many.
 _ANALYSED: dict[tuple[str, str], Analysis] = {}
 _PROVEN: dict[str, Proof] = {}
+
+
+@cache
+def _spark_version() -> str:
+    """Another version may read a query otherwise."""
+    return version("pyspark")
 
 
 def _analyse_here(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:

@@ -180,7 +180,7 @@ def test_a_query_is_refused_whatever_its_method_when_it_is_not_deterministic(
     function: str, method: ByKey | Additive | None
 ) -> None:
     query = f"WITH a AS (SELECT order_id, COUNT(*) AS n, COUNT({function}) AS m FROM {{bronze_items}} GROUP BY 1)"
-    assert "is not deterministic" in refusal(f"{query} SELECT order_id, n, m FROM a", method)
+    assert "deterministic" in refusal(f"{query} SELECT order_id, n, m FROM a", method).lower()
 
 
 @pytest.mark.parametrize("source", ["{bronze_items}", "(SELECT * FROM {bronze_items})"])
