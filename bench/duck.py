@@ -8,6 +8,7 @@ from medallion.model.table import Table
 from medallion.refresh.commits import commit_metadata
 from medallion.refresh.inputs import input_states
 from medallion.refresh.run import RefreshRun, Written
+from medallion.storage.delta_writes import properties
 from medallion.storage.duckdb_views import TableAt, open_views
 
 
@@ -21,7 +22,7 @@ def translated(table: Table) -> str:
 def refresh_duckdb(run: RefreshRun, table: Table) -> Written:
     """Recompute ``table`` with DuckDB and overwrite it through delta-rs; Spark has no part in it."""
     import pyarrow as pa
-    from deltalake import CommitProperties, write_deltalake
+    from deltalake import write_deltalake
 
     lake, inputs = run.lake, input_states(run.lake, table)
     delta = lake.open(lake.path(table.name))
@@ -31,7 +32,7 @@ def refresh_duckdb(run: RefreshRun, table: Table) -> Written:
             raise MedallionError("; ".join(views.errors.values()))
         rows = views.connection.execute(translated(table)).to_arrow_table()
     metadata = commit_metadata(table, run, inputs, RefreshMethod.FULL_RECOMPUTE, None)
-    commit = CommitProperties(custom_metadata={"userMetadata": metadata})
+    commit = properties(metadata, upon=delta)
     write_deltalake(delta, rows.cast(pa.schema(delta.schema().to_arrow())), mode="overwrite", commit_properties=commit)
     state = lake.state(table.name)
     assert state is not None, f"{table.name} was just written"

@@ -52,6 +52,24 @@ def restate(hour: str) -> str:
     return f"run medallion refresh --restate {hour} (in Airflow: {form})"
 
 
+def recompute(layer: str) -> str:
+    """Say how a table of ``layer`` that somebody changed is recomputed."""
+    return f"run medallion refresh (in Airflow: clear the task {layer}.refresh of its run) to recompute it"
+
+
+def adopt_or_discard(table: str, version: int | None, hour: str | None) -> str:
+    """Say the ways out for a table that somebody changed.
+
+    version: of the last commit of ours, if any is known. hour: the last one applied, if any.
+    """
+    ways = [f"medallion adopt {table} keeps the change"]
+    if version is not None:
+        ways.append(f"medallion discard {table} goes back to version {version}")
+    if hour is not None:
+        ways.append(f"medallion refresh --restate {hour} applies that hour again to the table of before")
+    return "; ".join(ways)
+
+
 def recover_red_hour(first: str, last: str) -> str:
     """Say how hours whose check failed get published, by what was at fault."""
     return (

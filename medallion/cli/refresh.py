@@ -200,4 +200,35 @@ def maintain(keep_hours: int, keep_days: int) -> None:
         work(Run(driver.settings, None, new_run_id("maintain")), driver, Retention(keep_hours, keep_days))
 
 
-COMMANDS = (load, refresh, follow, step, maintain)
+@click.command()
+@click.argument("table")
+def adopt(table: str) -> None:
+    """Keep what somebody else changed in TABLE.
+
+    An hour is refused while a Bronze table has rows that were changed by hand or by another program. This
+    takes these commits as changes: the next refresh follows them as it follows an hour's. To undo them, use
+    discard. Also for event_log, releases and quarantine_<topic>.
+    """
+    from medallion.pipeline.adoption import adopt as work
+    from medallion.pipeline.run import Run
+
+    with open_driver() as driver:
+        work(Run(driver.settings, None, new_run_id("adopt")), driver, table)
+
+
+@click.command()
+@click.argument("table")
+def discard(table: str) -> None:
+    """Undo what somebody else changed in TABLE.
+
+    This restores the version that the last refresh, load or upkeep left, in a commit of its own. To keep the
+    change, use adopt. Also for event_log, releases and quarantine_<topic>.
+    """
+    from medallion.pipeline.adoption import discard as work
+    from medallion.pipeline.run import Run
+
+    with open_driver() as driver:
+        work(Run(driver.settings, None, new_run_id("discard")), driver, table)
+
+
+COMMANDS = (load, refresh, follow, step, maintain, adopt, discard)

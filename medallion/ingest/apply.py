@@ -12,11 +12,14 @@ from medallion.ingest.schema_evolution import evolve
 from medallion.ingest.value_decoders import MICROSECONDS
 from medallion.model.column_types import holds_map
 from medallion.model.table import Column, Feed, Log
+from medallion.spark import delta_commits
 from medallion.spark.session import explained
 from medallion.storage import delta_writes
 from medallion.storage.delta_writes import identifier
+from medallion.storage.foreign_commits import require_ours, stamped
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
 from medallion.storage.replaced_rows import bronze_metadata
+from medallion.storage.table_features import features_for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,19 +59,25 @@ def apply_feed(
     applied = hour_in(delta)
     if applied is not None and applied >= hour:
         return None
+    require_ours(lake, feed.name, delta.version())
     undeclared = evolve(sessions, lake, feed, delta).undeclared
-    state = state_of(delta)
+    state, by_spark = state_of(delta), features_for_spark(delta)
     if decoded is None or not decoded.changes:
-        record_idle_hour(state, hour)
+        if by_spark:
+            commit = stamped(json.dumps({"hour": hour}), delta)
+            delta_commits.append(sessions().small, lake.path(feed.name), delta, commit, (LEDGER, hour_number(hour)))
+        else:
+            record_idle_hour(state, hour)
         return Applied(lines=decoded.lines if decoded else 0, rejected=len(decoded.rejected) if decoded else 0)
-    if state.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and decoded.bytes <= MAX_CHANGE_BYTES:
+    if not by_spark and state.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and decoded.bytes <= MAX_CHANGE_BYTES:
         _apply_in_process(lake, feed, hour, state)
         return applied_before(lake, feed, decoded)
     # The ledger entry of a merge is a setting of its session, so each table has a session of its own.
+    metadata = stamped(bronze_metadata(feed.keys, known={"hour": hour}), delta)
     ledger_entry = {
         "spark.databricks.delta.write.txnAppId": LEDGER,
         "spark.databricks.delta.write.txnVersion": str(hour_number(hour)),
-        "spark.databricks.delta.commitInfo.userMetadata": bronze_metadata(feed.keys),
+        "spark.databricks.delta.commitInfo.userMetadata": metadata,
     }
     session = sessions().for_table(feed.name, ledger_entry)
     with explained(f"hour {hour} could not be applied to {feed.name}"):
@@ -101,13 +110,16 @@ def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> N
     known = delta_writes.rows_with_keys(table.delta, last.select(list(feed.keys)), [c.name for c in feed.columns])
     merge = merge_into(known, last, feed.keys)
     counts = {"hour": hour, "inserted": merge.inserted, "updated": merge.updated, "deleted": merge.deleted}
-    commit = delta_writes.properties(bronze_metadata(feed.keys, known=counts), (LEDGER, hour_number(hour)))
+    commit = delta_writes.properties(
+        bronze_metadata(feed.keys, known=counts), (LEDGER, hour_number(hour)), upon=table.delta
+    )
     delta_writes.replace_keys(table.delta, merge.rows, merge.deleted_keys, commit, _file_size(table))
 
 
 def record_idle_hour(table: TableState, hour: str) -> None:
     """Record ``hour``, which changed nothing, as applied to a Bronze table."""
-    delta_writes.append_rows(table.delta, None, delta_writes.properties(None, (LEDGER, hour_number(hour))))
+    commit = delta_writes.properties(json.dumps({"hour": hour}), (LEDGER, hour_number(hour)), upon=table.delta)
+    delta_writes.append_rows(table.delta, None, commit)
 
 
 def _file_size(table: TableState) -> int:

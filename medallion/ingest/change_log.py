@@ -18,6 +18,7 @@ from medallion.ops import releases
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes, files
 from medallion.storage.change_feed import data_file
+from medallion.storage.foreign_commits import require_ours
 from medallion.storage.lake import LEDGER, Lake, hour_in, state_of
 from medallion.storage.replaced_rows import bronze_metadata
 from medallion.storage.rewind import require_version_before
@@ -44,16 +45,17 @@ def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
     table = lake.opened(lake.path(log.of))
     schema, hour, path = arrow_schema(log.columns), hour_in(table), lake.path(log.name)
     batches = _table_rows(lake, log, table, None, source_file or _version_of(lake, log, table))
+    former = lake.open(path)
     write_deltalake(
         path,
         pa.RecordBatchReader.from_batches(schema, batches),
         mode="overwrite",
-        schema_mode="overwrite" if lake.open(path) is not None else None,
+        schema_mode="overwrite" if former is not None else None,
         description=log.doc,
         configuration=TABLE_PROPERTIES | {"delta.dataSkippingStatsColumns": ",".join(log.fed_by.keys)},
         storage_options=lake.storage_options,
         commit_properties=delta_writes.properties(
-            bronze_metadata(None, "load"), (LEDGER, hour_number(hour) if hour else 0)
+            bronze_metadata(None, "load"), (LEDGER, hour_number(hour) if hour else 0), upon=former
         ),
     )
 
@@ -111,7 +113,7 @@ def rewind_log(lake: Lake, log: Log, hour: str) -> str | None:
         return f"{log.name} began after {hour}: it begins again with the rows that {log.of} had before that hour"
     before = lake.applied_hour(log.of)
     commit = delta_writes.properties(
-        bronze_metadata(log.keys, "rewind"), (LEDGER, hour_number(before) if before else 0)
+        bronze_metadata(log.keys, "rewind"), (LEDGER, hour_number(before) if before else 0), upon=delta
     )
     delta.delete(f"_hour >= {delta_writes.timestamp_literal(parse_hour(hour))}", commit_properties=commit)
     delta = lake.opened(path)
@@ -178,7 +180,8 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
     schema = pa.schema(delta.schema().to_arrow())
     batches = chain(*lines, _table_rows(lake, log, table, hour, source_file), deletions.to_batches())
     rows = (part for batch in batches for part in delta_writes.cast_to_schema(pa.table(batch), schema).to_batches())
-    commit = delta_writes.properties(bronze_metadata(log.keys, "append", {"hour": hour}), (LEDGER, hour_number(hour)))
+    metadata = bronze_metadata(log.keys, "append", {"hour": hour})
+    commit = delta_writes.properties(metadata, (LEDGER, hour_number(hour)), upon=delta)
     delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, rows), commit)
     for late in available:
         forget_decoded(lake, late)
@@ -220,6 +223,7 @@ def append_lines(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> Ap
     applied = hour_in(delta)
     if applied is not None and applied >= hour:
         return None
+    require_ours(lake, log.name, delta.version())
     _append(lake, log, hour, decoded, delta)
     return applied_before(lake, log, decoded)
 
@@ -228,6 +232,7 @@ def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "De
     commit = delta_writes.properties(
         bronze_metadata(log.keys, "append", {"hour": hour, "inserted": decoded.changes if decoded else 0}),
         (LEDGER, hour_number(hour)),
+        upon=delta,
     )
     if decoded is None or not decoded.changes:
         delta_writes.append_rows(delta, None, commit)

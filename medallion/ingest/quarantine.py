@@ -49,7 +49,8 @@ def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Deco
     from deltalake import write_deltalake
 
     path = lake.quarantine(feed.topic)
-    delta, commit = lake.open(path), properties()
+    delta = lake.open(path)
+    commit = properties(upon=delta)
     former = delta.to_pyarrow_dataset().count_rows(filter=ds.field("hour") == hour) if delta is not None else 0
     if not decoded.rejected and not former:
         return

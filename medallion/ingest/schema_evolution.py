@@ -1,6 +1,5 @@
 """Schema evolution: bring a Bronze table to the columns that its feed declares."""
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,10 +8,17 @@ from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type, is_wider, same_type
 from medallion.ingest.decode import shown_name
 from medallion.model.table import Column, Feed, Log
-from medallion.storage import fence
 from medallion.storage.delta_writes import identifier, properties
+from medallion.storage.foreign_commits import require_ours, stamped
 from medallion.storage.lake import Lake
 from medallion.storage.replaced_rows import bronze_metadata
+from medallion.storage.table_features import (
+    features_for_spark,
+    note_of,
+    require_known_features,
+    require_writable_here,
+    unreadable_here,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,11 +82,18 @@ def plan_evolution(table: Feed | Log, delta: "DeltaTable") -> Evolution:
 def require_evolvable(lake: Lake, tables: Iterable[Feed | Log]) -> list[str]:
     """Return a warning for each column that a table retains though it is no longer declared.
 
-    Raises MedallionError, before anything is applied, when one of ``tables`` cannot be brought to its declaration.
+    Raises, before anything is applied, MedallionError when one of ``tables`` cannot be brought to its declaration,
+    ChangedByOthers when somebody else has changed one.
     """
     notes = []
     for table in tables:
         if (delta := lake.open(lake.path(table.name))) is not None:
+            require_ours(lake, table.name, delta.version())
+            require_known_features(table.name, lake.path(table.name), delta)
+            if isinstance(table, Log):
+                require_writable_here(table.name, lake.path(table.name), delta)
+            elif note := note_of(delta):
+                notes.append(f"{table.name} is {note}")
             undeclared = plan_evolution(table, delta).undeclared
             if isinstance(table, Feed):  # of its log the same is true
                 notes += [
@@ -102,22 +115,32 @@ def evolve(sessions: "Callable[[], Sessions]", lake: Lake, table: Feed | Log, de
     path = lake.path(table.name)
     if evolution.new:
         fields = Schema.from_arrow(arrow_schema(evolution.new)).fields
-        delta.alter.add_columns(fields, commit_properties=properties())
+        if features_for_spark(delta):
+            _alter(sessions(), table.name, path, f"ADD COLUMNS ({_columns(evolution.new)})", delta)
+        else:
+            delta.alter.add_columns(fields, commit_properties=properties(upon=delta))
     if evolution.nullable:
-        _drop_not_null(sessions(), table.name, path, evolution.nullable)
+        _drop_not_null(sessions(), table.name, path, evolution.nullable, delta)
     if evolution.widened:
-        _rewrite(sessions().full, path, table.columns)
-    if evolution.nullable or evolution.widened:
+        _rewrite(sessions().full, path, table.columns, delta)
         delta.update_incremental()
     return evolution
 
 
-def _drop_not_null(sessions: "Sessions", table: str, path: str, columns: Iterable[str]) -> None:
+def _drop_not_null(sessions: "Sessions", table: str, path: str, columns: Iterable[str], delta: "DeltaTable") -> None:
     for name in columns:
-        # What a commit of ALTER TABLE carries is a setting of its session.
-        metadata = {"spark.databricks.delta.commitInfo.userMetadata": json.dumps(fence.stamp())}
-        session = sessions.for_table(table, metadata)
-        session.sql(f"ALTER TABLE {identifier(path)} ALTER COLUMN {name} DROP NOT NULL")
+        _alter(sessions, table, path, f"ALTER COLUMN {name} DROP NOT NULL", delta)
+
+
+def _alter(sessions: "Sessions", table: str, path: str, change: str, delta: "DeltaTable") -> None:
+    # What a commit of ALTER TABLE carries is a setting of its session.
+    metadata = {"spark.databricks.delta.commitInfo.userMetadata": stamped(None, delta)}
+    sessions.for_table(table, metadata).sql(f"ALTER TABLE {identifier(path)} {change}")
+    delta.update_incremental()
+
+
+def _columns(columns: Iterable[Column]) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in columns)
 
 
 def _require_same_keys(table: Feed | Log, delta: "DeltaTable") -> None:
@@ -155,10 +178,16 @@ def keys_in(delta: "DeltaTable", number: int) -> str | None:
 def _count_nulls(delta: "DeltaTable", column: str) -> int:
     import pyarrow.compute as pc
 
+    if unreadable_here(delta):
+        from deltalake import QueryBuilder
+
+        query = f"SELECT COUNT(*) FROM t WHERE {column} IS NULL"  # noqa: S608 (of declared column names)
+        rows = QueryBuilder().register("t", delta).execute(query).read_all()
+        return int(rows.column(0)[0].as_py())
     return int(delta.to_pyarrow_dataset().count_rows(filter=pc.field(column).is_null()))
 
 
-def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column]) -> None:
+def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column], delta: "DeltaTable") -> None:
     """Write the whole table with the declared types, in one commit; other columns and its ledger stay."""
     from pyspark.sql.types import StructField, StructType
 
@@ -168,4 +197,4 @@ def _rewrite(spark: "SparkSession", path: str, columns: Iterable[Column]) -> Non
     own = {field.name: field for field in declared}
     schema = StructType([own.get(f.name, StructField(f.name, f.dataType, True)) for f in rows.schema])
     written = rows.to(schema).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    written.option("userMetadata", bronze_metadata(None, "rewrite")).save(path)
+    written.option("userMetadata", stamped(bronze_metadata(None, "rewrite"), delta)).save(path)

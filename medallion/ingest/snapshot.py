@@ -16,6 +16,7 @@ from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import files
 from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
+from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.replaced_rows import bronze_metadata
 
@@ -127,4 +128,5 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Place, ho
     delta = lake.open(str(snapshot))
     parts = 1 + (state_of(delta).rows if delta else 0) // _ROWS_PER_FILE
     ordered = rows.repartitionByRange(parts, *feed.keys).sortWithinPartitions(*feed.keys)
-    ordered.write.format("delta").mode("append").option("userMetadata", bronze_metadata(None, "load")).save(path)
+    commit = stamped(bronze_metadata(None, "load"), lake.open(path))
+    ordered.write.format("delta").mode("append").option("userMetadata", commit).save(path)

@@ -21,7 +21,8 @@ from medallion.ops.writer_lock import current_writer
 from medallion.refresh.definitions import is_definition_changed
 from medallion.settings import STALE_HOURS, Settings
 from medallion.storage import files
-from medallion.storage.lake import Lake, TableState, hour_in, origin_of
+from medallion.storage.foreign_commits import provenance
+from medallion.storage.lake import Lake, TableState, hour_in
 
 MEAN_OF = 24  # refreshes of a table, for its mean seconds
 
@@ -105,7 +106,7 @@ def lake_status(
         elif release and state and _is_published(release, table.name, state):
             hour = release.hour  # it may be unchanged since an earlier one
         else:
-            hour = origin_of(state.delta).get("hour") if state else None
+            hour = provenance(lake.folder(table.name), state.version).origin.get("hour") if state else None
         check, age = checks.get(table.name), _age(hour)
         return TableStatus(
             table.name,
@@ -121,7 +122,7 @@ def lake_status(
             failures=failures.get(table.name, 0),
             mode=table.refresh_method,
             inputs=table.inputs,
-            definition_changed=is_definition_changed(table, state.delta if state else None),
+            definition_changed=is_definition_changed(lake, table, state.delta if state else None),
             last_seconds=seconds[table.name][-1] if table.name in seconds else None,
             mean_seconds=mean(seconds[table.name]) if table.name in seconds else None,
         )

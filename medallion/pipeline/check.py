@@ -18,6 +18,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.outdated import defer_step
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
+from medallion.storage.foreign_commits import require_ours
 
 if TYPE_CHECKING:
     from medallion.checks.by_change import Basis
@@ -66,6 +67,9 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
                 rows_in=table.rows,
                 details={"version": table.version, "expectations": table.counts()},
             )
+        for name in (table.name for table in driver.tables.layer(layer)):
+            if name in result.versions:
+                require_ours(lake, name, result.versions[name])
         record = replace(_record(result, run.hour, str(report)), history=extend_history(history, result, run.hour))
         if result.status == "failed":
             record = _with_failures(driver, record, result, former)

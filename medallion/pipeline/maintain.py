@@ -26,10 +26,12 @@ from medallion.storage import fence, files
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import properties, timestamp_literal
 from medallion.storage.files import Place
-from medallion.storage.lake import Lake, origin_of, state_of
+from medallion.storage.foreign_commits import provenance
+from medallion.storage.lake import Lake, state_of
 from medallion.storage.log_cleanup import clean_log, turn_off_log_cleanup
 from medallion.storage.named_versions import holds, moment_set_aside, set_aside_folders
 from medallion.storage.rewind import require_version_before
+from medallion.storage.table_features import note_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -109,7 +111,7 @@ def _keep_releases(lake: Lake, keep: Retention) -> list[releases.Release]:
     if len(retained) < len(published):
         delta = lake.open(lake.releases)
         assert delta is not None, "there are releases"
-        delta.delete(f"release_id < {retained[0].release_id}", commit_properties=properties())
+        delta.delete(f"release_id < {retained[0].release_id}", commit_properties=properties(upon=delta))
     return retained
 
 
@@ -159,17 +161,23 @@ def maintain_table(
     delta = lake.open(path)
     if delta is None:
         return {"merged": 0, "removed": 0}
-    metadata = json.dumps(origin) if (origin := origin_of(delta)) else None  # said again, so that no log is read for it
+    folder = lake.at(path)
+    found = provenance(folder, delta.version())
+    if found.changes:
+        note = f"left as it is, as somebody else changed it: {found.describe()}"
+        return {"merged": 0, "removed": 0, "note": note}
+    if by_spark := note_of(delta):
+        return {"merged": 0, "removed": 0, "note": f"left as it is: {by_spark}"}
+    metadata = json.dumps(found.origin) if found.origin else None  # said again, so that no log is read for it
     turn_off_log_cleanup(delta, metadata)
     merged, note, state = 0, "", state_of(delta)
     if column is None:
         if state.files > SPARE_FILES + state.bytes // _FILE_BYTES:
-            done = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties(metadata))
+            done = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties(metadata, upon=delta))
             merged = done["numFilesRemoved"]
     elif state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):
         size = max(1, state.bytes // wanted)
         merged, note = cluster(delta, column, size, state.bytes, metadata)
-    folder = lake.at(path)
     removed = _vacuum(delta, folder, needed, keep, metadata)
     fence.require()
     delta.update_incremental()
@@ -187,7 +195,7 @@ def _vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], keep: R
             enforce_retention_duration=False,
             full=True,
             keep_versions=sorted(needed) or None,
-            commit_properties=properties(metadata),
+            commit_properties=properties(metadata, upon=delta),
         )
 
     unneeded = [folder / unquote(name) for name in vacuum(dry_run=True)]
@@ -206,7 +214,7 @@ def _forget_events(lake: Lake, keep: Retention) -> None:
     delta = lake.open(lake.event_log)
     if delta is not None:
         before = datetime.now(UTC) - timedelta(days=keep.days)
-        delta.delete(f"event_timestamp < {timestamp_literal(before)}", commit_properties=properties())
+        delta.delete(f"event_timestamp < {timestamp_literal(before)}", commit_properties=properties(upon=delta))
 
 
 def remove_expired_files(lake: Lake, keep: Retention) -> int:

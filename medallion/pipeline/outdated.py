@@ -11,7 +11,8 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.event_schema import EventType
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
-from medallion.storage.lake import origin_of, table_id
+from medallion.storage.foreign_commits import ChangedByOthers, require_ours
+from medallion.storage.lake import table_id
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 def find_outdated_input(driver: Driver, table: Node, tables: "Mapping[str, DeltaTable]") -> str | None:
     """Say which input of ``table`` has other rows now than it was computed from; None where all have the same.
 
-    tables: the table and its inputs as they are now.
+    tables: the table and its inputs as they are now. Raises ChangedByOthers where rows of the table are another's.
     """
     if not isinstance(table, Table):
         return None
-    origin = origin_of(tables[table.name])
+    origin = require_ours(driver.lake, table.name, tables[table.name].version()).origin
     consumed, ids = origin.get("inputs", {}), origin.get("tables", {})
     for name in table.inputs:
         if name in ids and ids[name] != table_id(tables[name]):
@@ -35,6 +36,13 @@ def find_outdated_input(driver: Driver, table: Node, tables: "Mapping[str, Delta
                 f" {tables[name].version()} now"
             )
     return None
+
+
+def _is_outdated(driver: Driver, table: Node, tables: "Mapping[str, DeltaTable]") -> bool:
+    try:
+        return find_outdated_input(driver, table, tables) is not None
+    except ChangedByOthers:
+        return True
 
 
 def tables_left_behind(driver: Driver, layer: Layer | None = None) -> list[str]:
@@ -48,11 +56,7 @@ def tables_left_behind(driver: Driver, layer: Layer | None = None) -> list[str]:
         delta = driver.lake.open(driver.lake.path(table.name))
         if delta is not None:
             opened[table.name] = delta
-        if (
-            delta is None
-            or any(name not in opened for name in table.inputs)
-            or find_outdated_input(driver, table, opened)
-        ):
+        if delta is None or any(name not in opened for name in table.inputs) or _is_outdated(driver, table, opened):
             outdated.add(table.name)
     behind = read_from(driver.tables, outdated)
     layers = LAYERS[: LAYERS.index(layer) + 1] if layer else LAYERS

@@ -20,6 +20,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.outdated import defer_step, find_outdated_input
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
+from medallion.storage.foreign_commits import require_ours
 from medallion.storage.lake import table_id
 
 if TYPE_CHECKING:
@@ -148,13 +149,18 @@ def _is_as_checked(driver: Driver, name: str, checked: CheckedTable, delta: "Del
 
 
 def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":
-    """Open every table at its current version, each proven to be computed from its inputs' current versions."""
+    """Open every table at its current version, each proven to be computed from its inputs' current versions.
+
+    Raises ChangedByOthers where rows of one are another's, MedallionError for any other that is no such table.
+    """
     tables: dict[str, DeltaTable] = {}
     for table in driver.tables:  # in dependency order
         delta = driver.lake.open(driver.lake.path(table.name))
         if delta is None:
             raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
         tables[table.name] = delta
+        if table.layer == "bronze":
+            require_ours(driver.lake, table.name, delta.version())
         if reason := find_outdated_input(driver, table, tables):
             raise MedallionError(f"{reason}: nothing is published; refresh the {table.layer} layer")
     return tables

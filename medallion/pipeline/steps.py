@@ -18,6 +18,7 @@ from medallion.pipeline.publish import publish_release, validate_release
 from medallion.pipeline.refresh import refresh_layer
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage import fence
+from medallion.storage.foreign_commits import ComputedTableChanged
 
 
 def run_step(name: str, run: Run, driver: Driver, layer: Layer | None = None) -> Outcome:
@@ -52,7 +53,18 @@ def run_step(name: str, run: Run, driver: Driver, layer: Layer | None = None) ->
 
 
 def refresh_onward(run: Run, driver: Driver) -> Outcome:
-    """Refresh, check and publish what follows from Bronze at ``run.hour``."""
+    """Refresh, check and publish what follows from Bronze at ``run.hour``.
+
+    Where somebody else changes a computed table meanwhile, once more: it is recomputed then.
+    """
+    try:
+        return _refresh_onward(run, driver)
+    except ComputedTableChanged as change:
+        driver.report(f"once more: {change}")
+        return _refresh_onward(run, driver)
+
+
+def _refresh_onward(run: Run, driver: Driver) -> Outcome:
     warned = False
     for layer in driver.tables.layers:
         if layer != "bronze":

@@ -10,7 +10,7 @@ from medallion.model.additive_split import split_of
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.refresh.aggregate_state import AggregateState, Source
 from medallion.refresh.commits import SMALL_ROWS
-from medallion.refresh.plan import FullRecompute, NoneExisted, Refresh, Target, oversized
+from medallion.refresh.plan import ChangedSince, FullRecompute, NoneExisted, Refresh, Target, oversized
 from medallion.refresh.run import Written
 from medallion.storage.lake import TableState, state_of
 
@@ -25,6 +25,7 @@ def refresh_additive(refresh: Refresh) -> Written:
     """Bring the aggregate state of each part up to date, and the table with it."""
     notes: list[str] = []
     works: list[StateWork] = []
+    warnings: list[str] = []
 
     def add_changes(aggregate: AggregateState) -> TableState:
         try:
@@ -35,15 +36,16 @@ def refresh_additive(refresh: Refresh) -> Written:
             took = f"took {perf_counter() - started:.1f} s: {reason}"
             works.append(StateWork.SET_UP if isinstance(reason, NoneExisted) else StateWork.REBUILT)
             notes.append(f"rebuilt aggregate state for `{aggregate.name}`, which {took}")
+            if isinstance(reason, ChangedSince):
+                warnings.append(notes[-1])
             return state
 
     rows = rows_from_parts(refresh, add_changes)
     work = max(works, key=[*StateWork].index, default=None)
     if work is StateWork.SET_UP:
         notes.insert(0, "building incremental state: once")
-    return replace(
-        refresh.overwrite(rows, RefreshMethod.INCREMENTAL_AGGREGATE, "; ".join(notes) or None), state_work=work
-    )
+    written = refresh.overwrite(rows, RefreshMethod.INCREMENTAL_AGGREGATE, "; ".join(notes) or None)
+    return replace(written, state_work=work, warning="; ".join(warnings) or written.warning)
 
 
 def rows_from_parts(target: Target, update: Callable[[AggregateState], TableState]) -> "DataFrame":

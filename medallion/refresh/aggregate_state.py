@@ -27,11 +27,14 @@ from medallion.storage import files, replaced_rows
 from medallion.storage.change_feed import Changes, changes
 from medallion.storage.damage import proven_damage
 from medallion.storage.delta_writes import append_rows, properties
+from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import TableState, state_of
 from medallion.storage.replaced_rows import reason_not_followed
+from medallion.storage.table_features import features_for_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_GROUPS = 500_000  # that one change may touch
@@ -86,6 +89,8 @@ class AggregateState:
 
         source, read = self.source, {self.source.name: self.source.state}
         state, origin = former_state(self.target.lake, self.path, self.target.table, read)
+        if names := features_for_spark(state.delta):
+            raise FullRecompute(f"somebody switched on {names}")
         change = changes(self.target.lake.at(source.path), origin["inputs"][source.name], source.state.version)
         require_followable({source.name: change}, read)
         self._require_followed_commits(change, origin)
@@ -93,7 +98,7 @@ class AggregateState:
             raise FullRecompute("its definition, or the columns of an input, have changed")
         if len(change.versions) > MAX_COMMITS:
             raise FullRecompute(f"{source.name} has {len(change.versions)} commits since")
-        commit = properties(self._metadata(self.part.keys))
+        commit = properties(self._metadata(self.part.keys), upon=state.delta)
         if change:
             difference = _difference(self.target.spark, self.part, source.changed(self.target.spark, change))
             write_deltalake(state.delta, difference, mode="append", commit_properties=commit)
@@ -138,7 +143,7 @@ class AggregateState:
         import pyarrow as pa
         from deltalake import write_deltalake
 
-        self._remove_damaged()
+        former = self._open_or_remove()
         if (data := collect(rows, MAX_GROUPS)) is not None:
             write_deltalake(
                 self.path,
@@ -146,7 +151,7 @@ class AggregateState:
                 mode="overwrite",
                 schema_mode="overwrite",
                 configuration=TABLE_PROPERTIES,
-                commit_properties=properties(self._metadata(None)),
+                commit_properties=properties(self._metadata(None), upon=former),
                 storage_options=self.target.lake.storage_options,
             )
             return
@@ -155,19 +160,23 @@ class AggregateState:
             .mode("overwrite")
             .options(**TABLE_PROPERTIES)
             .option("overwriteSchema", "true")
-            .option("userMetadata", self._metadata(None))
+            .option("userMetadata", stamped(self._metadata(None), former))
             .save(self.path)
         )
 
-    def _remove_damaged(self) -> None:
+    def _open_or_remove(self) -> "DeltaTable | None":
+        """Open what there is of it; or remove it, which no release names: damaged, or with features of others."""
         folder = self.target.lake.at(self.path)
         try:
-            self.target.lake.open(self.path)
+            delta = self.target.lake.open(self.path)
+            if delta is None or not features_for_spark(delta):
+                return delta
         except MedallionError:
             if proven_damage(folder) is None:
                 raise
-            files.remove_tree(folder)
-            self.target.run.sessions.forget_logs()
+        files.remove_tree(folder)
+        self.target.run.sessions.forget_logs()
+        return None
 
     def _metadata(self, replaces: Columns) -> str:
         inputs = {self.source.name: self.source.state}

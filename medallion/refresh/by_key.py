@@ -12,7 +12,7 @@ from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, requir
 from medallion.refresh.run import Written
 from medallion.spark.collect import collect
 from medallion.spark.delta_reads import files_with, read_table
-from medallion.storage import delta_writes, fence
+from medallion.storage import delta_writes
 from medallion.storage.changed_values import changed_values
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import (
@@ -23,7 +23,9 @@ from medallion.storage.delta_writes import (
     properties,
     replace_rows,
 )
+from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import TableState
+from medallion.storage.table_features import features_for_spark, note_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +39,7 @@ MAX_LOCAL_BYTES = 256 << 20  # of these rows, as large as those of the table are
 def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
     """Replace the rows with these ``values`` of ``column``."""
     former = refresh.former
-    is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES
+    is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and not features_for_spark(former.delta)
     spark = refresh.spark if is_local else refresh.run.sessions.filewise
     clustering = _ensure_clustered(refresh, column)
     frames: dict[str, Any] = {name: _rows_with_keys(spark, refresh, name, values) for name in refresh.inputs}
@@ -54,6 +56,8 @@ def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
         count = _replace_by_spark(refresh, rows, column, values, commit)
     version = former.delta.version()
     note = f"{len(values):,} values of {column}"
+    if by_spark := note_of(former.delta):
+        note += f"; {by_spark}"
     if clustering:
         note += f"; {clustering}"
     return Written(
@@ -103,7 +107,7 @@ def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
     """
     former = refresh.former
     wanted = files_by_key(former.rows)
-    if refresh.is_clustered or wanted == 1:
+    if refresh.is_clustered or wanted == 1 or features_for_spark(former.delta):
         return None
     file_bytes, started = max(1, former.bytes // wanted), perf_counter()
     if former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES:
@@ -111,7 +115,7 @@ def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
     else:
         of_commit = {
             "spark.databricks.delta.optimize.maxFileSize": str(file_bytes),
-            "spark.databricks.delta.commitInfo.userMetadata": json.dumps({**refresh.origin, **fence.stamp()}),
+            "spark.databricks.delta.commitInfo.userMetadata": stamped(json.dumps(refresh.origin), former.delta),
         }
         session = refresh.run.sessions.for_table(refresh.table.name, of_commit)
         session.sql(f"OPTIMIZE {identifier(refresh.path)} ZORDER BY (`{column}`)")
@@ -123,7 +127,7 @@ def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[
     """Write the new rows by this process."""
     former = refresh.former
     size = max(1, former.bytes // files_by_key(former.rows))
-    replace_rows(former.delta, data, column, values, properties(commit), size)
+    replace_rows(former.delta, data, column, values, properties(commit, upon=former.delta), size)
 
 
 def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: list[Any], commit: str) -> int:
@@ -133,7 +137,7 @@ def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: 
         .write.format("delta")
         .mode("overwrite")
         .option("replaceWhere", key_condition(column, values))
-        .option("userMetadata", commit)
+        .option("userMetadata", stamped(commit, refresh.former.delta))
         .save(refresh.path)
     )
     refresh.former.delta.update_incremental()

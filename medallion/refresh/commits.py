@@ -10,9 +10,11 @@ from medallion.refresh.inputs import ids_of, versions_of
 from medallion.refresh.run import RefreshRun
 from medallion.spark.collect import collect
 from medallion.storage import fence
+from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import Lake, TableState, state_of
 from medallion.storage.replaced_rows import replacement
 from medallion.storage.row_difference import replace_differing
+from medallion.storage.table_features import features_for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,13 +36,15 @@ def overwrite(
     Of a small table only what differs is written, so what reads it finds no more changed than is. commit: gives the
     JSON of a commit by what it replaces.
     """
-    is_small = former.rows <= SMALL_ROWS and former.bytes <= SMALL_BYTES
+    is_small = former.rows <= SMALL_ROWS and former.bytes <= SMALL_BYTES and not features_for_spark(former.delta)
     data = collect(rows, SMALL_ROWS) if is_small else None  # a table may have been small until now
     if data is not None:
         key = replaced_by(table)
         replace_differing(former.delta, data, key, commit(key))
     else:
-        target = rows.write.format("delta").mode("overwrite").option("userMetadata", commit(None))
+        target = (
+            rows.write.format("delta").mode("overwrite").option("userMetadata", stamped(commit(None), former.delta))
+        )
         target.save(lake.path(table.name))
         former.delta.update_incremental()
     return state_of(former.delta)

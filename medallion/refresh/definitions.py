@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from medallion.errors import MedallionError
 from medallion.model.registry import Node, Registry
 from medallion.model.table import Table
-from medallion.storage.lake import Lake, origin_of
+from medallion.storage.foreign_commits import provenance
+from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -13,14 +14,15 @@ if TYPE_CHECKING:
 CHANGED = "definition changed since it was built"
 
 
-def is_definition_changed(table: Node, delta: "DeltaTable | None") -> bool:
+def is_definition_changed(lake: Lake, table: Node, delta: "DeltaTable | None") -> bool:
     """Check whether the rows of a table, as opened, were computed by another query than it is declared with.
 
     Not known, and so not claimed, of rows that this program did not write.
     """
     if not isinstance(table, Table) or delta is None:
         return False
-    return origin_of(delta).get("query") not in (None, table.fingerprint)
+    origin = provenance(lake.folder(table.name), delta.version()).origin
+    return origin.get("query") not in (None, table.fingerprint)
 
 
 def find_changed_definitions(lake: Lake, tables: Registry) -> list[str]:
@@ -32,6 +34,6 @@ def find_changed_definitions(lake: Lake, tables: Registry) -> list[str]:
                 delta = lake.open(lake.path(table.name))
             except MedallionError:  # a damaged log: the next refresh says so, and mends it
                 continue
-            if delta is None or is_definition_changed(table, delta):
+            if delta is None or is_definition_changed(lake, table, delta):
                 changed.append(table.name)
     return changed

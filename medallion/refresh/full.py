@@ -17,7 +17,9 @@ from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import schema_of
 from medallion.spark.session import explained
 from medallion.storage.damage import proven_damage
+from medallion.storage.foreign_commits import provenance, stamped
 from medallion.storage.lake import TableState
+from medallion.storage.table_features import note_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +38,8 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
     warning = move_if_damaged(run, table)
     with explained(f"{table.name} could not be computed"):
         former = lake.state(table.name)
+        if former and (found := provenance(lake.folder(table.name), former.version)).changes:
+            warning = f"recomputed, as somebody else changed it: {found.describe()}"
         rows = _computed_rows(Target(run, table, inputs), is_first=former is None)
         commit = partial(commit_metadata, table, run, inputs, RefreshMethod.FULL_RECOMPUTE)
         if former and _columns(schema_of(former.delta)) == _columns(rows.schema):
@@ -50,11 +54,12 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
                 .mode("overwrite")
                 .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(pruned_by(table))})
                 .option("overwriteSchema", "true")
-                .option("userMetadata", commit(None, clustered=files > 1))
+                .option("userMetadata", stamped(commit(None, clustered=files > 1), former.delta if former else None))
                 .save(lake.path(table.name))
             )
             state = lake.state(table.name)
     assert state is not None, f"{table.name} was just written"
+    warning = warning or note_of(state.delta)
     return Written.whole(state, inputs, warning=warning)
 
 

@@ -7,6 +7,7 @@ from medallion.errors import MedallionError
 from medallion.model.proven import Proof
 from medallion.model.table import Table
 from medallion.spark.delta_reads import read_table
+from medallion.storage.foreign_commits import require_ours
 from medallion.storage.lake import Lake, TableState, table_id
 
 if TYPE_CHECKING:
@@ -14,12 +15,14 @@ if TYPE_CHECKING:
 
 
 def input_states(lake: Lake, table: Table) -> dict[str, TableState]:
-    """The current state of each input. Raises MedallionError when one has not been written."""
+    """The current state of each input. Raises MedallionError when one has not been written,
+    ChangedByOthers when rows of one are another's."""
     inputs = {}
     for name in table.inputs:
         state = lake.state(name)
         if state is None:
             raise MedallionError(f"{table.name} reads {name}, which has not been written: refresh its layer first")
+        require_ours(lake, name, state.version)
         inputs[name] = state
     return inputs
 

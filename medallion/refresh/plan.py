@@ -12,9 +12,12 @@ from medallion.model.table import Table
 from medallion.refresh.commits import Columns, commit_metadata, overwrite
 from medallion.refresh.inputs import ids_of
 from medallion.refresh.run import RefreshRun, Written
+from medallion.spark import delta_commits
 from medallion.storage.change_feed import Changes
 from medallion.storage.delta_writes import append_rows, properties
-from medallion.storage.lake import Lake, TableState, origin_of, state_of
+from medallion.storage.foreign_commits import Provenance, provenance, stamped
+from medallion.storage.lake import Lake, TableState, state_of
+from medallion.storage.table_features import features_for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +33,13 @@ class FullRecompute(Exception):
 
 class NoneExisted(FullRecompute):
     """There is nothing to go on from yet."""
+
+
+class ChangedSince(FullRecompute):
+    """Somebody else changed the table, or its aggregate state, since its last refresh."""
+
+    def __init__(self, found: Provenance) -> None:
+        super().__init__(f"somebody else changed it: {found.describe()}")
 
 
 class ProofViolated(FullRecompute):
@@ -100,7 +110,11 @@ class Refresh(Target):
     def record_input_versions(self) -> int:
         """Commit up to which versions of its inputs the table is known to follow them; return its version."""
         commit = self.commit_metadata(RefreshMethod.UNCHANGED, (), clustered=self.is_clustered)
-        append_rows(self.former.delta, None, properties(commit))
+        delta = self.former.delta
+        if features_for_spark(delta):
+            delta_commits.append(self.spark, self.path, delta, stamped(commit, delta))
+        else:
+            append_rows(delta, None, properties(commit, upon=delta))
         return self.former.delta.version()
 
     def keep_unchanged(self) -> int:
@@ -127,7 +141,7 @@ class Refresh(Target):
 
 def former_state(
     lake: Lake, path: str, table: Table, inputs: Mapping[str, TableState]
-) -> tuple[TableState, dict[str, Any]]:
+) -> tuple[TableState, Mapping[str, Any]]:
     """The table, or the aggregate state, at ``path`` as it is, and the metadata of its commit.
 
     Raises FullRecompute when it is not known which versions of ``inputs`` its rows follow from.
@@ -136,8 +150,12 @@ def former_state(
         delta = lake.open(path)
     except MedallionError as damaged:
         raise FullRecompute(str(damaged)) from None
-    origin = origin_of(delta)
-    if delta is None or not origin:
+    if delta is None:
+        raise NoneExisted("none existed")
+    found = provenance(lake.at(path), delta.version())
+    if found.changes:
+        raise ChangedSince(found)
+    if not (origin := found.origin):
         raise NoneExisted("none existed")
     if origin.get("query") != table.fingerprint:
         raise FullRecompute("its query has changed")

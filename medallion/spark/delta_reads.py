@@ -133,10 +133,15 @@ def _in_one_task_if_small(rows: "DataFrame", size: int) -> "DataFrame":
 def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any) -> "DataFrame":
     paths = [f"{path}/{unquote(file)}" for file in files]
     if not paths:
-        from pyspark.sql import functions as F
-
-        # A list of rows, even of none, would have every executor start a Python. Types by name: as objects Spark
-        # Connect gives texts a collation, which only Spark can read in a table.
-        columns = (F.lit(None).cast(column.dataType.simpleString()).alias(column.name) for column in schema)
-        return spark.range(0).select(*columns)
+        return no_rows(spark, schema)
     return spark.read.schema(schema).parquet(*paths)
+
+
+def no_rows(spark: "SparkSession", schema: Any) -> "DataFrame":
+    """A frame of no rows with these columns."""
+    from pyspark.sql import functions as F
+
+    # A list of rows, even of none, would have every executor start a Python. Types by name: as objects Spark
+    # Connect gives texts a collation, which only Spark can read in a table.
+    columns = (F.lit(None).cast(column.dataType.simpleString()).alias(column.name) for column in schema)
+    return spark.range(0).select(*columns)

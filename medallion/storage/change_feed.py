@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from medallion.storage import files
 from medallion.storage.files import Place
+from medallion.storage.log_entries import columns_of
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ def changes(folder: Place, since: int, newest: int) -> Changes:
             return Changes(unknown=f"its columns changed with version {version}")
         row_changes = [(kind, file) for kind, file in actions if kind in {"add", "remove"} and file.get("dataChange")]
         feed = [(kind, file) for kind, file in actions if kind == "cdc"] or row_changes
+        if any(file.get("deletionVector") for kind, file in feed if kind != "cdc"):
+            return Changes(unknown=f"version {version} marks rows as deleted without a change feed")
         if feed:
             if not files.all_there(data_file(folder, file["path"]) for _, file in feed):
                 return Changes(unknown=f"upkeep has removed what version {version} changed")
@@ -83,6 +86,18 @@ def _keeps_columns(folder: Place, version: int, metadata: dict[str, Any]) -> boo
         return False
     same: bool = json.loads(metadata["schemaString"]) == json.loads(former.schema().to_json())
     return same and metadata["partitionColumns"] == former.metadata().partition_columns
+
+
+def columns_at(folder: Place, version: int) -> Any:
+    """Return the columns of the table in ``folder`` at one version, as ``columns_of`` does; None where it has none."""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        delta = DeltaTable(str(folder), version=version, storage_options=files.storage_options(folder))
+    except (DeltaError, OSError, OverflowError):
+        return None
+    return columns_of(delta.schema().to_json(), delta.metadata().partition_columns)
 
 
 def actions_of(folder: Place, version: int) -> list[tuple[str, dict[str, Any]]]:

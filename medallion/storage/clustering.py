@@ -37,7 +37,7 @@ def cluster(
                 target_size=file_bytes,
                 max_spill_size=CLUSTER_MEMORY_BYTES,
                 max_concurrent_tasks=1,
-                commit_properties=properties(metadata),
+                commit_properties=properties(metadata, upon=delta),
             )
             return int(done["numFilesRemoved"]), ""
         except DeltaError as error:
@@ -45,6 +45,6 @@ def cluster(
                 raise
             why = f"sorting it takes more than {CLUSTER_MEMORY_BYTES / 1e6:.0f} MB of memory"
     merged = delta.optimize.compact(
-        target_size=file_bytes, max_concurrent_tasks=1, commit_properties=properties(metadata)
+        target_size=file_bytes, max_concurrent_tasks=1, commit_properties=properties(metadata, upon=delta)
     )
     return int(merged["numFilesRemoved"]), f"not clustered by {column}, only small files merged: {why}"

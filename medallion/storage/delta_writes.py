@@ -6,9 +6,9 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
-from medallion.storage import fence
 from medallion.storage.change_feed import actions_of
 from medallion.storage.files import Place
+from medallion.storage.foreign_commits import stamp, stamped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -211,15 +211,22 @@ def cast_to_schema(rows: "pa.Table", schema: "pa.Schema") -> "pa.Table":
     return pa.table(columns, names=schema.names).cast(schema)
 
 
-def properties(metadata_text: str | None = None, transaction: tuple[str, int] | None = None) -> "CommitProperties":
-    """Return the properties of a commit: its metadata, the writer's fencing number, and a ledger entry.
+def properties(
+    metadata_text: str | None = None,
+    transaction: tuple[str, int] | None = None,
+    *,
+    upon: "DeltaTable | None" = None,
+) -> "CommitProperties":
+    """Return the properties of a commit: its metadata, what tells it as ours, and a ledger entry.
+
+    upon: the table that it is made upon, as it was opened; None for the first commit of a table.
 
     Raises LeaseLost when this process is not the lake's writer any more.
     """
     from deltalake import CommitProperties, Transaction
 
-    metadata = {name: str(number) for name, number in fence.stamp().items()} | (
-        {"userMetadata": metadata_text} if metadata_text else {}
+    metadata = {name: str(number) for name, number in stamp(upon).items()} | (
+        {"userMetadata": stamped(metadata_text, upon)} if metadata_text else {}
     )
     return CommitProperties(
         custom_metadata=metadata or None,

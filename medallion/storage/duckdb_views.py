@@ -18,6 +18,7 @@ from medallion.storage.change_feed import Changes, data_file
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, TableState, data_files, open_table, state_of, table_id
 from medallion.storage.s3 import AWS, S3Path
+from medallion.storage.table_features import unreadable_here
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from medallion.storage.read_only_files import ReadOnlyFiles
 
-# A reader that only lists files would see deleted rows, or columns under other names.
+# A reader that only lists files would see deleted rows, or columns under other names: delta-rs reads such a table.
 _UNREADABLE_FEATURES = frozenset({"deletionVectors", "columnMapping"})
 # Of the rows that commits changed: the view they are in, the kinds of files, and how a change feed marks them.
 _SIDES = (
@@ -134,7 +135,8 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
 def _count_rows(connection: "DuckDBPyConnection", name: str, state: TableState) -> int:
     """The rows of a table by its log, or by its files where a writer left the numbers out."""
     counts = state.actions.get("num_records", [None])
-    if not state.files or None not in counts:
+    has_deleted_rows = "deletionVectors" in unreadable_here(state.delta)  # which the numbers count
+    if not state.files or (None not in counts and not has_deleted_rows):
         return state.rows
     (count,) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
     return int(count)
@@ -233,8 +235,6 @@ def _create_view(
 
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is not a table name")
-    if features := _UNREADABLE_FEATURES.intersection(delta.protocol().reader_features or ()):
-        raise ValueError(f"its files alone do not tell its rows, it uses {', '.join(sorted(features))}")
     if delta.metadata().partition_columns:
         raise ValueError("its files alone do not tell its rows, it is partitioned")
     # The declared columns, by name: a file may be older than a column, and a merge leaves one of its own in its files.
@@ -242,7 +242,13 @@ def _create_view(
     connection.execute("CREATE SCHEMA IF NOT EXISTS declared")  # of its own, so that SHOW TABLES lists the tables alone
     connection.execute(f"CREATE TABLE declared.{name} AS SELECT * FROM empty")
     rows = f"SELECT * FROM declared.{name}"
-    if places:
+    if _UNREADABLE_FEATURES & unreadable_here(delta):
+        from deltalake import QueryBuilder
+
+        # DuckDB finds it by its name.
+        read = pa.table(QueryBuilder().register("t", delta).execute("SELECT * FROM t").read_all())  # noqa: F841
+        connection.execute(f"INSERT INTO declared.{name} SELECT {_columns(delta)} FROM read")
+    elif places:
         parquet = f"SELECT * FROM {_rows_of(name, places, served)}"
         rows = f"SELECT {_columns(delta)} FROM ({rows} UNION ALL BY NAME {parquet})"
     connection.execute(f"CREATE VIEW {name} AS SELECT {_columns(delta, columns)} FROM ({rows})")

@@ -1,6 +1,5 @@
 """The lake without a JVM: paths of tables, and their state from the Delta logs."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.change_feed import changes
 from medallion.storage.files import Place
+from medallion.storage.log_entries import LEDGER as LEDGER
 from medallion.storage.s3 import AWS, S3Access, S3Path
 from medallion.storage.s3_errors import short_reason
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 SET_ASIDE_STAMP = "%Y%m%dT%H%M%S%f"  # the end of the name of a folder that was set aside
-_ORIGIN_COMMITS = 32  # commits of upkeep that repeated nothing, as of a lake from before they did
-LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
 
 
 @dataclass(frozen=True)
@@ -49,25 +47,6 @@ def state_of(delta: "DeltaTable") -> TableState:
     actions = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
     rows = sum(count or 0 for count in actions.get("num_records", ()))
     return TableState(delta.version(), rows, len(actions["path"]), sum(actions["size_bytes"]), delta, actions)
-
-
-def origin_of(delta: "DeltaTable | None") -> dict[str, Any]:
-    """Return the newest commit metadata of a table: hour, run, strategy, query fingerprint, input versions.
-
-    Empty where none of the newest _ORIGIN_COMMITS commits has any, so that a table is recomputed rather than its whole
-    log read. Commits of upkeep repeat the metadata of the commit before.
-    """
-    from deltalake.exceptions import DeltaError
-
-    for limit in (1, _ORIGIN_COMMITS):
-        try:
-            history = delta.history(limit) if delta is not None else []
-        except DeltaError:  # an older commit is damaged, which a checkpoint stands for
-            return {}
-        for commit in history:
-            if metadata := json.loads(commit.get("userMetadata") or "{}"):
-                return dict(metadata)
-    return {}
 
 
 def hour_in(delta: "DeltaTable") -> str | None:

@@ -26,7 +26,7 @@ def turn_off_log_cleanup(delta: "DeltaTable", metadata: str | None = None) -> No
     if delta.metadata().configuration.get(LOG_CLEANUP, "true") != "false":
         hook = PostCommitHookProperties(cleanup_expired_logs=False)
         delta.alter.set_table_properties(
-            {LOG_CLEANUP: "false"}, commit_properties=properties(metadata), post_commithook_properties=hook
+            {LOG_CLEANUP: "false"}, commit_properties=properties(metadata, upon=delta), post_commithook_properties=hook
         )
 
 

@@ -4,9 +4,11 @@ from collections.abc import Collection
 
 from medallion.errors import MedallionError
 from medallion.storage.delta_writes import properties
+from medallion.storage.foreign_commits import provenance
 from medallion.storage.lake import LEDGER, Lake, hour_in
 from medallion.storage.log_cleanup import turn_off_log_cleanup
 from medallion.storage.replaced_rows import bronze_metadata
+from medallion.storage.table_features import require_writable_here
 
 
 def require_version_before(lake: Lake, table: str, hour: str) -> int:
@@ -18,6 +20,8 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
         MedallionError: Its files are no longer retained; an older version would lack the hours in between.
     """
     delta = lake.open(lake.path(table))
+    if delta is not None:
+        require_writable_here(table, lake.path(table), delta)
     version = -1 if delta is None else delta.version()
     try:
         while delta is not None and version >= 0 and (hour_in(delta) or "") >= hour:
@@ -25,6 +29,8 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
             delta = lake.open(lake.path(table), version) if version >= 0 else None
     except MedallionError:
         version = -1  # its log goes back no further
+    if version >= 0 and (found := provenance(lake.folder(table), version)).changes:
+        version = -1 if found.version is None else found.version  # what somebody else changed goes as well
     while version >= 0 and not lake.is_whole(table, version):
         version = version - 1 if _has_same_rows(lake, table, version) else -1
     if version < 0:
@@ -65,7 +71,7 @@ def rewind(lake: Lake, table: str, keys: Collection[str], hour: str) -> int:
     hook = PostCommitHookProperties(cleanup_expired_logs=False)
     delta.restore(
         target,
-        commit_properties=properties(bronze_metadata(keys, "rewind"), (LEDGER, number)),
+        commit_properties=properties(bronze_metadata(keys, "rewind"), (LEDGER, number), upon=delta),
         post_commithook_properties=hook,
     )
     turn_off_log_cleanup(delta)

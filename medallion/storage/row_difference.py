@@ -32,16 +32,16 @@ def replace_differing(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str],
     rows = with_plain_texts(cast_to_schema(rows, pa.schema(delta.schema().to_arrow())))
     keys = _differing_keys(delta, rows, key)
     if keys is None:
-        write_deltalake(delta, rows, mode="overwrite", commit_properties=properties(commit))
+        write_deltalake(delta, rows, mode="overwrite", commit_properties=properties(commit, upon=delta))
         return
     differing, former = keys
     if not len(differing):
-        append_rows(delta, None, properties(commit))
+        append_rows(delta, None, properties(commit, upon=delta))
         return
     names = differing.column_names
     arriving = rows.join(differing, names, join_type="left semi")
     leaving = differing.join(former, names, join_type="left semi")
-    replace_keys(delta, arriving, leaving, properties(commit), FILE_BYTES)
+    replace_keys(delta, arriving, leaving, properties(commit, upon=delta), FILE_BYTES)
 
 
 def _differing_keys(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str]) -> "tuple[pa.Table, pa.Table] | None":

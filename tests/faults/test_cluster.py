@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from medallion.ops import event_log
-from medallion.storage.lake import origin_of
+from tests.commits import origin_of
 from tests.faults.cluster import Cluster, cluster_in, wait_for
 from tests.faults.faults import start
 from tests.faults.world import HOURS, World, differing

@@ -30,7 +30,8 @@ from medallion.pipeline import driver as driver_module
 from medallion.pipeline import operations
 from medallion.pipeline.run import Run
 from medallion.storage.files import write_json
-from medallion.storage.lake import hour_in, origin_of
+from medallion.storage.lake import hour_in
+from tests.commits import origin_of
 from tests.unit import small_lake
 from tests.unit.small_lake import H0, H1, H2, TABLES, Shop
 

@@ -43,6 +43,7 @@ from medallion.spark.delta_reads import read_changes
 from medallion.storage import delta_writes
 from medallion.storage.change_feed import actions_of, changes
 from medallion.storage.delta_writes import properties, replace_rows
+from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import Lake
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.refresh_run import refresh_run
@@ -191,7 +192,7 @@ class Shop:
                 there = pa.Table.from_pylist(
                     [row for row in rows.values() if row], pa.schema([(c.name, arrow_type(c)) for c in feed.columns])
                 )
-                commit = properties(bronze_metadata(feed.keys))
+                commit = properties(bronze_metadata(feed.keys), upon=delta)
                 replace_rows(delta, there, key_column, sorted(rows), commit, 1 << 20)
                 continue
             lines: list[Any] = []
@@ -200,7 +201,8 @@ class Shop:
                 lines.append((*values.values(), row is None, number))
             nullable = ", ".join(f"{c.name} {c.type}" for c in feed.columns)
             frame = self.spark.createDataFrame(lines, f"{nullable}, {DELETED} BOOLEAN, {LINE} INT")
-            self.spark.conf.set("spark.databricks.delta.commitInfo.userMetadata", bronze_metadata(feed.keys))
+            commit = stamped(bronze_metadata(feed.keys), self.lake.open(path))
+            self.spark.conf.set("spark.databricks.delta.commitInfo.userMetadata", commit)
             apply.merge_changes(self.spark, path, feed, apply.last_per_key(frame, feed))
             self.spark.conf.unset("spark.databricks.delta.commitInfo.userMetadata")
         self.changed = {}
@@ -220,8 +222,8 @@ class Shop:
         told = change_log.log_rows(
             log, pa.Table.from_pylist(lines, change_schema(log.fed_by)), f"{self.hour:%Y-%m-%dT%H}", "a file"
         )
-        commit = properties(bronze_metadata(log.keys))
-        replace_rows(self.lake.opened(self.lake.path(log.name)), told, key, [], commit, 1 << 20)
+        delta = self.lake.opened(self.lake.path(log.name))
+        replace_rows(delta, told, key, [], properties(bronze_metadata(log.keys), upon=delta), 1 << 20)
 
 
 @pytest.fixture(scope="module")

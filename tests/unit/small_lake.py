@@ -25,6 +25,7 @@ from medallion.ops import releases
 from medallion.pipeline import analysis, operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Report, Run
+from medallion.refresh.inputs import input_states
 from medallion.refresh.run import RefreshRun, Written
 from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
@@ -54,11 +55,12 @@ def lines_of(rows: Rows) -> str:
 def copied(run: RefreshRun, table: Table) -> Written:
     """Refresh a table that is a copy of its one input, as a full refresh does."""
     lake, (name,) = run.lake, table.inputs
-    delta = lake.opened(lake.path(name))
+    delta, former = input_states(lake, table)[name].delta, lake.open(lake.path(table.name))
     rows = delta.to_pyarrow_table()
     lineage = {"hour": run.hour, "run": run.run_id, "query": table.fingerprint, "inputs": {name: delta.version()}}
-    commit = properties(json.dumps(lineage))
-    write_deltalake(lake.path(table.name), rows, mode="overwrite", commit_properties=commit)
+    commit = properties(json.dumps(lineage), upon=former)
+    mode = None if former is None else "overwrite"
+    write_deltalake(lake.path(table.name), rows, mode="overwrite", schema_mode=mode, commit_properties=commit)
     version = lake.version(table.name) or 0
     inputs = {name: delta.version()}
     return Written(rows_in=len(rows), rows_out=len(rows), bytes_out=0, version=version, inputs=inputs)

@@ -48,7 +48,7 @@ WORK = {  # these do something, and say in words how it went
         ("data-docs",),
     },
     *{("catalog", "duckdb"), ("catalog", "spark")},
-    *{("release", "rollback"), ("quarantine", "replay"), ("feldera-program",)},
+    *{("adopt",), ("discard",), ("release", "rollback"), ("quarantine", "replay"), ("feldera-program",)},
     *{("source", name) for name in ("generate", "break", "mend")},
     *{("bench", name) for name in ("run", "dag", "scale", "aging", "streaming")},
 }

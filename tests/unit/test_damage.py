@@ -22,8 +22,9 @@ from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.damage import log_damage
 from medallion.storage.delta_writes import properties
-from medallion.storage.lake import Lake, origin_of
+from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Access
+from tests.commits import origin_of
 from tests.refresh_run import refresh_run
 
 LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, write_deltalake
 
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
@@ -16,9 +16,11 @@ from medallion.refresh.commits import commit_metadata
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states
 from medallion.refresh.run import Written
-from medallion.storage import change_feed
+from medallion.storage import change_feed, foreign_commits
 from medallion.storage.delta_writes import append_rows, properties
-from medallion.storage.lake import Lake, origin_of
+from medallion.storage.foreign_commits import UPON
+from medallion.storage.lake import Lake
+from tests.commits import origin_of
 from tests.refresh_run import refresh_run
 
 TABLE = Table(keys=("k",), query="SELECT k FROM {bronze_a}", name="silver_x", layer="silver")
@@ -41,19 +43,15 @@ def lake(tmp_path: Path) -> Lake:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is read of logs: an entry for each commit."""
     entries = list[str]()
-    actions_of, history = change_feed.actions_of, DeltaTable.history
 
-    def counted(delta: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
-        found = history(delta, limit)
-        entries.extend(f"{delta.table_uri} {commit['version']}" for commit in found)
-        return found
+    def count(module: Any, name: str) -> None:
+        work = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda path, version: entries.append(f"{path} {version}") or work(path, version)
+        )
 
-    monkeypatch.setattr(
-        change_feed,
-        "actions_of",
-        lambda path, version: entries.append(f"{path} {version}") or actions_of(path, version),
-    )
-    monkeypatch.setattr(DeltaTable, "history", counted)
+    count(change_feed, "actions_of")
+    count(foreign_commits, "read_entry")
     return entries
 
 
@@ -66,20 +64,20 @@ def test_idle_hours_read_as_little_of_logs_after_200_commits_as_after_10(lake: L
     most = dict.fromkeys((10, 200), 0)
     delta = lake.opened(lake.path("bronze_a"))
     for number in range(1, 201):
-        append_rows(delta, None, properties())  # as of an hour without a line, or of upkeep
+        append_rows(delta, None, properties("{}", upon=delta))  # as of an hour without a line, or of upkeep
         read.clear()
         assert refresh(lake).method is RefreshMethod.UNCHANGED
         for until in most:
             most[until] = max(most[until], len(read)) if number <= until else most[until]
-    assert most[10] == 11, "its own last commit, and the ten of the input"
-    assert most[200] <= 19
+    assert most[10] == 12, "its own last commit, the newest of the input, and the ten since the last change"
+    assert most[200] <= 20
     assert (lake.version("silver_x") or 0) <= 200 / 16, "and few commits are made for it"
 
 
 def test_a_change_is_followed_from_where_idle_hours_left_off(lake: Lake) -> None:
     delta = lake.opened(lake.path("bronze_a"))
     for _ in range(20):
-        append_rows(delta, None, properties())
+        append_rows(delta, None, properties("{}", upon=delta))
     written = refresh(lake)
     origin = origin_of(lake.open(lake.path("silver_x")))
     assert (written.version, origin["inputs"], origin["clustered"]) == (1, {"bronze_a": 20}, True)
@@ -99,20 +97,22 @@ def test_upkeep_repeats_what_is_known_of_the_rows(
             delta,
             pa.table({"k": pa.array([3], pa.int64())}),
             mode="append",
-            commit_properties=properties(json.dumps(known)),
+            commit_properties=properties(json.dumps(known), upon=delta),
         )
         maintain.maintain_table(lake, path, (), Retention(hours=0))
     delta = lake.opened(path)
     assert delta.version() > 2 * days
     read.clear()
-    assert origin_of(delta) == known
+    assert {**origin_of(delta), UPON: None} == {**known, UPON: None}
     assert len(read) == 1
 
 
-def test_a_log_that_says_nothing_of_its_rows_is_not_read_as_a_whole(lake: Lake, read: list[str]) -> None:
+def test_a_log_is_read_back_to_the_last_commit_of_ours(lake: Lake, read: list[str]) -> None:
     delta = lake.opened(lake.path("silver_x"))
     for _ in range(100):
-        append_rows(delta, None, properties())
+        append_rows(delta, None, properties(json.dumps({"hour": HOUR}), upon=delta))
+    for _ in range(3):  # of somebody else
+        append_rows(delta, None, CommitProperties())
     read.clear()
-    assert origin_of(delta) == {}, "so the table is recomputed"
-    assert len(read) <= 40
+    assert origin_of(delta)["hour"] == HOUR
+    assert len(read) == 4

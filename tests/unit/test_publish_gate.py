@@ -46,8 +46,9 @@ def work(shop: Shop, *, checked: tuple[str, ...] = ("bronze", "silver", "gold"))
 def empty(shop: Shop, table: str) -> None:
     """Take all rows out of a table, as if its refresh had made none from the same inputs."""
     path = shop.lake.path(table)
-    lineage = DeltaTable(path).history(1)[0]["userMetadata"]
-    write_deltalake(path, ARROW.empty_table(), mode="overwrite", commit_properties=properties(lineage))
+    delta = DeltaTable(path)
+    commit = properties(delta.history(1)[0]["userMetadata"], upon=delta)
+    write_deltalake(delta, ARROW.empty_table(), mode="overwrite", commit_properties=commit)
 
 
 def hours(shop: Shop) -> list[str | None]:

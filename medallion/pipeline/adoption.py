@@ -1,0 +1,104 @@
+"""The ways out for a table that somebody else changed and no refresh recomputes: keep the change, or undo it."""
+
+import json
+from typing import TYPE_CHECKING
+
+from medallion.errors import MedallionError, UsageError
+from medallion.ingest.schema_evolution import plan_evolution
+from medallion.model.table import Feed, Log
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Outcome, Run
+from medallion.storage.delta_writes import append_rows, properties
+from medallion.storage.foreign_commits import COMPUTED_LAYERS, Provenance, provenance
+from medallion.storage.lake import LEDGER, is_complete
+from medallion.storage.log_cleanup import turn_off_log_cleanup
+from medallion.storage.table_features import require_writable_here
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+def adopt(run: Run, driver: Driver, table: str) -> Outcome:
+    """Take what somebody else changed in ``table`` as a change of ours, in one commit that names each of theirs.
+
+    Raises UsageError when nobody has changed it, or it is computed; MedallionError when its columns cannot be had.
+    """
+    with driver.recording(run, "adopt") as log, log.timed("adopt", _layer(table), table) as event:
+        event.engine = "delta-rs"
+        delta, found = _changed(driver, table)
+        declared = driver.tables.tables.get(table)
+        if isinstance(declared, Feed | Log):
+            try:
+                plan_evolution(declared, delta)
+            except MedallionError as unfit:
+                raise MedallionError(f"{unfit}; medallion discard {table} undoes what was changed") from None
+        adopted = [commit.as_record() for commit in found.changes]
+        metadata = json.dumps({**found.origin, "adopted": adopted})
+        append_rows(delta, None, properties(metadata, upon=delta))
+        event.details = {"version": delta.version(), "adopted": adopted}
+        event.rows_in = sum(commit.added or 0 for commit in found.changes)
+    return driver.report_outcome(Outcome("succeeded", f"{table}: adopted {found.describe()}", None))
+
+
+def discard(run: Run, driver: Driver, table: str) -> Outcome:
+    """Restore ``table`` to its last version of ours, in one commit.
+
+    Raises UsageError when nobody has changed it, or it is computed; MedallionError when that version is not kept.
+    """
+    from deltalake import PostCommitHookProperties
+
+    lake = driver.lake
+    with driver.recording(run, "discard") as log, log.timed("discard", _layer(table), table) as event:
+        event.engine = "delta-rs"
+        delta, found = _changed(driver, table)
+        former = None if found.version is None else lake.open(_path(driver, table), found.version)
+        if former is None or not _is_whole(driver, former):
+            raise MedallionError(
+                f"{table} cannot go back: the files of its last version of ours, {found.version}, are not kept;"
+                f" medallion adopt {table} keeps what it has now"
+            )
+        number = former.transaction_version(LEDGER)
+        discarded = [commit.as_record() for commit in found.changes]
+        metadata = json.dumps({**found.origin, "discarded": discarded})
+        commit = properties(metadata, None if number is None else (LEDGER, number), upon=delta)
+        hook = PostCommitHookProperties(cleanup_expired_logs=False)
+        delta.restore(former.version(), commit_properties=commit, post_commithook_properties=hook)
+        turn_off_log_cleanup(delta, metadata)
+        event.details = {"version": delta.version(), "restored": former.version(), "discarded": discarded}
+    message = f"{table}: as it was at version {found.version}, without {found.describe()}"
+    return driver.report_outcome(Outcome("succeeded", message, None))
+
+
+def _changed(driver: Driver, table: str) -> "tuple[DeltaTable, Provenance]":
+    """The table, and what others changed in it since our last commit."""
+    if _layer(table) in COMPUTED_LAYERS:
+        raise UsageError(f"{table} is computed: the next refresh recomputes what somebody else changed in it")
+    path = _path(driver, table)
+    delta = driver.lake.open(path)
+    if delta is None:
+        raise UsageError(f"{table} has not been written: there is nothing to decide")
+    require_writable_here(table, path, delta)
+    found = provenance(driver.lake.at(path), delta.version())
+    if not found.changes:
+        raise UsageError(f"nobody else has changed {table} since its last commit: there is nothing to decide")
+    return delta, found
+
+
+def _is_whole(driver: Driver, delta: "DeltaTable") -> bool:
+    return is_complete(delta, driver.lake.access)
+
+
+def _layer(table: str) -> str | None:
+    layer = table.partition("_")[0]
+    return layer if layer in ("bronze", *COMPUTED_LAYERS) else None
+
+
+def _path(driver: Driver, table: str) -> str:
+    """Where the table of that name is. Raises UsageError for a name that none has."""
+    lake = driver.lake
+    paths = {known.name: lake.path(known.name) for known in driver.tables}
+    paths |= {f"quarantine_{feed.topic}": lake.quarantine(feed.topic) for feed in driver.tables.feeds}
+    paths |= {"event_log": lake.event_log, "releases": lake.releases}
+    if table not in paths:
+        raise UsageError(f"there is no table {table[:80]!r}: choose {', '.join(sorted(paths))}")
+    return paths[table]

@@ -1,0 +1,268 @@
+"""Commits of somebody else in a table of the lake: which they are, and what they changed.
+
+A commit of ours names, beside its writer's fencing number, the version that its writer had seen. Whoever writes looks
+at the log first, so a commit that was made upon the version right before it vouches for everything below, and of an
+undisturbed table one entry is read. A copy of our metadata names a version that a commit of ours follows already.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from medallion import advice
+from medallion.errors import MedallionError
+from medallion.hours import hour_from_number
+from medallion.storage import fence
+from medallion.storage.change_feed import columns_at
+from medallion.storage.files import Place
+from medallion.storage.log_entries import LEDGER, LogEntry, read_entry
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from medallion.storage.lake import Lake
+
+UPON = "upon"  # in the metadata of a commit of ours: the version of the table that its writer had seen
+COMPUTED_LAYERS = ("silver", "gold", "platinum")
+_ORIGIN_COMMITS = 32  # commits without metadata, as of a lake from before all had some: then it is not known
+# What commits of ours do, in a lake from before they named the version that they were made upon.
+_FORMER_OPERATIONS = frozenset(
+    ("WRITE", "MERGE", "DELETE", "OPTIMIZE", "RESTORE", "VACUUM START", "VACUUM END", "CREATE TABLE")
+) | {"ADD COLUMN", "CHANGE COLUMN", "SET TBLPROPERTIES", "CREATE OR REPLACE TABLE AS SELECT"}
+# How many rows a commit inserted, updated and deleted, by the names that Spark and delta-rs count them under.
+_COUNTS = {
+    "UPDATE": ((), ("numUpdatedRows", "num_updated_rows"), ()),
+    "DELETE": ((), (), ("numDeletedRows", "num_deleted_rows")),
+    "MERGE": (
+        ("numTargetRowsInserted", "num_target_rows_inserted"),
+        ("numTargetRowsUpdated", "num_target_rows_updated"),
+        ("numTargetRowsDeleted", "num_target_rows_deleted"),
+    ),
+}
+
+
+class ChangedByOthers(MedallionError):
+    """Somebody else changed a table. The message says what, when and who, and the ways out."""
+
+
+class ComputedTableChanged(ChangedByOthers):
+    """Somebody else changed a table that is computed: the next refresh of its layer recomputes it."""
+
+
+@dataclass(frozen=True)
+class ForeignCommit:
+    """One commit of somebody else.
+
+    moment, who: as the log has them. added, removed: rows, an updated one is both; None where the log does not say.
+    changes: in what the table is another than before: rows, columns, or neither, as after upkeep.
+    """
+
+    version: int
+    operation: str
+    moment: datetime | None
+    who: str
+    added: int | None = 0
+    removed: int | None = 0
+    changes: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Name the commit in a message."""
+        at = f" at {self.moment:%Y-%m-%d %H:%M:%S} UTC" if self.moment else ""
+        counts = ", ".join(
+            f"{'an unknown number of' if count is None else format(count, ',')} rows {done}"
+            for count, done in ((self.added, "added"), (self.removed, "removed"))
+        )
+        columns = ", other columns" if "columns" in self.changes else ""
+        return f"version {self.version} ({self.operation}{at} by {self.who}: {counts}{columns})"
+
+    def as_record(self) -> dict[str, Any]:
+        """Return it as JSON has it, for events and commit metadata."""
+        return vars(self) | {"moment": self.moment.isoformat() if self.moment else None, "changes": [*self.changes]}
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where the rows of a table come from.
+
+    version: of the newest commit of ours; None where none is known. origin: its metadata. changes: what others have
+    changed since, oldest first. upkeep: their commits that changed neither rows nor columns.
+    """
+
+    version: int | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    changes: tuple[ForeignCommit, ...] = ()
+    upkeep: tuple[ForeignCommit, ...] = ()
+
+    def describe(self) -> str:
+        """Name what others changed, in a message."""
+        return "; ".join(commit.describe() for commit in self.changes)
+
+
+def stamped(metadata: str | None, delta: "DeltaTable | None") -> str:
+    """Return the JSON ``metadata`` of a commit with its stamp, for a commit by Spark, which carries no more."""
+    return json.dumps(json.loads(metadata or "{}") | stamp(delta))
+
+
+def stamp(delta: "DeltaTable | None") -> dict[str, int]:
+    """What tells a commit as ours: the fencing number, and the version of ``delta`` that it is made upon.
+
+    Raises LeaseLost when this process is not the lake's writer any more.
+    """
+    return fence.stamp() | ({} if delta is None else {UPON: delta.version()})
+
+
+def provenance(folder: Place, version: int) -> Provenance:
+    """Find the newest commit of ours in the table in ``folder`` up to ``version``, and what others did since."""
+    foreign: list[LogEntry] = []
+    for entry in _entries(folder, version):
+        if (upon := _upon(entry)) is None:
+            foreign.append(entry)
+            continue
+        between = [*_entries(folder, entry.version - 1, upon + 1)]
+        if any(_upon(other) is not None for other in between):  # a commit of ours follows that version already
+            foreign.append(entry)
+            continue
+        return _standing(folder, entry, [*foreign, *between])
+    if not foreign or foreign[-1].version == 0:
+        return Provenance()  # nobody's: nothing of ours has been written to it yet
+    return _standing(folder, None, foreign)
+
+
+def require_ours(lake: "Lake", table: str, version: int) -> Provenance:
+    """Return where the rows of ``table`` at ``version`` come from.
+
+    Raises ChangedByOthers where somebody else has changed them, ComputedTableChanged where a refresh mends that.
+    """
+    found = provenance(lake.folder(table), version)
+    if found.changes:
+        layer = table.partition("_")[0]
+        changed = f"{table} was changed by somebody else: {found.describe()}"
+        if layer in COMPUTED_LAYERS:
+            raise ComputedTableChanged(f"{changed}; {advice.recompute(layer)}")
+        ways_out = advice.adopt_or_discard(table, found.version, lake.applied_hour(table))
+        raise ChangedByOthers(f"{changed}; nothing was written: {ways_out}")
+    return found
+
+
+def _entries(folder: Place, newest: int, oldest: int = 0) -> Iterator[LogEntry]:
+    """Yield log entries, the newest first, up to one that is not kept any more."""
+    for version in range(newest, oldest - 1, -1):
+        try:
+            yield read_entry(folder, version)
+        except (FileNotFoundError, ValueError):
+            return
+
+
+def _upon(entry: LogEntry) -> int | None:
+    """The version that a commit says it was made upon, if it is one of ours; its parts must agree."""
+    info, metadata = entry.info, entry.metadata
+    said = [{str(part[name]) for part in (info, metadata) if name in part} for name in (UPON, fence.KEY)]
+    if any(len(values) > 1 for values in said) or not _ledger_agrees(entry):
+        return None
+    upon, fences = ("".join(values) for values in said)
+    is_whole = all(number.removeprefix("-").isdecimal() for number in (upon, fences) if number)
+    if upon and is_whole:
+        # Of delta-rs the commit itself says so as well: its metadata alone is a copy.
+        is_copy = UPON not in info and str(info.get("engineInfo", "")).startswith("delta-rs")
+        seen = int(upon) + (entry.operation == "VACUUM END")  # whose metadata is that of its start, a commit before
+        return seen if seen < entry.version and not is_copy else None
+    is_former = fences or not {"hour", "query"}.isdisjoint(metadata)
+    if is_whole and is_former and entry.operation in _FORMER_OPERATIONS:
+        return entry.version - 1
+    return None
+
+
+def _ledger_agrees(entry: LogEntry) -> bool:
+    """Whether the hour in a commit's metadata is the one that the same commit records as applied."""
+    hour = entry.metadata.get("hour")
+    numbers = [action.get("version") for action in entry.actions("txn") if action.get("appId") == LEDGER]
+    return not numbers or not hour or not numbers[-1] or hour_from_number(int(numbers[-1])) == hour
+
+
+def _standing(folder: Place, ours: LogEntry | None, foreign: Sequence[LogEntry]) -> Provenance:
+    """foreign: the newest first."""
+    commits = [_described(folder, entry) for entry in reversed(foreign)]
+    return Provenance(
+        None if ours is None else ours.version,
+        {} if ours is None else _origin(folder, ours),
+        tuple(commit for commit in commits if commit.changes),
+        tuple(commit for commit in commits if not commit.changes),
+    )
+
+
+def _origin(folder: Place, ours: LogEntry) -> Mapping[str, Any]:
+    """The metadata of a commit of ours, or of the one before it that has some."""
+    if ours.metadata:
+        return ours.metadata
+    for entry in _entries(folder, ours.version - 1, max(0, ours.version - _ORIGIN_COMMITS)):
+        if entry.metadata and _upon(entry) is not None:
+            return entry.metadata
+    return {}
+
+
+def _described(folder: Place, entry: LogEntry) -> ForeignCommit:
+    changes = []
+    if any(action.get("dataChange", True) for action in (*entry.actions("add"), *entry.actions("remove"))):
+        changes.append("rows")
+    if (schema := entry.columns) is not None and schema != columns_at(folder, entry.version - 1):
+        changes.append("columns")
+    moment = entry.info.get("timestamp")
+    commit = ForeignCommit(
+        entry.version,
+        _plain(entry.operation) or "an operation without a name",
+        datetime.fromtimestamp(moment / 1000, UTC) if isinstance(moment, int) else None,
+        _who(entry.info),
+        changes=tuple(changes),
+    )
+    if "rows" not in changes:
+        return commit
+    added, removed = _row_counts(folder, entry)
+    return ForeignCommit(**vars(commit) | {"added": added, "removed": removed})
+
+
+def _who(info: Mapping[str, Any]) -> str:
+    """What a log says of who made a commit: a name, where it has one, and the engine."""
+    engine = _plain(info.get("engineInfo") or info.get("clientVersion"))
+    name = _plain(info.get("userName") or info.get("userId"))
+    return f"{name} with {engine}" if name and engine else name or engine or "nobody that the log names"
+
+
+def _plain(text: Any) -> str:
+    """A text of another's log as part of one line."""
+    return "".join(character for character in str(text or "") if character.isprintable())[:80]
+
+
+def _row_counts(folder: Place, entry: LogEntry) -> tuple[int | None, int | None]:
+    """The rows that a commit added and removed."""
+    metrics = entry.info.get("operationMetrics") or {}
+    if names := _COUNTS.get(entry.operation):
+        counts = [next((int(metrics[name]) for name in kind if name in metrics), None) for kind in names]
+        if counts != [None, None, None]:
+            inserted, updated, deleted = (count or 0 for count in counts)
+            return inserted + updated, deleted + updated
+    added = _sum(_records(action) for action in entry.actions("add"))
+    before, now = (_rows_at(folder, version) for version in (entry.version - 1, entry.version))
+    removed = None if None in (added, before, now) else (before or 0) + (added or 0) - (now or 0)
+    return added, removed
+
+
+def _records(action: Mapping[str, Any]) -> int | None:
+    count = json.loads(action.get("stats") or "{}").get("numRecords")
+    return None if count is None else int(count)
+
+
+def _rows_at(folder: Place, version: int) -> int | None:
+    from medallion.storage.lake import open_table, state_of
+
+    try:
+        delta = open_table(folder, version) if version >= 0 else None
+    except MedallionError:
+        return None
+    return state_of(delta).rows if delta is not None else 0
+
+
+def _sum(counts: Iterator[int | None]) -> int | None:
+    known = [*counts]
+    return None if None in known else sum(count or 0 for count in known)

@@ -1,0 +1,70 @@
+"""One entry of a Delta log: who made the commit and what for is parsed first, its actions when they are asked for."""
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from medallion.storage.files import Place
+
+LEDGER = "medallion"  # the application id under which Bronze records the last hour applied
+Action = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """The entry of one version, as its lines of JSON, each of which is one action."""
+
+    version: int
+    lines: tuple[str, ...]
+
+    def actions(self, kind: str) -> list[Action]:
+        """Return the actions of one kind."""
+        begins = re.compile(rf'\s*\{{\s*"{kind}"\s*:').match
+        return [json.loads(line)[kind] for line in self.lines if begins(line)]
+
+    @cached_property
+    def info(self) -> Action:
+        """What its writer says of the commit; empty where it says nothing."""
+        return next(iter(self.actions("commitInfo")), {})
+
+    @cached_property
+    def metadata(self) -> Action:
+        """The JSON object that its writer left in the commit; empty for anything else."""
+        try:
+            content = json.loads(self.info.get("userMetadata") or "{}")
+        except (ValueError, TypeError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    @property
+    def operation(self) -> str:
+        """What it did, in the words of its writer."""
+        return str(self.info.get("operation", ""))
+
+    @property
+    def columns(self) -> Any:
+        """The columns and partitions that it gives the table; None where it leaves them as they are."""
+        metadata = self.actions("metaData")
+        return columns_of(metadata[-1]["schemaString"], metadata[-1].get("partitionColumns")) if metadata else None
+
+
+def read_entry(folder: Place, version: int) -> LogEntry:
+    """Read the entry of one version of the table in ``folder``.
+
+    Raises FileNotFoundError where the log has none, ValueError where it is no text.
+    """
+    text = (folder / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8")
+    return LogEntry(version, tuple(line for line in text.split("\n") if line))  # a key may hold U+2028
+
+
+def columns_of(schema: str, partitions: Any) -> Any:
+    """Return the columns of a schema in JSON, without notes beside them, and the columns of its partitions."""
+    return _without_notes(json.loads(schema)), [*(partitions or ())]
+
+
+def _without_notes(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _without_notes(value) for name, value in part.items() if name != "metadata"}
+    return [_without_notes(value) for value in part] if isinstance(part, list) else part

@@ -1,0 +1,269 @@
+"""Commits of somebody else are told from ours, refused in Bronze with the ways out, never published unseen (F39)."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
+
+from medallion.errors import MedallionError, UsageError
+from medallion.ops import event_log
+from medallion.pipeline import adoption, steps
+from medallion.pipeline.maintain import Retention, maintain
+from medallion.pipeline.run import Run
+from medallion.refresh.plan import ChangedSince, former_state
+from medallion.storage import fence
+from medallion.storage.delta_writes import append_rows, properties
+from medallion.storage.foreign_commits import UPON, ChangedByOthers, provenance
+from tests.unit.small_lake import ARROW, H0, H1, H2, TABLES, Shop, load, without_spark
+
+Act = Callable[[DeltaTable], Any]
+ORDERS = "bronze_orders"
+
+
+def update(delta: DeltaTable) -> None:
+    delta.update({"name": "'by hand'"}, predicate="id = 1")
+
+
+def restore(delta: DeltaTable) -> None:
+    delta.restore(delta.version() - 1)
+
+
+def add_column(delta: DeltaTable) -> None:
+    delta.alter.add_columns([Field("extra", PrimitiveType("string"))])
+
+
+def append(delta: DeltaTable) -> None:
+    write_deltalake(delta, pa.table({"id": [9], "name": ["by hand"]}, schema=ARROW), mode="append")
+
+
+def overwrite(delta: DeltaTable) -> None:
+    write_deltalake(delta, pa.table({"id": [9], "name": ["by hand"]}, schema=ARROW), mode="overwrite")
+
+
+ACTS: dict[str, tuple[Act, str]] = {
+    "UPDATE": (update, "1 rows added, 1 rows removed"),
+    "DELETE": (lambda delta: delta.delete("id = 1"), "0 rows added, 1 rows removed"),
+    "RESTORE": (restore, "0 rows added, 1 rows removed"),
+    "ADD COLUMN": (add_column, "0 rows added, 0 rows removed, other columns"),
+    "append": (append, "1 rows added, 0 rows removed"),
+    "overwrite": (overwrite, "1 rows added, 2 rows removed"),
+}
+UPKEEP: dict[str, Act] = {
+    "OPTIMIZE": lambda delta: delta.optimize.compact(),
+    "VACUUM": lambda delta: delta.vacuum(0, dry_run=False, enforce_retention_duration=False),
+    "properties": lambda delta: delta.alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"}),
+    "checkpoint": lambda delta: delta.create_checkpoint(),
+}
+
+
+def operation(name: str) -> str:
+    return "WRITE" if name in ("append", "overwrite") else name
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """A shop after two hours, the second of which brought the row 2."""
+    without_spark(monkeypatch)
+    shop = load(tmp_path)
+    shop.put(H0, {1: "one"})
+    shop.refresh()
+    shop.put(H1, {2: "two"})
+    shop.refresh()
+    return shop
+
+
+def visit(shop: Shop, table: str, act: Act) -> None:
+    act(shop.lake.opened(shop.lake.path(table)))
+
+
+def found(shop: Shop, table: str) -> list[str]:
+    delta = shop.lake.opened(shop.lake.path(table))
+    return [commit.operation for commit in provenance(shop.lake.folder(table), delta.version()).changes]
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_bronze_is_refused_with_the_ways_out_when_somebody_changed_it(shop: Shop, name: str) -> None:
+    act, counts = ACTS[name]
+    version = shop.lake.version(ORDERS) or 0
+    visit(shop, ORDERS, act)
+    shop.put(H2, {3: "three"})
+    shop.put(H2, {3: "three"}, "items")
+    with pytest.raises(ChangedByOthers) as refused:
+        shop.refresh()
+    message = str(refused.value)
+    assert "\n" not in message
+    assert f"{ORDERS} was changed by somebody else: version {version + 1} ({operation(name)} at 20" in message
+    assert counts in message
+    assert f"medallion adopt {ORDERS} keeps the change; medallion discard {ORDERS} goes back to" in message
+    assert f"version {version}; medallion refresh --restate {H1}" in message
+    assert {shop.lake.applied_hour(feed.name) for feed in TABLES.feeds} == {H1}, "no table has a part of the hour"
+    assert shop.published() == {1: "one", 2: "two"}
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_discard_takes_a_bronze_table_back_to_the_last_version_of_ours(shop: Shop, name: str) -> None:
+    visit(shop, ORDERS, ACTS[name][0])
+    shop.put(H2, {3: "three"})
+    adoption.discard(Run(shop.settings, None, "discard"), shop.driver(), ORDERS)
+    shop.refresh()
+    assert shop.published() == {1: "one", 2: "two", 3: "three"}
+    assert [field.name for field in shop.lake.opened(shop.lake.path(ORDERS)).schema().fields] == ["id", "name"]
+
+
+@pytest.mark.parametrize("name", [name for name in ACTS if name != "ADD COLUMN"])
+def test_adopt_takes_the_commits_of_others_as_changes(shop: Shop, name: str) -> None:
+    visit(shop, ORDERS, ACTS[name][0])
+    kept = shop.rows(ORDERS)
+    shop.put(H2, {3: "three"})
+    adoption.adopt(Run(shop.settings, None, "adopt"), shop.driver(), ORDERS)
+    shop.refresh()
+    assert shop.published() == {**kept, 3: "three"}
+    (event,) = (row for row in event_log.read(shop.lake) if row.event_type == "adopt")
+    assert (event.table_name, event.status) == (ORDERS, "succeeded")
+    assert [commit["operation"] for commit in event.details["adopted"]] == [operation(name)]
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_restatement_applies_the_hours_to_the_table_from_before_the_change(shop: Shop, name: str) -> None:
+    visit(shop, ORDERS, ACTS[name][0])
+    shop.restate(H1)
+    assert shop.published() == {1: "one", 2: "two"}
+    assert found(shop, ORDERS) == []
+
+
+@pytest.mark.parametrize("name", UPKEEP)
+def test_upkeep_by_others_is_taken(shop: Shop, name: str) -> None:
+    for table in (ORDERS, "silver_orders", "gold_orders"):
+        visit(shop, table, UPKEEP[name])
+    shop.put(H2, {3: "three"})
+    shop.refresh()
+    assert shop.published() == {1: "one", 2: "two", 3: "three"}
+
+
+@pytest.mark.parametrize("table", ["silver_orders", "gold_orders"])
+@pytest.mark.parametrize("name", ACTS)
+def test_computed_table_is_recomputed_and_published_when_somebody_changed_it(shop: Shop, table: str, name: str) -> None:
+    before = shop.published(table)
+    visit(shop, table, ACTS[name][0])
+    delta = shop.lake.opened(shop.lake.path(table))
+    with pytest.raises(ChangedSince, match=rf"somebody else changed it: version {delta.version()} \("):
+        former_state(shop.lake, shop.lake.path(table), TABLES[table], {})
+    assert shop.published(table) == before, "a release names versions"
+    shop.put(H2, {3: "three"})
+    shop.refresh()
+    assert shop.published(table) == {1: "one", 2: "two", 3: "three"}
+    assert found(shop, table) == []
+
+
+@pytest.mark.parametrize("step", ["refresh", "check", "publish"])
+@pytest.mark.parametrize("table", ["silver_orders", "gold_orders"])
+def test_change_between_two_steps_is_not_published(
+    shop: Shop, table: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = table.partition("_")[0]
+    visits, run_step = [update], steps.run_step
+
+    def visited(name: str, run: Run, driver: Any, at: Any = None) -> Any:
+        if visits and name == step and at in (None, layer):
+            visit(shop, table, visits.pop())
+        return run_step(name, run, driver, at)
+
+    monkeypatch.setattr("medallion.pipeline.operations.run_step", visited)
+    shop.put(H2, {3: "three"})
+    shop.refresh()
+    assert not visits
+    assert shop.published(table) == {1: "one", 2: "two", 3: "three"}
+
+
+@pytest.mark.parametrize("step", ["refresh", "check", "publish"])
+def test_bronze_change_between_two_steps_is_not_published(
+    shop: Shop, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits, run_step = [update], steps.run_step
+
+    def visited(name: str, run: Run, driver: Any, at: Any = None) -> Any:
+        if visits and name == step:
+            visit(shop, ORDERS, visits.pop())
+        return run_step(name, run, driver, at)
+
+    monkeypatch.setattr("medallion.pipeline.operations.run_step", visited)
+    shop.put(H2, {3: "three"})
+    with pytest.raises(ChangedByOthers, match=f"medallion adopt {ORDERS}"):
+        shop.refresh()
+    assert shop.published() == {1: "one", 2: "two"}
+    adoption.discard(Run(shop.settings, None, "discard"), shop.driver(), ORDERS)
+    shop.refresh()
+    assert shop.published() == {1: "one", 2: "two", 3: "three"}
+
+
+def test_upkeep_leaves_a_table_alone_that_somebody_changed(shop: Shop) -> None:
+    visit(shop, ORDERS, update)
+    version = shop.lake.version(ORDERS)
+    maintain(Run(shop.settings, None, "maintain"), shop.driver(), Retention(0, 0))
+    assert shop.lake.version(ORDERS) == version
+    assert found(shop, ORDERS) == ["UPDATE"]
+    (event,) = (row for row in event_log.read(shop.lake, event_type="maintain") if row.table_name == ORDERS)
+    assert "left as it is, as somebody else changed it: version" in event.details["note"]
+
+
+def test_copied_metadata_does_not_make_a_commit_ours(shop: Shop) -> None:
+    delta = shop.lake.opened(shop.lake.path("silver_orders"))
+    info = delta.history(1)[0]
+    copied = {name: str(info[name]) for name in (fence.KEY, UPON, "userMetadata") if name in info}
+    delta.update({"name": "'by hand'"}, commit_properties=CommitProperties(custom_metadata=copied))
+    assert found(shop, "silver_orders") == ["UPDATE"]
+    append(delta)
+    assert found(shop, "silver_orders") == ["UPDATE", "WRITE"]
+
+
+def test_commit_that_overlooked_another_does_not_vouch_for_it(shop: Shop) -> None:
+    delta = shop.lake.opened(shop.lake.path(ORDERS))
+    visit(shop, ORDERS, append)  # after the writer has looked
+    append_rows(delta, None, properties('{"hour": null}', upon=delta))
+    assert found(shop, ORDERS) == ["WRITE"]
+
+
+def test_lake_from_before_commits_named_the_version_before_them_is_known(tmp_path: Path) -> None:
+    write_deltalake(tmp_path, pa.table({"id": [1], "name": ["one"]}, schema=ARROW))
+    former = CommitProperties(custom_metadata={"fence": "3", "userMetadata": json.dumps({"hour": H0})})
+    delta = DeltaTable(tmp_path)
+    rows = pa.table({"id": [2], "name": ["two"]}, schema=ARROW)
+    write_deltalake(delta, rows, mode="append", commit_properties=former)
+    assert provenance(tmp_path, 1).changes == ()
+    assert provenance(tmp_path, 1).origin["hour"] == H0
+    delta.update({"name": "'x'"}, commit_properties=former)
+    assert [commit.operation for commit in provenance(tmp_path, 2).changes] == ["UPDATE"]
+
+
+def test_what_a_stranger_writes_into_the_log_stays_on_one_line(shop: Shop) -> None:
+    mischief = CommitProperties(custom_metadata={"userName": "eve\nall is well\x1b[2J", "userMetadata": "[1"})
+    delta = shop.lake.opened(shop.lake.path(ORDERS))
+    delta.delete("id = 1", commit_properties=mischief)
+    shop.put(H2, {3: "three"})
+    with pytest.raises(ChangedByOthers) as refused:
+        shop.refresh()
+    assert "\n" not in str(refused.value)
+    assert "\x1b" not in str(refused.value)
+
+
+def test_adopt_and_discard_say_when_there_is_nothing_to_decide(shop: Shop) -> None:
+    run = Run(shop.settings, None, "adopt")
+    for work in (adoption.adopt, adoption.discard):
+        with pytest.raises(UsageError, match="nobody else has changed bronze_orders"):
+            work(run, shop.driver(), ORDERS)
+        with pytest.raises(UsageError, match="silver_orders is computed: the next refresh recomputes"):
+            work(run, shop.driver(), "silver_orders")
+        with pytest.raises(UsageError, match="there is no table 'bronze_x': choose bronze_items, bronze_orders, "):
+            work(run, shop.driver(), "bronze_x")
+
+
+def test_discard_says_when_the_files_of_before_are_gone(shop: Shop) -> None:
+    visit(shop, ORDERS, update)
+    visit(shop, ORDERS, UPKEEP["VACUUM"])
+    with pytest.raises(MedallionError, match="cannot go back: the files of its last version of ours, 2, are not kept"):
+        adoption.discard(Run(shop.settings, None, "discard"), shop.driver(), ORDERS)
