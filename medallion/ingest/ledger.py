@@ -4,16 +4,22 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medallion import advice
 from medallion.errors import HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.hours import ONE_HOUR, has_ended, hour_or_snapshot, is_hour, parse_hour
 from medallion.ingest.source import Landed
 from medallion.model.registry import Registry
+from medallion.ops import releases
 from medallion.storage import fence, files
+from medallion.storage.damage import proven_damage
 from medallion.storage.files import Place, write_json
-from medallion.storage.lake import Lake, hour_in
+from medallion.storage.lake import Lake, hour_in, is_complete
+from medallion.storage.named_versions import NamedVersion, open_current
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 MAX_NAMED = 5  # hours that a message names one by one
 
@@ -59,10 +65,38 @@ def hours_by_table(lake: Lake, tables: Registry) -> dict[str, str | None]:
 
     Raises UsageError when the lake has not been loaded.
     """
-    opened = {feed.name: lake.open(lake.path(feed.name)) for feed in tables.feeds}
+    opened = {feed.name: _open_feed(lake, feed.name) for feed in tables.feeds}
     if missing := [name for name, delta in opened.items() if delta is None]:
         raise UsageError(f"lake {lake.root} has no {', '.join(missing)}: run medallion load first")
     return {name: hour_in(delta) for name, delta in opened.items() if delta is not None}
+
+
+def _open_feed(lake: Lake, table: str) -> "DeltaTable | None":
+    """Open a Bronze table. Raises MedallionError, naming the newest release that can be read of it, if it cannot be."""
+    try:
+        return lake.open(lake.path(table))
+    except MedallionError:
+        folder = lake.folder(table)
+        if (damage := proven_damage(folder)) is None:
+            raise
+        readable = next((r for r in reversed(releases.read_all(lake)) if _is_readable(lake, r.version_of(table))), None)
+        if readable is None:
+            raise MedallionError(
+                f"{table} cannot be read, as {damage} in its log, nor can any version of it that a release names:"
+                f" restore {folder} from a backup, or load a new lake"
+            ) from None
+        raise MedallionError(
+            f"{table} cannot be read, as {damage} in its log; it can be rebuilt from release {readable.release_id} of"
+            f" {hour_or_snapshot(readable.hour)}: move the entries of later versions than {readable.versions[table]}"
+            f" out of {folder}/_delta_log, then restate the hour after it"
+        ) from None
+
+
+def _is_readable(lake: Lake, version: NamedVersion | None) -> bool:
+    try:
+        return version is not None and is_complete(open_current(lake, version), lake.access)
+    except MedallionError:
+        return False
 
 
 def last_common_hour(table_hours: Mapping[str, str | None]) -> str | None:

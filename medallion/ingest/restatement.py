@@ -14,6 +14,7 @@ from medallion.model.registry import Registry
 from medallion.ops import lake_tables
 from medallion.storage import fence, files
 from medallion.storage.files import Place, write_json
+from medallion.storage.foreign_commits import adopted_between
 from medallion.storage.lake import Lake
 from medallion.storage.rewind import rewind
 
@@ -153,7 +154,14 @@ def rewind_bronze(
         return restatement
     for feed in tables.feeds:
         if (lake.applied_hour(feed.name) or "") >= restatement.hour:
-            rewind(lake, feed.name, feed.keys, restatement.hour)
+            newest = lake.version(feed.name) or 0
+            target = rewind(lake, feed.name, feed.keys, restatement.hour)
+            if lost := adopted_between(lake.folder(feed.name), target, newest):
+                warnings.append(
+                    f"what was adopted in {feed.name} is not kept: {'; '.join(lost)}; where it still holds, make the"
+                    " change again and adopt it"
+                )
+                report(warnings[-1])
     for log in (*tables.logs, *lake_tables.dropped_logs(lake)):
         if warning := rewind_log(lake, log, restatement.hour):
             warnings.append(warning)

@@ -9,7 +9,7 @@ from medallion.model.table import Feed, Log
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.delta_writes import append_rows, properties
-from medallion.storage.foreign_commits import COMPUTED_LAYERS, Provenance, provenance
+from medallion.storage.foreign_commits import ADOPTED, COMPUTED_LAYERS, Provenance, provenance
 from medallion.storage.lake import LEDGER, is_complete
 from medallion.storage.log_cleanup import turn_off_log_cleanup
 from medallion.storage.table_features import require_writable_here
@@ -33,7 +33,7 @@ def adopt(run: Run, driver: Driver, table: str) -> Outcome:
             except MedallionError as unfit:
                 raise MedallionError(f"{unfit}; medallion discard {table} undoes what was changed") from None
         adopted = [commit.as_record() for commit in found.changes]
-        metadata = json.dumps({**found.origin, "adopted": adopted})
+        metadata = json.dumps({**found.origin, ADOPTED: adopted})
         append_rows(delta, None, properties(metadata, upon=delta))
         event.details = {"version": delta.version(), "adopted": adopted}
         event.rows_in = sum(commit.added or 0 for commit in found.changes)

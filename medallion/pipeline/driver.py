@@ -30,6 +30,7 @@ from medallion.spark.renewal import attached, shortage_of
 from medallion.spark.session import cluster_cores
 from medallion.spark.sessions import Sessions
 from medallion.storage.lake import Lake
+from medallion.storage.log_repair import take_repairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -153,8 +154,17 @@ class Driver:
                 yield log
             finally:
                 self._note_usage(log)
+                self._record_repairs(log)
                 send_lineage(self.lake, self.tables, self.settings.source, log.pending, run.lineage_parent)
                 log.write_waiting()
+
+    def _record_repairs(self, log: EventLog) -> None:
+        """Add an event for each log of a table that was repaired when it was opened."""
+        names = {str(self.lake.folder(table.name)): table.name for table in self.tables}
+        for folder, note in take_repairs():
+            self.report(note)
+            table = names.get(folder, folder.rpartition("/")[2])
+            log.add("maintain", None, table, engine="delta-rs", status="warned", details={"note": note})
 
     def _log(self, run: Run) -> EventLog:
         return EventLog(self.lake, run_id=run.run_id, hour=run.hour, strategy=run.strategy, attempt=run.attempt)

@@ -6,6 +6,7 @@ moment, or a newer writer may have made the table.
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from medallion.errors import MedallionError
@@ -31,36 +32,48 @@ def log_damage(folder: Place) -> str | None:
         MedallionError: The same, for a bucket.
     """
     names = {place.name: place for place in (folder / "_delta_log").iterdir()}
-    commits = {int(match[1]): names[name] for name in names if (match := _COMMIT.fullmatch(name))}
-    checkpoints: dict[int, list[Place]] = {}
-    for name, place in names.items():
-        if match := _CHECKPOINT.fullmatch(name):
-            checkpoints.setdefault(int(match[1]), []).append(place)
-    hinted = _hinted_checkpoint(names.get("_last_checkpoint"))
+    commits, checkpoints = commits_in(names), checkpoints_in(names)
+    hinted = hinted_checkpoint(names.get("_last_checkpoint"))
     if hinted is not None and hinted not in checkpoints:
         return f"checkpoint {hinted} is missing"
     if not commits and not checkpoints:
         return None  # there is no table
     newest = max(checkpoints, default=-1)
     for place in checkpoints.get(newest, ()):
-        if not _is_checkpoint(place):
+        if not is_checkpoint(place):
             return f"checkpoint {newest} is damaged"
     for version in range(newest + 1, max(commits, default=newest) + 1):
         if version not in commits:
             return f"commit {version} is missing"
-        if not _is_commit(commits[version]):
+        if not is_commit(commits[version]):
             return f"commit {version} is damaged"
     return None
 
 
-def _hinted_checkpoint(hint: Place | None) -> int | None:
+def commits_in(names: Mapping[str, Place]) -> dict[int, Place]:
+    """Return the entries among the files of a log, by version."""
+    return {int(match[1]): names[name] for name in names if (match := _COMMIT.fullmatch(name))}
+
+
+def checkpoints_in(names: Mapping[str, Place]) -> dict[int, list[Place]]:
+    """Return the files of each checkpoint among the files of a log, by version."""
+    checkpoints: dict[int, list[Place]] = {}
+    for name, place in names.items():
+        if match := _CHECKPOINT.fullmatch(name):
+            checkpoints.setdefault(int(match[1]), []).append(place)
+    return checkpoints
+
+
+def hinted_checkpoint(hint: Place | None) -> int | None:
+    """Return the version that ``_last_checkpoint`` names; None where it is missing or damaged."""
     try:
         return None if hint is None else int(json.loads(hint.read_bytes())["version"])
     except (ValueError, LookupError, TypeError):  # readers do without one that is damaged
         return None
 
 
-def _is_checkpoint(place: Place) -> bool:
+def is_checkpoint(place: Place) -> bool:
+    """Check whether a file of a checkpoint can be read as one."""
     content = place.read_bytes()
     if place.name.endswith(".json"):
         return _are_actions(content)
@@ -74,7 +87,8 @@ def _is_checkpoint(place: Place) -> bool:
     return True
 
 
-def _is_commit(place: Place) -> bool:
+def is_commit(place: Place) -> bool:
+    """Check whether a file is an entry of a log."""
     return _are_actions(place.read_bytes())
 
 

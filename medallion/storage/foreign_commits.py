@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from medallion.storage.lake import Lake
 
+ADOPTED = "adopted"  # in the metadata of a commit of ours: the commits of others that it takes as changes
 UPON = "upon"  # in the metadata of a commit of ours: the version of the table that its writer had seen
 COMPUTED_LAYERS = ("silver", "gold", "platinum")
 _ORIGIN_COMMITS = 32  # commits without metadata, as of a lake from before all had some: then it is not known
@@ -76,6 +77,12 @@ class ForeignCommit:
         )
         columns = ", other columns" if "columns" in self.changes else ""
         return f"version {self.version} ({self.operation}{at} by {self.who}: {counts}{columns})"
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> "ForeignCommit":
+        """Return the commit that ``as_record`` gave."""
+        moment = datetime.fromisoformat(record["moment"]) if record["moment"] else None
+        return cls(**{**record, "moment": moment, "changes": tuple(record["changes"])})
 
     def as_record(self) -> dict[str, Any]:
         """Return it as JSON has it, for events and commit metadata."""
@@ -144,6 +151,16 @@ def require_ours(lake: "Lake", table: str, version: int) -> Provenance:
         ways_out = advice.adopt_or_discard(table, found.version, lake.applied_hour(table))
         raise ChangedByOthers(f"{changed}; nothing was written: {ways_out}")
     return found
+
+
+def adopted_between(folder: Place, oldest: int, newest: int) -> list[str]:
+    """Name the commits of others that were adopted after version ``oldest`` up to ``newest``, in order."""
+    adopted: dict[int, str] = {}  # by version, as upkeep repeats the metadata of the commit before
+    for entry in _entries(folder, newest, oldest + 1):
+        for record in entry.metadata.get(ADOPTED, ()):
+            if record["version"] > oldest:
+                adopted[record["version"]] = ForeignCommit.of_record(record).describe()
+    return [adopted[version] for version in sorted(adopted)]
 
 
 def _entries(folder: Place, newest: int, oldest: int = 0) -> Iterator[LogEntry]:

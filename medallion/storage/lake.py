@@ -1,6 +1,7 @@
 """The lake without a JVM: paths of tables, and their state from the Delta logs."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -15,6 +16,7 @@ from medallion.storage import files
 from medallion.storage.change_feed import changes
 from medallion.storage.files import Place
 from medallion.storage.log_entries import LEDGER as LEDGER
+from medallion.storage.log_repair import record_repair, repair_checkpoints
 from medallion.storage.s3 import AWS, S3Access, S3Path
 from medallion.storage.s3_errors import short_reason
 
@@ -82,12 +84,26 @@ def open_table(folder: Place, version: int | None = None) -> "DeltaTable | None"
     try:
         return files.retry_while_failing(lambda: _open_once(folder, version))
     except (DeltaError, OSError) as error:
+        if wrong := repair_checkpoints(folder):
+            return _open_repaired(folder, version, wrong)
         of_storage = isinstance(folder, S3Path) or isinstance(error, OSError)
         why = short_reason(error) if of_storage else str(error).splitlines()[0]
         at = "" if version is None else f" at version {version}"
         if (denied := files.unreadable_part(folder)) is not None:
             why = f"this account has no permission to read {denied}"
         raise MedallionError(f"{folder} cannot be read{at}: {why}") from error
+
+
+def _open_repaired(folder: Place, version: int | None, wrong: str) -> "DeltaTable | None":
+    """Open a table whose entries hold what a checkpoint held that is gone, and write the checkpoint again."""
+    from deltalake.exceptions import DeltaError
+
+    newest = open_table(folder)
+    if newest is not None:
+        with suppress(DeltaError, OSError):  # of an account that only reads
+            newest.create_checkpoint()
+    record_repair(folder, wrong)
+    return newest if version is None else open_table(folder, version)
 
 
 def _open_once(folder: Place, version: int | None) -> "DeltaTable | None":

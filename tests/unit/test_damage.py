@@ -23,6 +23,7 @@ from medallion.storage import files
 from medallion.storage.damage import log_damage
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake
+from medallion.storage.log_repair import take_repairs
 from medallion.storage.s3 import S3Access
 from tests.commits import origin_of
 from tests.refresh_run import refresh_run
@@ -61,6 +62,10 @@ def commit(lake: Lake, version: int) -> Path:
     return log_file(lake, f"{version:020}.json")
 
 
+def checkpoint(lake: Lake) -> Path:
+    return log_file(lake, f"{2:020}.checkpoint.parquet")
+
+
 def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:60])
 
@@ -68,11 +73,23 @@ def cut(file: Path) -> None:
 DAMAGE: dict[str, tuple[Callable[[Lake], Any], str]] = {
     "commit of other bytes": (lambda lake: commit(lake, 3).write_bytes(b"\0" * 80), "commit 3 is damaged"),
     "commit cut off": (lambda lake: cut(commit(lake, 3)), "commit 3 is damaged"),
-    "checkpoint cut off": (
-        lambda lake: cut(log_file(lake, f"{2:020}.checkpoint.parquet")),
+    "checkpoint cut off, an entry gone": (
+        lambda lake: (cut(checkpoint(lake)), commit(lake, 0).unlink()),
         "checkpoint 2 is damaged",
     ),
-    "checkpoint gone": (lambda lake: log_file(lake, f"{2:020}.checkpoint.parquet").unlink(), "checkpoint 2 is missing"),
+    "checkpoint gone, an entry gone": (
+        lambda lake: (checkpoint(lake).unlink(), commit(lake, 0).unlink()),
+        "checkpoint 2 is missing",
+    ),
+}
+CHECKPOINT_DAMAGE: dict[str, tuple[Callable[[Lake], Any], str]] = {
+    "cut off": (lambda lake: cut(checkpoint(lake)), "checkpoint 2 is damaged"),
+    "empty": (lambda lake: checkpoint(lake).write_bytes(b""), "checkpoint 2 is damaged"),
+    "cut off without its hint": (
+        lambda lake: (cut(checkpoint(lake)), log_file(lake, "_last_checkpoint").unlink()),
+        "checkpoint 2 is damaged",
+    ),
+    "named by a hint only": (lambda lake: checkpoint(lake).unlink(), "checkpoint 2 is missing"),
 }
 
 
@@ -91,6 +108,25 @@ def test_a_damaged_log_is_proven_and_its_table_set_aside(damage: Callable[[Lake]
     assert note is not None
     assert note.startswith(f"rebuilt, as {told} in the log of gold_x; what was there is in ")
     assert lake.open(lake.path("gold_x")) is None
+
+
+@pytest.mark.parametrize(("damage", "wrong"), CHECKPOINT_DAMAGE.values(), ids=CHECKPOINT_DAMAGE)
+def test_checkpoint_is_written_again_from_the_entries_when_it_cannot_be_read(
+    damage: Callable[[Lake], Any], wrong: str, lake: Lake
+) -> None:
+    damage(lake)
+    (checkpoint(lake).parent / f".{checkpoint(lake).name}.crc").write_bytes(b"of another checkpoint")
+    delta = lake.opened(lake.path("gold_x"))
+    assert sorted(delta.to_pyarrow_table()["x"].to_pylist()) == [0, 1, 2, 3]
+    ((folder, note),) = take_repairs()
+    assert folder == str(lake.folder("gold_x"))
+    assert note.startswith(f"{wrong} in the log of ")
+    assert log_damage(lake.folder("gold_x")) is None
+    for version in range(3):
+        commit(lake, version).unlink()
+    assert sorted(lake.opened(lake.path("gold_x")).to_pyarrow_table()["x"].to_pylist()) == [0, 1, 2, 3]
+    assert take_repairs() == []
+    assert not [*checkpoint(lake).parent.glob(".*.crc")], "Hadoop would compare it with the new checkpoint"
 
 
 def test_a_commit_that_is_missing_is_proven(lake: Lake) -> None:

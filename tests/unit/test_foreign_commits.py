@@ -136,6 +136,16 @@ def test_restatement_applies_the_hours_to_the_table_from_before_the_change(shop:
     assert found(shop, ORDERS) == []
 
 
+def test_restatement_names_the_adopted_changes_that_it_does_not_keep(shop: Shop) -> None:
+    visit(shop, ORDERS, update)
+    adoption.adopt(Run(shop.settings, None, "adopt"), shop.driver(), ORDERS)
+    said: list[str] = []
+    shop.restate(H1, said)
+    (warning,) = (line for line in said if "is not kept" in line)
+    assert warning.startswith(f"what was adopted in {ORDERS} is not kept: version 3 (UPDATE at 20")
+    assert shop.published() == {1: "one", 2: "two"}
+
+
 @pytest.mark.parametrize("name", UPKEEP)
 def test_upkeep_by_others_is_taken(shop: Shop, name: str) -> None:
     for table in (ORDERS, "silver_orders", "gold_orders"):
