@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from expectations.values import ORDER_STATUSES, sql_list
-from expectations.vocabulary import Expectation, no_rows, refers_to
+from expectations.vocabulary import Expectation, Grouped, no_rows, refers_to
 
 SUITE: Mapping[str, tuple[Expectation, ...]] = {
     "bronze_orders": (
@@ -25,6 +25,7 @@ SUITE: Mapping[str, tuple[Expectation, ...]] = {
             """,
             "at most 5 % of orders have a status that Silver does not know",
             severity="warning",
+            grouped=Grouped("order_status", "orders"),
         ),
     ),
     "bronze_order_items": (

@@ -22,6 +22,17 @@ _OTHER_IN_DUCKDB = frozenset("\\{}")
 
 
 @dataclass(frozen=True)
+class Grouped:
+    """What one row that a query finds stands for: several records of the table under check.
+
+    by: the column, or columns, whose values are listed. count: the column with the number of records of each.
+    """
+
+    by: str
+    count: str
+
+
+@dataclass(frozen=True)
 class Expectation:
     """One expectation on a table.
 
@@ -29,7 +40,8 @@ class Expectation:
     query names tables as ``{silver_customers}``. meaning: the expectation in words, as reports show it. condition:
     Spark SQL, true of a row that passes, null of one without a value; None where it is not about single rows.
     by_change: what proves it again once rows have changed; None where only whole tables do. allowed_share: of an
-    expectation that drops rows, the share that may be dropped, 0 to 1; None where none is declared.
+    expectation that drops rows, the share that may be dropped, 0 to 1; None where none is declared. grouped: what a
+    row that its query finds stands for; None where it is one record, or its query says something of the whole.
     """
 
     kind: str
@@ -39,6 +51,7 @@ class Expectation:
     condition: str | None = None
     by_change: ByChange | None = None
     allowed_share: float | None = None
+    grouped: Grouped | None = None
 
     def __post_init__(self) -> None:
         if self.severity == "drop" and self.condition is None:
@@ -76,7 +89,8 @@ def unique(*columns: str, severity: Severity = "critical") -> Expectation:
         WHERE copy > 1
         GROUP BY {names}
     """
-    return no_rows(query, f"{names} is unique", severity=severity, by_change=Keys(columns))
+    scope = Keys(columns)
+    return no_rows(query, f"{names} is unique", severity=severity, by_change=scope, grouped=Grouped(names, "copies"))
 
 
 def in_set(
@@ -119,14 +133,21 @@ def not_empty(*, severity: Severity = "critical") -> Expectation:
 
 
 def no_rows(
-    query: str, meaning: str, *, severity: Severity = "critical", by_change: ByChange | None = None
+    query: str,
+    meaning: str,
+    *,
+    severity: Severity = "critical",
+    by_change: ByChange | None = None,
+    grouped: Grouped | None = None,
 ) -> Expectation:
     """``query`` finds nothing: what it would return are the offending rows, shown as examples.
 
-    ``{batch}`` is the table under check; other tables of this layer or below are named ``{silver_customers}``.
+    ``{batch}`` is the table under check; other tables of this layer or below are named ``{silver_customers}``. grouped:
+    where it finds groups of records, what they share and which column counts them, so that records are counted.
     """
     arguments = {"unexpected_rows_query": query}
-    return Expectation("UnexpectedRowsExpectation", arguments, meaning, severity, by_change=by_change)
+    kind = "UnexpectedRowsExpectation"
+    return Expectation(kind, arguments, meaning, severity, by_change=by_change, grouped=grouped)
 
 
 def adds_up(meaning: str, sums: Sums, *, severity: Severity = "critical") -> Expectation:
@@ -158,7 +179,7 @@ def refers_to(
         ORDER BY rows_with_it DESC
     """
     meaning = _but(f"every {column} is in {table}", allowed_percent)
-    return no_rows(query, meaning, severity=severity, by_change=scope)
+    return no_rows(query, meaning, severity=severity, by_change=scope, grouped=Grouped(column, "rows_with_it"))
 
 
 def _with_tolerance(expectation: Expectation, percent: float) -> Expectation:

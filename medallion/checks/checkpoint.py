@@ -6,28 +6,25 @@ Whole tables are looked at, or what has changed since a former check that passed
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from string import Formatter
 from time import perf_counter
 
 from expectations.vocabulary import Expectation
 from medallion.checks.by_change import INSERTED, UNCHANGED, WHOLE, Basis, ChangedRows, Look, fingerprint
+from medallion.checks.context import CheckContext, placeholders, tables_in_query
 from medallion.checks.docs_queue import keep_for_docs
+from medallion.checks.findings import Finding, describe
 from medallion.checks.lean_imports import lean_imports
 from medallion.checks.report_store import write_report
 from medallion.checks.result import (
-    EXAMPLES,
     CheckResult,
-    ExpectationResult,
     Judged,
     TableResult,
     Validation,
     Verdict,
     slug,
-    to_example,
 )
 from medallion.checks.scope_proof import QUERY
 from medallion.checks.together import failed_rows_query, join_expectations
-from medallion.checks.volumes import VolumeRules
 from medallion.errors import one_line
 from medallion.ops.check_records import Proof
 from medallion.storage.duckdb_views import TableAt, Views, open_views
@@ -55,24 +52,21 @@ def run_checkpoint(
     *,
     suites: Mapping[str, Sequence[Expectation]],
     reports: Place,
-    volumes: Mapping[str, VolumeRules] | None = None,
-    basis: Basis | None = None,
+    context: CheckContext | None = None,
 ) -> CheckResult:
     """Judge ``suites``, table name to expectations, and write the report pages under ``reports``.
 
-    tables: where each table is that a suite is about or a query names; others are not opened. volumes: what the
-    numbers of rows of tables are judged by. basis: the former check from which changed rows are
-    judged; without one, whole tables are. Nothing but a report
-    that cannot be written raises: a table that cannot be read, a query that does not run, an engine that breaks
-    down are failed expectations that say why, so the gate stays shut.
+    tables: where each table is that a suite is about or a query names; others are not opened. context: what is known
+    beside them. Nothing but a report that cannot be written raises: a table that cannot be read, a query that does not
+    run, an engine that breaks down are failed expectations that say why, so the gate stays shut.
     """
+    context = context or CheckContext()
     started_at = datetime.now(UTC)
     begun = perf_counter()
-    needed = set(suites).union(*(_tables_in_query(expectation) for suite in suites.values() for expectation in suite))
+    needed = set(suites).union(*(tables_in_query(expectation) for suite in suites.values() for expectation in suite))
     with open_views({name: at for name, at in tables.items() if name in needed}) as views:
-        judge = _Judge(views, basis, checked.name, started_at)
+        judge = _Judge(views, context.basis, checked.name, started_at)
         judgements = judge.judge(suites)
-        rules = volumes or {}
         results = [
             TableResult(
                 table,
@@ -80,8 +74,8 @@ def run_checkpoint(
                 views.rows.get(table),
                 round(judge.seconds.get(table, 0.0), 3),
                 (
-                    *(_result(judgement, views, views.rows.get(table, 0)) for judgement in judgements[table]),
-                    *(rules[table].judge(table, views) if table in rules else ()),
+                    *(context.trace(describe(j.finding, views, table), table, j.declared) for j in judgements[table]),
+                    *(context.trace(result, table) for result in context.judge_volumes(table, views)),
                 ),
             )
             for table in suites
@@ -126,6 +120,10 @@ class _Judgement:
     def passed(self) -> bool:
         return self.verdict.success and not self.verdict.error
 
+    @property
+    def finding(self) -> Finding:
+        return Finding(self.declared, self.verdict, self.look.way, self.query)
+
 
 class _Judge:
     """Great Expectations at work on the expectations of one check, and what it leaves behind."""
@@ -154,7 +152,7 @@ class _Judge:
         return judgements
 
     def _plan(self, expectation: Expectation, table: str) -> _Judgement:
-        other_tables = _tables_in_query(expectation)
+        other_tables = tables_in_query(expectation)
         judgement = _Judgement(expectation, Look(WHOLE, table, None, Proof(self._at.isoformat()), is_final=True))
         for name in (table, *sorted(other_tables)):
             if name not in self._views.versions:
@@ -226,19 +224,7 @@ class _Judge:
 
 def bind(query: str, table: str) -> str:
     """``query`` with views in its placeholders: {batch} is that of ``table``, the others are called as they say."""
-    return query.format(**{name: name for name in _placeholders(query)} | {"batch": table})
-
-
-def _placeholders(query: str) -> set[str]:
-    try:
-        return {name for _, name, _, _ in Formatter().parse(query) if name}
-    except ValueError:  # a brace too many: binding the query says so
-        return set()
-
-
-def _tables_in_query(expectation: Expectation) -> set[str]:
-    """The tables that the expectation's query names, besides its own."""
-    return _placeholders(expectation.arguments.get(QUERY, "")) - {"batch"}
+    return query.format(**{name: name for name in placeholders(query)} | {"batch": table})
 
 
 def _validate(
@@ -256,44 +242,3 @@ def _validate(
         broken = Verdict(False, error=f"Great Expectations broke down: {one_line(error)}")
         verdicts = {table: [broken] * len(suite) for table, suite in suites.items()}
         return perf_counter() - begun, Validation(verdicts, dict.fromkeys(suites, 0.0))
-
-
-def _result(judgement: _Judgement, views: Views, rows: int) -> ExpectationResult:
-    expectation, verdict = judgement.declared, judgement.verdict
-    examples = verdict.rows[:EXAMPLES]
-    if judgement.query and not verdict.success and not verdict.error:
-        examples = views.sample(judgement.query, EXAMPLES)
-    return ExpectationResult(
-        meaning=expectation.meaning,
-        kind=expectation.kind,
-        severity=expectation.severity,
-        success=verdict.success,
-        observed=_describe_finding(expectation, verdict, rows),
-        unexpected_count=verdict.unexpected,
-        unexpected_percent=verdict.percent,
-        examples=tuple(to_example(row, expectation.arguments.get("column")) for row in examples),
-        query=judgement.query,
-        error=verdict.error,
-        looked_at=judgement.look.way,
-    )
-
-
-def _describe_finding(expectation: Expectation, verdict: Verdict, rows: int) -> str:
-    if verdict.error:
-        return "no verdict"
-    if expectation.kind == "ExpectTableRowCountToBeBetween":
-        return _count_of_rows(rows)
-    if verdict.success and "mostly" in expectation.arguments:  # a bare verdict does not say how many
-        return f"few enough of {_count_of_rows(rows)}"
-    unexpected = 0 if verdict.success else verdict.unexpected
-    if unexpected is None:
-        return "not counted"
-    return (
-        f"{unexpected:,} violation{'s' * (unexpected != 1)}"  # rows or values, as its query counts
-        if QUERY in expectation.arguments
-        else f"{unexpected:,} of {_count_of_rows(rows)}"
-    )
-
-
-def _count_of_rows(rows: int) -> str:
-    return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"

@@ -39,6 +39,7 @@ def render(result: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) 
         tables=sorted(result["tables"], key=lambda table: WORST_FIRST.index(table["status"])),
         words=_WORDS,
         percent=_percent,
+        examples_caption=_examples_caption,
         dedent=dedent,
         table_facts=_table_facts,
         trend=lambda table, meaning: trends[table, meaning],
@@ -134,6 +135,11 @@ def _trends(checks: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[t
 def _percent(expectation: Mapping[str, Any]) -> str:
     percent = expectation["unexpected_percent"]
     return f", {percent:.3g} %" if percent else ""
+
+
+def _examples_caption(expectation: Mapping[str, Any]) -> str:
+    shown = len(expectation["examples"])
+    return f"What its query finds, the first {shown}" if expectation["query"] else f"{shown} of the records that failed"
 
 
 def _count_failed(result: Mapping[str, Any]) -> str:

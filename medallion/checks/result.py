@@ -61,7 +61,8 @@ class ExpectationResult:
     expectation that is written as one. error: why there is no verdict; the expectation then counts as failed.
     looked_at: the whole table, its changed rows, or nothing, as no row has changed since it passed. records: how many
     were judged, where they are not the rows of the table. measure: what later checks compare with, of an expectation
-    that has a history.
+    that has a history. origins: of one that failed, the change files of the hour that it may come from, with their
+    lines, in words.
     """
 
     meaning: str
@@ -77,6 +78,7 @@ class ExpectationResult:
     looked_at: str = "whole table"
     records: int | None = None
     measure: float | None = None
+    origins: tuple[str, ...] = ()
 
     @property
     def status(self) -> Status:
@@ -177,8 +179,9 @@ class CheckResult:
             return f"{self.layer} check: all {expectations} expectations on {tables} passed"
         table, first = failures[0]
         more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+        origin = f"; {first.origins[0]}" if first.origins else ""
         why = (first.error if with_data else "it could not be judged") if first.error else first.observed
-        return f"{self.layer} check {self.status}: {table}: {first.meaning}: {why}{more}"
+        return f"{self.layer} check {self.status}: {table}: {first.meaning}: {why}{more}{origin}"
 
     def details(self) -> list[str]:
         """Return log lines: what tables drop by design, each expectation that failed, and a few failed records."""
@@ -190,6 +193,7 @@ class CheckResult:
         ]
         for table, result in self.failures:
             lines.append(f"{result.status}  {table}: {result.meaning}: {result.error or result.observed}")
+            lines += [f"  in the changes of this hour: {origin}" for origin in result.origins]
             for example in result.examples[:3]:
                 lines.append("  such as " + ", ".join(f"{name} {value}" for name, value in example.items()))
         return lines

@@ -19,7 +19,7 @@ from medallion.ops.check_records import History
 if TYPE_CHECKING:
     from medallion.storage.duckdb_views import Views
 
-MIN_CHANGED_ROWS = 500  # a smaller change of a row count is never worth a warning
+MIN_CHANGED_ROWS = 500  # a smaller change of a row count is worth no warning, unless most of the rows are lost
 MIN_HISTORY = 6  # earlier values without which nothing counts as a jump
 MAX_HISTORY = 48  # checks that are remembered
 DEVIATIONS = 3.0
@@ -44,16 +44,15 @@ class RowCountRule:
 
     def judge(self, rows: int) -> tuple[ExpectationResult, ...]:
         """The verdict on a table that has ``rows`` now: one result per expectation."""
-        observed = f"{rows:,} rows, {self.before:,} in release {self.release_id}"
-        change = abs(rows - self.before)
+        observed = f"{rows:,} rows, {self.before:,} in release {self.release_id}{_loss_in_words(rows, self.before)}"
         results = []
         if self.max_change < inf:
             results.append(self._in_history(rows))
         if self.before and self.max_change < inf:
-            moderate = change <= max(MIN_CHANGED_ROWS, self.max_change * self.before)
+            moderate = abs(rows - self.before) <= max(self._small_change(rows), self.max_change * self.before)
             results.append(
                 ExpectationResult(
-                    meaning=f"{ROW_COUNT_BOUND}{self.max_change:.0%} or {MIN_CHANGED_ROWS} rows of the last release",
+                    meaning=f"{ROW_COUNT_BOUND}{self.max_change:.0%} of the last release, or {MIN_CHANGED_ROWS} more",
                     kind="RowCountAgainstLastRelease",
                     severity="warning",
                     success=moderate,
@@ -72,15 +71,27 @@ class RowCountRule:
             )
         return tuple(results)
 
+    def _small_change(self, rows: int) -> float:
+        """The change of the row count that is worth no warning, whatever its share.
+
+        A small table may well double. One that loses most of its rows is news however small it is, unless it may even
+        be empty.
+        """
+        if rows >= self.before or self.may_be_empty:
+            return MIN_CHANGED_ROWS
+        return min(MIN_CHANGED_ROWS, self.max_change * self.before)
+
     def _in_history(self, rows: int) -> ExpectationResult:
         """Compare what the table grows by, not what it holds."""
         growth = [later - former for former, later in pairwise((*self.history, rows))]
         observed, success = f"{rows:,} rows", True
         if len(growth) > MIN_HISTORY:
             usual = self.history[-1]
-            success = not is_jump(growth, max(MIN_CHANGED_ROWS, SAME_SHARE * usual))
+            success = not is_jump(growth, max(self._small_change(rows), SAME_SHARE * usual))
             if not success:
                 observed += f", about {usual + fmean(growth[:-1]):,.0f} were expected from its history"
+        else:
+            observed += f"; not compared: {len(self.history)} of {MIN_HISTORY + 1} earlier hours are known"
         return ExpectationResult(
             meaning=ROW_COUNT_IN_HISTORY,
             kind="RowCountInHistory",
@@ -89,6 +100,12 @@ class RowCountRule:
             observed=observed,
             measure=rows,
         )
+
+
+def _loss_in_words(rows: int, before: int) -> str:
+    if rows >= before:
+        return ""
+    return f": {100 * (before - rows) / before:.3g} % fewer" if rows else ": all are gone"
 
 
 @dataclass(frozen=True)

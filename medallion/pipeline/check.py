@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import CheckFailed
 from medallion.ingest import ledger
+from medallion.ingest.change_origins import ChangeOrigins
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.row_origin import describe_origin
 from medallion.model.registry import Node
@@ -31,6 +32,7 @@ EXPLAINED = 5  # failed expectations whose lines are looked for
 
 def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
     from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
+    from medallion.checks.context import CheckContext
     from medallion.checks.suites import suites
     from medallion.checks.volumes import extend_history
     from medallion.storage.duckdb_views import TableAt
@@ -49,8 +51,11 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
             {table.name: TableAt(lake.folder(table.name), columns=_declared(table)) for table in driver.tables},
             suites=suites(layer, driver.tables),
             reports=lake.reports,
-            volumes=_volume_rules(driver, run, layer, history),
-            basis=_basis(driver, run, former),
+            context=CheckContext(
+                volumes=_volume_rules(driver, run, layer, history),
+                basis=_basis(driver, run, former),
+                origins=ChangeOrigins(lake, run.hour, driver.tables).describe if run.hour else None,
+            ),
         )
         report = lake.reports / result.page
         for line in result.details():

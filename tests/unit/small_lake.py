@@ -71,12 +71,14 @@ def passed(
 ) -> CheckResult:
     """A check that looks at the current version of each table of a layer, and judges row counts alone."""
     states = {name: state_of(Lake("").opened(str(at.folder))) for name, at in tables.items() if name in suites}
-    rules = about.pop("volumes")
+    context = about.pop("context")
     counted: Any = SimpleNamespace(rows={name: state.rows for name, state in states.items()})
     about.pop("reports")
-    about.pop("basis")
     results = tuple(
-        TableResult(name, state.version, state.rows, 0.0, rules[name].judge(name, counted) if name in rules else ())
+        TableResult(
+            *(name, state.version, state.rows, 0.0),
+            tuple(context.trace(result, name) for result in context.judge_volumes(name, counted)),
+        )
         for name, state in states.items()
     )
     seen = {

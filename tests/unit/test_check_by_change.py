@@ -30,6 +30,7 @@ from expectations.vocabulary import (
 from medallion.checks import by_change
 from medallion.checks.by_change import Basis
 from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
+from medallion.checks.context import CheckContext
 from medallion.checks.query_columns import named_columns
 from medallion.checks.result import CheckResult
 from medallion.ops.check_records import CheckedTable
@@ -95,7 +96,9 @@ class Lake:
         tables = {path.name: TableAt(path) for path in self.root.iterdir() if path.name != "reports"}
         suites = self.suites if about is None else about
         checked = CheckedLayer("silver", "2025-11-30T00", "run")
-        return run_checkpoint(checked, tables, suites=suites, reports=self.root / "reports", basis=basis)
+        return run_checkpoint(
+            checked, tables, suites=suites, reports=self.root / "reports", context=CheckContext(basis=basis)
+        )
 
 
 def basis_of(result: CheckResult) -> Basis:

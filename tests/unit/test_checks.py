@@ -28,6 +28,7 @@ from expectations.vocabulary import (
 )
 from medallion.checks import report_store
 from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
+from medallion.checks.context import CheckContext
 from medallion.checks.docs_queue import build_data_docs
 from medallion.checks.report_page import render, render_index
 from medallion.checks.result import CheckResult, ExpectationResult, TableResult, slug
@@ -58,7 +59,8 @@ class Lake:
         checked = CheckedLayer(
             "silver", **{name: about.pop(name) for name in ("hour", "run_id", "attempt") if name in about}
         )
-        return run_checkpoint(checked, self.tables, suites=suites, reports=self.reports, **about)
+        context = CheckContext(**about)
+        return run_checkpoint(checked, self.tables, suites=suites, reports=self.reports, context=context)
 
     def judge(self, *expectations: Expectation) -> list[ExpectationResult]:
         """What is said of ``expectations`` on the table called shop."""
@@ -89,10 +91,14 @@ BROKEN: list[tuple[Expectation, str, list[dict[str, str | None]]]] = [
     (in_set("tier", ("gold", "silver")), "1 of 5 rows", [{"tier": "lead", "id": "2", "paid": "-1"}]),
     (at_least("paid", 0), "1 of 5 rows", [{"paid": "-1", "id": "2", "tier": "lead"}]),
     (between("paid", -1, 100), "1 of 5 rows", [{"paid": "101", "id": None, "tier": "gold"}]),
-    (unique("id"), "2 violations", [{"id": "2", "copies": "2"}, {"id": None, "copies": "2"}]),
-    (unique("tier", "paid"), "0 violations", []),
-    (no_rows("SELECT id FROM {batch} WHERE paid > 100", "nobody paid more than 100"), "1 violation", [{"id": None}]),
-    (refers_to("tier", "tiers"), "1 violation", [{"tier": "lead", "rows_with_it": "1"}]),
+    (unique("id"), "4 of 5 rows (2 values of id)", [{"id": "2", "copies": "2"}, {"id": None, "copies": "2"}]),
+    (unique("tier", "paid"), "its query found nothing", []),
+    (
+        no_rows("SELECT id FROM {batch} WHERE paid > 100", "nobody paid more than 100"),
+        "its query found 1 row",
+        [{"id": None}],
+    ),
+    (refers_to("tier", "tiers"), "1 of 5 rows (1 value of tier)", [{"tier": "lead", "rows_with_it": "1"}]),
     (not_empty(), "5 rows", []),
 ]
 
@@ -114,7 +120,7 @@ def test_a_green_check_says_what_it_looked_at(lake: Lake) -> None:
 
     assert result.status == "succeeded"
     assert [line.observed for line in result.tables[0].expectations] == [
-        "0 violations", "0 of 3 rows", "0 of 3 rows", "3 rows",
+        "its query found nothing", "0 of 3 rows", "0 of 3 rows", "3 rows",
     ]  # fmt: skip
     assert (result.tables[0].rows, result.versions) == (3, {"shop": 0})
     assert result.summary() == "silver check: all 4 expectations on 1 table passed"

@@ -13,7 +13,7 @@ from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRul
 from medallion.errors import CheckFailed, MedallionError
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.table import Drop, Table
-from medallion.ops import releases
+from medallion.ops import event_log, releases
 from medallion.ops.check_records import read_check_record
 from medallion.ops.event_log import EventLog
 from medallion.storage.delta_writes import properties
@@ -143,6 +143,7 @@ RULES = {
     "plain": RowCountRule(before=2_000, release_id=5, max_change=0.5, may_be_empty=False),
     "free": RowCountRule(before=2_000, release_id=5, max_change=inf, may_be_empty=True),
     "small": RowCountRule(before=100, release_id=5, max_change=0.5, may_be_empty=False),
+    "alerts": RowCountRule(before=100, release_id=5, max_change=0.5, may_be_empty=True),
     "was empty": RowCountRule(before=0, release_id=5, max_change=0.5, may_be_empty=False),
 }
 
@@ -160,8 +161,12 @@ RULES = {
         ("free", 20_000, []),
         ("small", 600, []),
         ("small", 601, ["warned"]),
-        ("small", 1, []),
-        ("small", 0, ["failed"]),
+        ("small", 50, []),
+        ("small", 49, ["warned"]),
+        ("small", 0, ["warned", "failed"]),
+        ("alerts", 1, []),
+        ("alerts", 0, []),
+        ("alerts", 601, ["warned"]),
         ("was empty", 0, []),
         ("was empty", 9_000, []),
     ],
@@ -180,16 +185,21 @@ GROWING = tuple(10_000 + 1_000 * hour for hour in range(8))
         (GROWING, 19_000, "warned"),
         (GROWING[-6:], 19_000, "succeeded"),
         ((100, 101, 102, 103, 104, 105, 106, 107), 600, "succeeded"),
+        ((200,) * 8, 0, "warned"),
+        ((200,) * 8, 20, "warned"),
+        ((200,) * 8, 150, "succeeded"),
     ],
-    ids=["as usual", "jump", "short history", "few rows"],
+    ids=["as usual", "jump", "short history", "few rows", "emptied", "nearly emptied", "a quarter lost"],
 )
 def test_a_row_count_warns_when_it_jumps_from_its_own_history(
     history: tuple[float, ...], rows: int, status: str
 ) -> None:
-    rule = RowCountRule(before=rows, release_id=5, max_change=0.5, may_be_empty=False, history=history)
+    before = int(history[-1])
+    rule = RowCountRule(before, release_id=5, max_change=0.5, may_be_empty=False, history=history)
     found = rule.judge(rows)[0]
     assert (found.status, found.measure) == (status, rows)
-    assert ("about 18,000 were expected" in found.observed) == (status == "warned")
+    assert ("were expected from its history" in found.observed) == (status == "warned")
+    assert ("not compared" in found.observed) == (len(history) < 7)
 
 
 EVEN = (0.010, 0.0101, 0.0099, 0.010, 0.0102, 0.010)
@@ -217,8 +227,22 @@ def test_dropped_rows_warn_only_when_their_share_jumps_or_passes_its_bound(
 
 def test_an_emptied_table_says_what_it_had_and_how_to_allow_it() -> None:
     result = RULES["small"].judge(0)[-1]
-    assert result.observed == "0 rows, 100 in release 5"
+    assert result.observed == "0 rows, 100 in release 5: all are gone"
     assert "may_be_empty=True" in result.meaning
+
+
+def test_an_hour_that_deletes_every_row_fails_and_names_the_lines_of_its_file(shop: Shop) -> None:
+    shop.put(
+        H1, '{"insert": {"id": 2, "name": "c"}}\n' + "".join(f'{{"delete": {{"id": {key}}}}}\n' for key in (2, 0, 1))
+    )
+    shop.step("land", H1)
+    shop.step("apply", H1)
+    with pytest.raises(CheckFailed, match="0 rows, 2 in release 2: all are gone") as failed:
+        shop.step("check", H1, "bronze")
+    file = f"cdc/orders/{H1}.json: lines 2 to 4 delete rows, line 1 inserts or updates a row"
+    assert file in str(failed.value)
+    (event,) = (row for row in event_log.read(shop.lake, hour=H1, event_type="check") if row.table_name is None)
+    assert event.details["note"].endswith(file)
 
 
 def test_a_quarantine_table_may_be_empty() -> None:

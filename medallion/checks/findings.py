@@ -1,0 +1,84 @@
+"""What a check found, in words: how many records, of how many, and a few of them."""
+
+from typing import NamedTuple
+
+from expectations.vocabulary import Expectation, Grouped
+from medallion.checks.result import EXAMPLES, ExpectationResult, Verdict, to_example
+from medallion.checks.scope_proof import QUERY
+from medallion.storage.duckdb_views import Views
+
+
+class Finding(NamedTuple):
+    """An expectation as declared, the verdict on it, and how it was looked at.
+
+    query: as a reader could run it on whole tables; None where it is not written as one.
+    """
+
+    expectation: Expectation
+    verdict: Verdict
+    looked_at: str
+    query: str | None
+
+
+class _Counted(NamedTuple):
+    """What a query found that lists groups of records: how many groups, and the records in all of them."""
+
+    groups: int
+    records: int
+
+
+def describe(finding: Finding, views: Views, table: str) -> ExpectationResult:
+    """Return the result of an expectation on ``table``, with examples and counts where it failed."""
+    expectation, verdict, query = finding.expectation, finding.verdict, finding.query
+    has_failed, rows = not verdict.success and not verdict.error, views.rows.get(table, 0)
+    examples, counted = verdict.rows[:EXAMPLES], None
+    if query and has_failed:
+        examples = views.sample(query, EXAMPLES)
+        counted = _count_records(expectation.grouped, query, views) if expectation.grouped else None
+    observed, unexpected, percent = _describe_verdict(expectation, verdict, rows), verdict.unexpected, verdict.percent
+    if counted and expectation.grouped:
+        values = f"{counted.groups:,} value{'s' * (counted.groups != 1)} of {expectation.grouped.by}"
+        observed = f"{counted.records:,} of {count_of_rows(rows)} ({values})"
+        unexpected, percent = counted.records, 100 * counted.records / rows if rows else None
+    return ExpectationResult(
+        meaning=expectation.meaning,
+        kind=expectation.kind,
+        severity=expectation.severity,
+        success=verdict.success,
+        observed=observed,
+        unexpected_count=unexpected,
+        unexpected_percent=percent,
+        examples=tuple(to_example(row, expectation.arguments.get("column")) for row in examples),
+        query=query,
+        error=verdict.error,
+        looked_at=finding.looked_at,
+    )
+
+
+def _count_records(grouped: Grouped, query: str, views: Views) -> _Counted | None:
+    """Count the records of the groups that a query lists; None where that fails."""
+    whole = f'SELECT COUNT(*) AS groups, SUM("{grouped.count}") AS records FROM ({query}\n) AS listed'
+    for found in views.sample(whole, 1):
+        if found["groups"]:
+            return _Counted(int(found["groups"]), int(found["records"]))
+    return None
+
+
+def _describe_verdict(expectation: Expectation, verdict: Verdict, rows: int) -> str:
+    if verdict.error:
+        return "no verdict"
+    if expectation.kind == "ExpectTableRowCountToBeBetween":
+        return count_of_rows(rows) if rows else "the table is empty"
+    if verdict.success and "mostly" in expectation.arguments:  # a bare verdict does not say how many
+        return f"few enough of {count_of_rows(rows)}"
+    unexpected = 0 if verdict.success else verdict.unexpected
+    if unexpected is None:
+        return "not counted"
+    if QUERY not in expectation.arguments:
+        return f"{unexpected:,} of {count_of_rows(rows)}"
+    return f"its query found {count_of_rows(unexpected)}" if unexpected else "its query found nothing"
+
+
+def count_of_rows(rows: int) -> str:
+    """Return a number of rows, in words."""
+    return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"

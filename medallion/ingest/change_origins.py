@@ -1,0 +1,140 @@
+"""Which lines of an hour's change files a failed check may come from: a help for readers, never a part of a verdict."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import MedallionError
+from medallion.ingest.decode import DELETED, LINE, decode_file
+from medallion.ingest.landing import landed_file
+from medallion.ingest.ledger import Manifest, read_manifest_if_whole
+from medallion.ingest.quarantine import read_corrections
+from medallion.model.registry import Registry
+from medallion.model.table import Feed, Log, Table
+from medallion.storage.lake import Lake
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_FILES = 3  # that are named
+MAX_LINES = 5  # of a file that are named one by one
+_COMPARED = ("BIGINT", "INT", "STRING")  # types whose text is the same in an example of a check and in a change
+
+_BY_KIND = f"SELECT {DELETED}, COUNT(*), MIN({LINE}), MAX({LINE}) FROM changes GROUP BY 1 ORDER BY 1 DESC"  # noqa: S608
+
+_UPSERTS = "inserts or updates a row", "insert or update rows"
+Record = Mapping[str, str | None]  # a failed record of a table: column to value as text
+
+
+class ChangeOrigins:
+    """The change files of one hour as a place to look for what a check found; each is decoded once, when asked for."""
+
+    def __init__(self, lake: Lake, hour: str, tables: Registry) -> None:
+        self._lake, self._hour, self._tables = lake, hour, tables
+        self._changes: dict[str, pa.Table | None] = {}
+
+    def describe(self, tables: Sequence[str], records: Sequence[Record]) -> tuple[str, ...]:
+        """Say which lines changed what a check of ``tables`` found failed, a sentence per file.
+
+        Lines that have the keys of failed records come first; without any, what each file did as a whole, those that
+        delete most first.
+
+        Args:
+            tables: The table under check, then those that it was compared with.
+            records: Failed records.
+        """
+        try:
+            feeds = self._feeds_below(tables)
+            named = [self._lines_of(feed, records, is_checked=feed.name == tables[0]) for feed in feeds]
+            sentences = [sentence for sentence in named if sentence] or self._summaries(feeds)
+        except Exception:  # whatever it was, the report goes without
+            return ()
+        return tuple(sentences[:MAX_FILES])
+
+    @cached_property
+    def _manifest(self) -> Manifest | None:
+        return read_manifest_if_whole(self._lake, self._hour)
+
+    def _feeds_below(self, tables: Iterable[str]) -> list[Feed]:
+        """Return the feeds that ``tables`` are computed from, nearest first."""
+        found: dict[str, Feed] = {}
+        waiting = [name for name in tables if name in self._tables.tables]
+        for name in waiting:
+            match self._tables[name]:
+                case Feed() as feed:
+                    found.setdefault(name, feed)
+                case Log(of=of):
+                    waiting.append(of)
+                case Table(inputs=inputs):
+                    waiting += [table for table in inputs if table not in waiting]
+        return list(found.values())
+
+    def _changes_of(self, feed: Feed) -> "pa.Table | None":
+        """Return the changes of a feed in this hour, with line numbers; None where it has no file."""
+        import pyarrow.parquet as pq
+
+        if feed.name not in self._changes:
+            self._changes[feed.name] = None
+            landed = self._manifest.files.get(feed.topic) if self._manifest else None
+            if landed is not None:
+                file = landed_file(self._lake, feed.topic, self._hour)
+                with TemporaryDirectory(prefix="origins-") as folder, suppress(MedallionError, OSError):
+                    target = Path(folder, "changes.parquet")
+                    corrections = read_corrections(self._lake, feed, self._hour, landed.sha256)
+                    decode_file(file, feed, self._hour, target, corrections)
+                    self._changes[feed.name] = pq.read_table(target)
+        return self._changes[feed.name]
+
+    def _lines_of(self, feed: Feed, records: Sequence[Record], *, is_checked: bool) -> str | None:
+        """Name the lines of a feed's file that change failed records; None where there are none.
+
+        A record of another table is known by the keys of the feed. One of the feed's own may lack them, as where
+        records are counted by some column: then it is known by the columns that it has.
+        """
+        changes = self._changes_of(feed)
+        if changes is None or not records:
+            return None
+        own = [column.name for column in feed.columns if column.type in _COMPARED and records[0].get(column.name)]
+        columns = list(feed.keys) if set(feed.keys) <= set(own) else own if is_checked else []
+        found: dict[int, str] = {}
+        for record in records if columns else ():
+            condition = " AND ".join(f'CAST("{name}" AS VARCHAR) = ?' for name in columns)
+            query = f"SELECT {LINE}, {DELETED} FROM changes WHERE {condition} ORDER BY 1 LIMIT {MAX_LINES}"  # noqa: S608 (declared names)
+            for line, deleted in _query(changes, query, [record[name] for name in columns]):
+                values = ", ".join(f"{name} {record[name]}" for name in columns)
+                found[line] = f"line {line:,} {'deletes' if deleted else 'inserts or updates'} {values}"
+        if not found:
+            return None
+        return f"{self._file(feed)}: {'; '.join(found[line] for line in sorted(found)[:MAX_LINES])}"
+
+    def _summaries(self, feeds: Iterable[Feed]) -> list[str]:
+        """Say of each file how many lines delete, and how many insert or update."""
+        summaries: list[tuple[int, str]] = []
+        for feed in feeds:
+            changes = self._changes_of(feed)
+            if changes is None or not len(changes):
+                continue
+            parts, deleted = [], 0
+            for deletes, lines, first, last in _query(changes, _BY_KIND, []):
+                deleted += lines if deletes else 0
+                place = f"line {first:,}" if first == last else f"{lines:,} of the lines {first:,} to {last:,}"
+                if last - first + 1 == lines > 1:
+                    place = f"lines {first:,} to {last:,}"
+                singular, plural = ("deletes a row", "delete rows") if deletes else _UPSERTS
+                parts.append(f"{place} {singular if lines == 1 else plural}")
+            summaries.append((deleted, f"{self._file(feed)}: {', '.join(parts)}"))
+        return [text for _, text in sorted(summaries, reverse=True)]
+
+    def _file(self, feed: Feed) -> str:
+        return f"cdc/{feed.topic}/{self._hour}.json"
+
+
+def _query(changes: "pa.Table", query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.register("changes", changes)
+        return connection.execute(query, list(values)).fetchall()
