@@ -109,7 +109,7 @@ def service_rows(result: Mapping[str, Any]) -> dict[str, str]:
     """Describe each service: its workers, what its cold start took, and its size after the last hour."""
     return {
         f"{start.split()[-1]}, {size_label(int(start.split()[0]), float(start.split()[1]))}": (
-            f"{facts['workers']} workers; compiled in {facts['compile_seconds']:.1f} s, deployed in"
+            f"{facts['workers']} workers; {_compilation(facts['compile_seconds'])}, deployed in"
             f" {facts['deploy_seconds']:.1f} s, snapshot in {facts['snapshot_seconds']:.1f} s; afterwards"
             f" {_megabytes(facts['memory_bytes'])} of memory, {_megabytes(facts['storage_bytes'])} of storage, as it"
             " reports them; views are read apart, not in its seconds"
@@ -118,5 +118,11 @@ def service_rows(result: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+def _compilation(seconds: float | None) -> str:
+    return "compiled by an earlier run" if seconds is None else f"compiled in {seconds:.1f} s"
+
+
 def _megabytes(size: float | None) -> str:
-    return "an unknown amount" if size is None else f"{size / 1e6:,.0f} MB"
+    if size is None:
+        return "an unknown amount"
+    return f"{size / 1e6:,.0f} MB" if size >= 500_000 else "less than 1 MB"

@@ -13,7 +13,7 @@ import httpx
 
 from medallion.errors import MedallionError, UsageError
 
-_BUSY = {408, 429, 502, 503, 504}
+BUSY = {408, 429, 502, 503, 504}
 _LOST = (httpx.ReadError, httpx.WriteError, httpx.ProtocolError, httpx.TimeoutException)
 _LARGEST_PAUSE_SECONDS = 5.0
 _TIMEOUT_SECONDS = 600.0
@@ -61,11 +61,18 @@ class Api:
         return json.loads(text) if text.strip() else None
 
     def stream(self, path: str) -> httpx.Response:
-        """Return the answer to a GET, to be read bit by bit and closed; what goes wrong then is for the reader."""
-        return self._call_until_it_answers(f"GET {path}", lambda: self._open("GET", path, None), True)
+        """Return the answer to a GET, asked for once, to be read bit by bit and closed.
+
+        Raises:
+            httpx.HTTPError: It is refused, or the connection is lost; so may reading it.
+        """
+        return self._open("GET", path, None)
 
     def check_while_busy(self, path: str) -> None:
         """Raise MedallionError where there is no use in calling ``path`` again; to be overridden."""
+
+    def explain_failure(self, path: str) -> None:
+        """Raise MedallionError where more is known of a failure of ``path`` than its answer says; to be overridden."""
 
     def _call_until_it_answers(self, what: str, action: Callable[[], T], repeatable: bool) -> T:
         path, what = what.split()[1], f"Feldera at {self.url}: {what.partition('?')[0]}"
@@ -75,7 +82,12 @@ class Api:
                 return action()
             except httpx.HTTPStatusError as refused:
                 code = refused.response.status_code
-                said, busy = f"{code} {_message(refused.response.content)}", code in _BUSY
+                said, busy = f"{code} {message(refused.response.content)}", code in BUSY
+                if code == httpx.codes.INTERNAL_SERVER_ERROR:
+                    self.explain_failure(path)
+            except httpx.ConnectError as failed:
+                hint = f": check that Feldera runs at {self.url}, and still does (docker compose ps feldera)"
+                raise MedallionError(f"{what}: {failed}{hint}") from None
             except httpx.TransportError as failed:
                 said, busy = str(failed) or type(failed).__name__, isinstance(failed, _LOST)
             if not (busy and repeatable):
@@ -102,7 +114,7 @@ class Api:
         return answer.raise_for_status()
 
 
-def _message(answer: bytes) -> str:
+def message(answer: bytes) -> str:
     """Return what the service says is wrong, in one line."""
     try:
         text = str(json.loads(answer)["message"])

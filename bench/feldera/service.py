@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from bench.feldera.api import Api
+from bench.feldera.api import BUSY, Api, message
 from medallion.errors import MedallionError
 from medallion.settings import FELDERA_REQUEST_BYTES, Settings
 
@@ -29,6 +29,8 @@ REQUEST_RECORDS = 50_000  # half of the buffer of an input
 _COMPILING = {"Pending", "CompilingSql", "SqlCompiled", "CompilingRust"}
 _LONGEST_SECONDS = 3600.0  # for a program to compile, for an hour to be computed
 _POLL_SECONDS, _TOKEN_POLL_SECONDS = 0.25, 0.01
+_ENDING_SECONDS = 10.0  # in which the manager notes why a pipeline has ended; it takes about one
+QUERY_ATTEMPTS = 5  # of a query that gets no answer from a pipeline that answers other calls
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,11 @@ class Service(Api):
 
     # --- the pipeline's life ---------------------------------------------------------------------------------------
 
-    def compile(self, sql: str, workers: int) -> None:
+    def compile(self, sql: str, workers: int) -> bool:
         """Replace the pipeline by an empty one of ``sql``, and wait until it is compiled.
+
+        Returns:
+            Whether it was compiled now: a program that the pipeline had before is not compiled again.
 
         Raises:
             MedallionError: It does not compile; the message has the compiler's errors, without its warnings.
@@ -82,8 +87,10 @@ class Service(Api):
             "program_code": sql,
         }
         self.call("PUT", _path(), json.dumps(body).encode())
+        seen: set[str] = set()
 
         def is_compiled(now: Mapping[str, Any]) -> bool:
+            seen.add(now["program_status"])
             if now["program_status"] not in {*_COMPILING, "Success"}:
                 whole = self.call("GET", _path())
                 reason = f"{now['program_status']}: {_compile_errors(whole.get('program_error') or {})}"
@@ -91,6 +98,7 @@ class Service(Api):
             return bool(now["program_status"] == "Success")
 
         self._until("compiled", is_compiled)
+        return bool(seen & _COMPILING)
 
     def start(self) -> None:
         """Start the compiled pipeline, and wait until it runs."""
@@ -165,10 +173,25 @@ class Service(Api):
         import pyarrow.parquet as pq
 
         query = urllib.parse.urlencode({"sql": f"SELECT * FROM {view}", "format": "parquet"})  # noqa: S608 (declared)
+        path = _path(f"query?{query}")
         try:
-            with closing(self.stream(_path(f"query?{query}"))) as answer, into.open("wb") as file:
-                for part in answer.iter_bytes():
-                    file.write(part)
+            for attempt in range(1, QUERY_ATTEMPTS + 1):
+                if (said := self._download(path, into)) is None:
+                    break
+                self.check_while_busy(path)
+                self.usage()  # answers once the pipeline does, or raises: what is still unanswered then is the query
+                if attempt == QUERY_ATTEMPTS:
+                    raise MedallionError(
+                        f"Feldera at {self.url} could not read {view}: {said}, {attempt} times, while the pipeline"
+                        " answers other calls: the query fails as it runs, or takes longer than the manager waits; the"
+                        f" log of the pipeline {PIPELINE} says which"
+                    )
+                time.sleep(self.pause_seconds * attempt)
+            if not into.stat().st_size:
+                raise MedallionError(
+                    f"Feldera at {self.url} could not read {view}: the query failed as it ran, as its answer has no"
+                    f" bytes; the log of the pipeline {PIPELINE} says why"
+                )
             table = pq.read_table(into)
         except (httpx.TransportError, pa.ArrowInvalid, OSError) as failed:
             start = into.read_bytes()[:200].decode(errors="replace") if into.exists() else ""
@@ -182,12 +205,32 @@ class Service(Api):
             into.unlink(missing_ok=True)
         return table.cast(pa.schema([_in_utc(field) for field in table.schema]))
 
+    def _download(self, path: str, into: Path) -> str | None:
+        """Write an answer to a file; return what the service says instead where it is busy, or seems to be."""
+        try:
+            with closing(self.stream(path)) as answer, into.open("wb") as file:
+                for part in answer.iter_bytes():
+                    file.write(part)
+        except httpx.HTTPStatusError as refused:
+            said = f"{refused.response.status_code} {message(refused.response.content)}"
+            if refused.response.status_code in BUSY:
+                return said
+            raise MedallionError(f"Feldera at {self.url}: GET {path.partition('?')[0]}: {said}") from None
+        return None
+
     # --- the state of the pipeline ---------------------------------------------------------------------------------
 
     def check_while_busy(self, path: str) -> None:
         """Raise MedallionError where a call gets no answer because the pipeline ended."""
         if path.startswith(f"{_path()}/") and (now := self._pipeline()) is not None:
             self._raise_if_ended(now)
+
+    def explain_failure(self, path: str) -> None:
+        """Raise MedallionError with the error by which the pipeline ended, which its state shows a moment later."""
+        deadline = time.monotonic() + min(_ENDING_SECONDS, self.patience_seconds)
+        while path.startswith(f"{_path()}/") and time.monotonic() < deadline:
+            self.check_while_busy(path)
+            time.sleep(min(_POLL_SECONDS, self.pause_seconds))
 
     def _pipeline(self) -> Mapping[str, Any] | None:
         """Return the state of our pipeline, None where there is none."""

@@ -38,7 +38,9 @@ class FakeFeldera:
 
     key: of the API. busy: how often calls of a name are still answered 503. stalled: how many pushes still find the
     engine at work, so that the buffer stands full. proxy_bytes: the largest request, where a proxy is in front.
-    broken: views whose query fails midway. push_seconds: how long a push takes.
+    broken: views whose query fails as it runs, and how that shows: "unreachable" as 503, as mostly; "empty" as an
+    answer without a byte; "midway" as one that breaks off. panicking: how often a pipeline that has panicked still
+    looks as if it ran. push_seconds: how long a push takes.
     """
 
     def __init__(self) -> None:
@@ -48,7 +50,8 @@ class FakeFeldera:
         self.url = ""
         self.busy: Counter[str] = Counter()
         self.stalled, self.buffer_records, self.proxy_bytes = 0, BUFFER_RECORDS, None
-        self.broken: set[str] = set()
+        self.broken: dict[str, str] = {}
+        self.panicking, self._panic = 2, ""
         self.push_seconds = 0.0
         self.requests: list[tuple[str, str]] = []
         self.pushes: list[tuple[str, int, int]] = []  # table, bytes, records
@@ -68,6 +71,8 @@ class FakeFeldera:
             changed = now["runtime_config"].get("workers") != body.get("runtime_config", {}).get("workers")
             if now["storage_status"] != "Cleared" and changed:
                 raise Refused(400, "EditRestrictedToClearedStorage", "not allowed: `runtime_config.workers`")
+        compiled = now["program_code"] if now is not None and now["program_status"] == "Success" else None
+        is_known = compiled == body["program_code"]
         self.pipeline = {
             "deployment_status": "Stopped",
             "deployment_desired_status": "Stopped",
@@ -76,9 +81,11 @@ class FakeFeldera:
             **(now or {}),
             "runtime_config": {},
             **body,
-            "program_status": "Pending",
+            "program_status": "Success" if is_known else "Pending",
             "program_error": {"sql_compilation": {"exit_code": 0, "messages": [WARNING]}},
         }
+        if is_known:  # it is not compiled again
+            return self.pipeline
         try:
             self.engine, last = Engine(body["program_code"]), ["SqlCompiled", "CompilingRust", "Success"]
         except SqlError as error:
@@ -91,6 +98,11 @@ class FakeFeldera:
     def show_state(self, whole: bool) -> dict[str, Any]:
         """The state, as it is when it is looked at; then it goes on."""
         assert self.pipeline is not None
+        if self._panic:
+            self.panicking -= 1
+            if self.panicking < 0:
+                self.end(RuntimeError(self._panic))
+                self._panic = ""
         shown = {name: value for name, value in self.pipeline.items() if whole or name not in ONLY_WHOLE}
         for field, ahead in self._ahead.items():
             if ahead:
@@ -187,8 +199,8 @@ class FakeFeldera:
         try:
             self.running().step()
         except duckdb.Error as error:
-            self.end(error)
-            raise Refused(503, "PipelineInteractionUnreachable", "Disconnected during response") from None
+            self._panic = str(error)  # which its state shows a moment later
+            raise Refused(500, "RuntimeError", "a worker thread panicked") from None
         self._tokens = dict.fromkeys(self._tokens, "complete")
 
     def begin(self) -> dict[str, int]:
@@ -213,7 +225,7 @@ class FakeFeldera:
             if not self._commits_in:
                 self.transaction = 0
                 self.step()
-        metrics = {"transaction_id": self.transaction, "rss_bytes": 300 << 20, "storage_bytes": 40 << 20}
+        metrics = {"transaction_id": self.transaction, "rss_bytes": 300 << 20, "storage_bytes": 119}
         return {"global_metrics": {**metrics, "cpu_msecs": 10 * len(self.requests)}, "inputs": [], "outputs": []}
 
     def rows(self, sql: str) -> "Any":
@@ -284,14 +296,16 @@ def serving(fake: FakeFeldera) -> Iterator[FakeFeldera]:
             return None
 
         def query(self, sql: str, kind: str) -> None:
-            found, broken = fake.rows(sql), any(view in sql for view in fake.broken)
+            found, broken = fake.rows(sql), next((how for view, how in fake.broken.items() if view in sql), None)
+            if broken == "unreachable":
+                raise Refused(503, "PipelineInteractionUnreachable", "Error sending HTTP request: connection closed")
             if kind == "parquet":
                 import pyarrow.parquet as pq
 
                 file = io.BytesIO()
                 pq.write_table(found, file)
                 text = file.getvalue()
-                text = text[: len(text) // 2] if broken else text
+                text = {"midway": text[: len(text) // 2], "empty": b""}.get(broken or "", text)
             else:
                 text = b"".join(json.dumps(row, default=_bare).encode() + b"\n" for row in found.to_pylist())
                 text += b'{"error":"Arrow error: Divide by zero error"}' if broken else b""
@@ -300,7 +314,7 @@ def serving(fake: FakeFeldera) -> Iterator[FakeFeldera]:
             self.end_headers()
             if text:
                 self.wfile.write(f"{len(text):x}\r\n".encode() + text + b"\r\n")
-            if broken and kind == "parquet":
+            if broken == "midway" and kind == "parquet":
                 self.close_connection = True  # without the end of the stream
             else:
                 self.wfile.write(b"0\r\n\r\n")

@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_DOWN, Decimal, InvalidOperation
 from functools import cache
 from typing import Any
 
@@ -158,7 +158,8 @@ class Column:
         match self.kind:
             case "DECIMAL":
                 precision, scale = self.digits
-                number = round(Decimal(str(value)), scale)
+                number = Decimal(str(value))
+                number = number.quantize(Decimal(1).scaleb(-scale), ROUND_DOWN if isinstance(value, str) else None)
                 if abs(number) >= 10 ** (precision - scale):
                     raise ValueError(f"{self.name}: {value} does not fit DECIMAL({precision}, {scale})")
                 return number

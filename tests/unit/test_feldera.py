@@ -143,6 +143,21 @@ def test_workers_are_the_cores_of_the_others(master: str, number: int) -> None:
     assert cores("local[*]") == cores("spark://host:7077") >= 1
 
 
+def test_a_program_that_the_pipeline_has_is_not_compiled_again(fake: FakeFeldera) -> None:
+    assert [service(fake).compile(sql, 1) for sql in (SMALL, SMALL, SMALL + " ")] == [True, False, True]
+    facts = {"workers": 1, "compile_seconds": None, "deploy_seconds": 1.0, "snapshot_seconds": 1.0}
+    result = {"services": {"30 1 feldera": facts | {"memory_bytes": None, "storage_bytes": 119}}}
+    (words,) = service_rows(result).values()
+    assert words.startswith("1 workers; compiled by an earlier run, deployed in 1.0 s")
+    assert "less than 1 MB of storage" in words
+
+
+def test_a_decimal_as_text_is_cut_where_it_has_too_many_digits(fake: FakeFeldera, tmp_path: Path) -> None:
+    feldera = started(fake)
+    feldera.wait(feldera.push({"t": [insert(id=1, price="1.009")]}))
+    assert str(price(feldera, tmp_path)) == "1.00", "hence texts have the digits of their column"
+
+
 # --- push ------------------------------------------------------------------------------------------------------------
 
 
@@ -232,8 +247,10 @@ def test_runtime_error_is_reported_at_once(fake: FakeFeldera) -> None:
         fake, f"{SMALL} CREATE MATERIALIZED VIEW v AS SELECT 1 / (id - id) AS x FROM t;", patience_seconds=60
     )
     began = time.monotonic()
+    tokens = feldera.push({"t": [insert(id=1)]})
     with pytest.raises(MedallionError, match="the pipeline ended in Feldera at .*Division by zero"):
-        feldera.wait(feldera.push({"t": [insert(id=1)]}))
+        feldera.wait(tokens)
+    assert fake.panicking < 0, "which its state shows some moments after the call that failed"
     assert time.monotonic() - began < 30
 
 
@@ -259,12 +276,35 @@ def test_an_empty_view_has_its_columns(fake: FakeFeldera, tmp_path: Path) -> Non
     assert plain(fake, "GET", "/query?format=json&sql=SELECT%20*%20FROM%20dear") == (200, "")
 
 
-def test_a_query_that_fails_midway_is_no_answer(fake: FakeFeldera, tmp_path: Path) -> None:
-    feldera = started(fake)
-    fake.broken = {"prices"}
-    assert plain(fake, "GET", "/query?format=json&sql=SELECT%20*%20FROM%20prices")[0] == 200, "with a line of error"
-    with pytest.raises(MedallionError, match="could not read prices: the answer broke off"):
+@pytest.mark.parametrize(
+    ("shows_as", "said"),
+    [
+        ("midway", "could not read prices: the answer broke off"),
+        ("empty", "could not read prices: the query failed as it ran, as its answer has no bytes"),
+        ("unreachable", "prices: 503 .*, 5 times, while the pipeline answers other calls: the query fails as it runs"),
+    ],
+)
+def test_a_query_that_fails_as_it_runs_is_told_from_a_busy_service(
+    fake: FakeFeldera, tmp_path: Path, shows_as: str, said: str
+) -> None:
+    feldera = started(fake, patience_seconds=600)
+    fake.broken = {"prices": shows_as}
+    with pytest.raises(MedallionError, match=said):
         feldera.rows("prices", tmp_path / "a.parquet")
+    queries = [path for _, path in fake.requests if path.endswith("/query")]
+    assert len(queries) == (5 if shows_as == "unreachable" else 1), "and not for as long as a busy service is given"
+
+
+def test_a_query_waits_for_a_service_that_answers_no_call(fake: FakeFeldera, tmp_path: Path) -> None:
+    feldera = started(fake)
+    fake.busy.update(query=3, stats=6)
+    assert price(feldera, tmp_path) is None
+
+
+def test_a_query_that_fails_midway_is_no_answer_of_json_either(fake: FakeFeldera) -> None:
+    started(fake)
+    fake.broken = {"prices": "midway"}
+    assert plain(fake, "GET", "/query?format=json&sql=SELECT%20*%20FROM%20prices")[0] == 200, "with a line of error"
 
 
 # --- as one of the strategies ----------------------------------------------------------------------------------------
@@ -298,11 +338,11 @@ def test_an_hour_is_pushed_computed_and_its_views_are_a_release(
     assert took.cpu_seconds is not None and took.cpu_seconds > 0, "as the service reports them"
     assert set(event_log.steps_by_phase(lake, f"bench-{HOUR}")) == {"land", "apply", "push", "compute"}
     told = rows["refresh"].details
-    assert (told["workers"], told["memory_bytes"], told["storage_bytes"]) == (3, 300 << 20, 40 << 20)
+    assert (told["workers"], told["memory_bytes"], told["storage_bytes"]) == (3, 300 << 20, 119)
     cold = [told[f"{what}_seconds"] for what in ("compile", "deploy", "snapshot")]
     assert sum(cold) == pytest.approx(driver.session_seconds, abs=0.01)
     (words,) = service_rows({"services": {"30 1 feldera": driver.facts}}).values()
-    assert words.startswith("3 workers; compiled in ") and "315 MB of memory, 42 MB of storage" in words
+    assert words.startswith("3 workers; compiled in ") and "315 MB of memory, less than 1 MB of storage" in words
     orders = DeltaTable(lake.path("silver_orders_enriched")).to_pyarrow_table().to_pylist()
     assert orders and {order["order_status"] for order in orders} <= {
         *("pending", "confirmed", "shipped", "delivered", "cancelled", "returned")
@@ -352,7 +392,9 @@ def test_what_it_refuses_is_said_without_the_key(fake: FakeFeldera) -> None:
 
 
 def test_unreachable_service_is_an_error_of_one_line() -> None:
-    with pytest.raises(MedallionError, match=r"Feldera at http://127.0.0.1:1: GET pipelines: .*refused"):
+    with pytest.raises(
+        MedallionError, match=r"Feldera at http://127.0.0.1:1: GET pipelines: .*refused: check that Feldera runs at"
+    ):
         Service("http://127.0.0.1:1").compile(program(), 1)
 
 
