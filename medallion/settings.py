@@ -121,6 +121,9 @@ class Settings(BaseSettings):
     feldera_request_bytes: Annotated[int, Field(ge=1000)] = Field(
         default=FELDERA_REQUEST_BYTES, description="Largest request to it: 900000 where a proxy allows 1 MB"
     )
+    currency: Annotated[str, Field(pattern=r"^[A-Za-z$€£¥]{1,8}$")] = Field(
+        default="USD", description="Currency of the shop's amounts and of the price of a core-hour, as pages write it"
+    )
     extras: bool | None = Field(
         default=None, description="Whether `medallion load` gives a lake the extra tables; `make up` sets `true`"
     )

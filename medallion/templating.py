@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 TEMPLATES = Path(__file__).parent / "ui" / "templates"
 
@@ -75,10 +75,11 @@ class Long:
 
 @dataclass(frozen=True)
 class Bars:
-    """A cell of small bars: height in pixels, status and title of each."""
+    """A cell of small bars: height in pixels, status and title of each. label: what stands beside them."""
 
     bars: Sequence[tuple[float, str, str]]
     alt: str
+    label: str = ""
     kind: ClassVar[str] = "bars"
 
 
@@ -141,6 +142,11 @@ def in_words(value: Any) -> str:
     return str(value)
 
 
+def breakable(name: str) -> Markup:
+    """A name that may be broken after an underscore, so that a column is as wide as its values."""
+    return Markup(str(escape(name)).replace("_", "_<wbr>"))  # noqa: S704 (escaped)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -150,7 +156,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["in_words"] = in_words
+    environment.filters |= {"in_words": in_words, "breakable": breakable}
     environment.tests["digits"] = str.isdigit
     environment.globals |= {"navigation": NAVIGATION, "up": ""}
     return environment

@@ -1,13 +1,15 @@
 """The demonstration: a shop's data, a lakehouse, three hours refreshed by a real scheduler; again for three more.
 
-The hours are refreshed in three ways, which the summary shows side by side: in full with a JVM per Spark task, in full
-on the warm Spark, and incrementally on it.
+One hour is refreshed in full, the next ones incrementally, on the same warm Spark, until one of them is steady: the
+first builds state, which later ones use. The summary shows them side by side, and what a month of each would cost.
 """
 
 import subprocess
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
@@ -28,8 +30,13 @@ from medallion.ops.lake_tables import tables_of
 from medallion.ops.red_hours import UnpublishedHour
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+from medallion.ui.runs import PRICE
 
-HOURS = 3
+DAYS = 30  # of history: long enough that a full refresh plainly costs more
+MAX_INCREMENTAL = 4  # hours in which one is steady
+MONTH_HOURS = 30 * 24
+CPU = "CPU of the steps"
+WHOLE = "whole run"
 RUNS = f"dags/{DAG_ID}/dagRuns"
 
 
@@ -40,7 +47,7 @@ def main() -> None:
     airflow.require_ports()
     if "://" not in settings.source and not Path(settings.source).exists():
         say(f"making the demo shop in {settings.source}")
-        medallion(airflow, "source", "generate", settings.source, "--days", "7", "--hours", "24")
+        medallion(airflow, "source", "generate", settings.source, "--days", str(DAYS), "--hours", "24")
     airflow.up(say)
     if releases.latest(lake) is None:
         say(f"loading the snapshot into {settings.lake}")
@@ -51,12 +58,9 @@ def main() -> None:
         say(f"the source has no further hour; .venv/bin/{longer} adds a day to the demo shop")
         return
     airflow.unpause()
-    runs = {}
-    for hour, (way, conf) in zip(hours, ways(bool(airflow.environment.get(WARM))), strict=False):
-        say(f"hour {hour}: {way}")
-        runs[way, hour] = refresh(airflow, {"hour": hour, **conf}, run_id_of(hour))
+    runs = refresh_until_steady(airflow, lake, hours, "warm" if airflow.environment.get(WARM) else "JVM per task")
     medallion(airflow, "status")
-    print_comparison(lake, runs)
+    print_comparison(lake, runs, settings.currency)
     print(f"results   {airflow.url}/plugin/medallion-results")
     print(f"reports   {lake.root}/reports/validation\n{where(airflow)}")
     print("next      make demo-red: an hour whose check fails, and how to recover from it")
@@ -140,19 +144,35 @@ def _running_demo() -> tuple[LocalAirflow, Settings, Lake]:
     return airflow, settings, lake
 
 
-def ways(has_warm_spark: bool) -> list[tuple[str, dict[str, str]]]:
-    """How each of the hours is refreshed: a name, and what the run is asked for."""
-    stays = "warm" if has_warm_spark else "JVM per task"
-    first = [("full, JVM per task", {"strategy": "full", "spark": "submit"})]
-    others = [(f"{strategy}, {stays}", {"strategy": strategy, "spark": "as set"}) for strategy in STRATEGIES]
-    return first + others
+@dataclass(frozen=True)
+class Shown:
+    """A run of the demo. run: as Airflow tells of it. is_setup: whether it built state that later runs use."""
+
+    name: str
+    hour: str
+    run: Mapping[str, Any]
+    is_setup: bool = False
+
+
+def refresh_until_steady(airflow: LocalAirflow, lake: Lake, hours: Sequence[str], spark: str) -> list[Shown]:
+    """Refresh one of ``hours`` in full, then others incrementally until one of them built no state."""
+    runs: list[Shown] = []
+    for hour, strategy in zip(hours, ("full", *["incremental"] * MAX_INCREMENTAL), strict=False):
+        say(f"hour {hour}: {strategy}, {spark}")
+        run = refresh(airflow, {"hour": hour, "strategy": strategy, "spark": "as set"}, run_id_of(hour))
+        rows = event_log.read(lake, run_id=run["dag_run_id"])
+        is_setup = any(read_state_work(row.details) is not None for row in rows)
+        runs.append(Shown(f"{strategy}, {'set-up' if is_setup else spark}", hour, run, is_setup))
+        if strategy == "incremental" and not is_setup:
+            break
+    return runs
 
 
 def next_hours(settings: Settings, lake: Lake) -> list[str]:
     """The next hours that the source has and the newest release does not."""
     release = releases.latest(lake)
     published = release.hour if release and release.hour else ""
-    return [hour for hour in listed_hours(settings) if hour > published][:HOURS]
+    return [hour for hour in listed_hours(settings) if hour > published]
 
 
 def listed_hours(settings: Settings) -> list[str]:
@@ -198,24 +218,38 @@ def explained(airflow: LocalAirflow, run_id: str, tasks: list[dict[str, Any]]) -
     return "\n".join([f"task {task['task_id']} failed; the end of its log:", *log[-15:], f"all of it: {airflow.url}"])
 
 
-def print_comparison(lake: Lake, runs: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """Where the seconds of each run went, from the event log; the rest is Airflow's and the start of processes."""
-    seconds: dict[str, dict[tuple[str, str], float]] = defaultdict(lambda: dict.fromkeys(runs, 0.0))
-    builds_state = False
-    for column, run in runs.items():
-        for row in event_log.read(lake, run_id=run["dag_run_id"]):
-            builds_state |= read_state_work(row.details) is not None
+def print_comparison(lake: Lake, runs: Sequence[Shown], currency: str) -> None:
+    """Print where the seconds of each run went, from the event log; the rest is Airflow's and of starting processes."""
+    seconds: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(runs))
+    for column, shown in enumerate(runs):
+        for row in event_log.read(lake, run_id=shown.run["dag_run_id"]):
             if row.table_name is None:
                 seconds[" ".join(filter(None, (row.event_type, row.layer)))][column] += row.seconds
-                seconds["CPU of the steps"][column] += row.cpu_seconds or 0.0
-        seconds["whole run"][column] = run["duration"]
-    order = sorted(seconds, key=lambda name: name in ("CPU of the steps", "whole run"))
-    print("seconds".ljust(18) + "".join(f"{way:>20}" for way, _ in runs))
-    print(" " * 18 + "".join(f"{hour:>20}" for _, hour in runs))
+                seconds[CPU][column] += row.cpu_seconds or 0.0
+        seconds[WHOLE][column] = shown.run["duration"]
+    order = sorted(seconds, key=lambda name: name in (CPU, WHOLE))
+    print("seconds".ljust(18) + "".join(f"{shown.name:>20}" for shown in runs))
+    print(" " * 18 + "".join(f"{shown.hour:>20}" for shown in runs))
     for step in order:
-        print(step.ljust(18) + "".join(f"{value:20.1f}" for value in seconds[step].values()))
-    if builds_state:
-        print("The incremental hour built state, which the next one finds: compare that.")
+        print(step.ljust(18) + "".join(f"{value:20.1f}" for value in seconds[step]))
+    print(month_in_words(runs, seconds[CPU], currency))
+
+
+def month_in_words(runs: Sequence[Shown], cpu_seconds: Sequence[float], currency: str) -> str:
+    """Say what a month of full hours and one of steady incremental hours would cost, in a line."""
+    hours = {
+        shown.name.partition(",")[0]: cpu * MONTH_HOURS / 3600
+        for shown, cpu in zip(runs, cpu_seconds, strict=True)
+        if not shown.is_setup
+    }
+    if not all(hours.get(strategy) for strategy in STRATEGIES):
+        return "a month   no steady incremental hour to compare yet: run make demo again"
+    full, incremental = hours["full"], hours["incremental"]
+    return (
+        f"a month   {MONTH_HOURS} hours like these: full {full:,.0f} core-hours, incremental {incremental:,.0f}"
+        f" ({100 * incremental / full:.0f} %); at {PRICE:g} {currency} each {full * PRICE:,.2f} against"
+        f" {incremental * PRICE:,.2f} {currency}"
+    )
 
 
 def medallion(airflow: LocalAirflow, *arguments: str) -> None:

@@ -176,15 +176,17 @@ def expectations(status: str = "", table: str = "", layer: str = "") -> HTMLResp
 
 
 @app.get("/results", response_class=HTMLResponse)
-def results() -> HTMLResponse:
-    """What the newest release holds."""
-    return HTMLResponse(results_page(_lake(), tables_of(_lake())), headers=OURS)
+def results(table: str = "") -> HTMLResponse:
+    """What the newest release holds; table: one of its tables."""
+    lake, currency = _lake(), Settings.from_environment().currency
+    return HTMLResponse(results_page(lake, tables_of(lake), table, currency), headers=OURS)
 
 
 @app.get("/table", response_class=HTMLResponse)
 def table(name: str, column: str = "") -> HTMLResponse:
     """Everything about one table."""
-    return HTMLResponse(table_page(_lake(), tables_of(_lake()), name, column), headers=OURS)
+    lake, currency = _lake(), Settings.from_environment().currency
+    return HTMLResponse(table_page(lake, tables_of(lake), name, column, currency), headers=OURS)
 
 
 @app.get("/table.csv")

@@ -151,14 +151,16 @@ def events(hour: str | None, run_id: str | None, strategy: str | None, last: int
 @click.option("--table", help="Only those of this table.")
 @click.option("--broken", is_flag=True, help="Only those that did not hold in one of these checks.")
 @click.option("--last", default=8, show_default=True, type=click.IntRange(1), help="Number of recent checks to show.")
+@click.option("--hour", type=HOUR, help="As the checks of this hour found them.  [default: the newest checks]")
 @AS_ROWS
-def expectations(table: str | None, broken: bool, last: int, form: str) -> None:
+def expectations(table: str | None, broken: bool, last: int, hour: str | None, form: str) -> None:
     """Show how each expectation fared: records that passed and failed in the newest check, and the trend.
 
     The trend is the number of failed records, check by check, the newest last; x where the table as a whole failed.
 
     \b
       medallion expectations --broken
+      medallion expectations --broken --hour 2025-11-30T09
       medallion expectations --table silver_orders_enriched --last 24 --format csv
     """
     from medallion.inspect.check_history import trends
@@ -167,10 +169,10 @@ def expectations(table: str | None, broken: bool, last: int, form: str) -> None:
         table = current_tables()[table].name
     names = ["table", "expectation", "severity", "hour", "status", "passed", "failed", "trend"]
     rows = []
-    for trend in trends(loaded_lake(), table, last):
+    for trend in trends(loaded_lake(), table, last, hour):
         if not broken or trend.is_broken:
             newest = trend.last
-            result = (newest.hour, newest.status, newest.passed, newest.failed)
+            result = (newest.hour, newest.status, newest.passed_records, newest.failed_records)
             rows.append((trend.table, trend.expectation, trend.severity, *result, trend.counts))
     show_rows(names, rows, form, notes=("expectation", "trend"), optional=("severity", "hour"))
 

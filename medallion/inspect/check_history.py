@@ -6,6 +6,7 @@ from typing import Any
 
 from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
+from medallion.ops.lake_tables import tables_of
 from medallion.storage.lake import Lake
 
 COLUMNS = ("hour", "layer", "table_name", "details", "attempt", "run_id")
@@ -25,6 +26,21 @@ class Judged:
     failed: int | None
     observed: str = ""
 
+    @property
+    def failed_as_a_whole(self) -> bool:
+        """Whether it failed for the table as a whole, of which no single record fails."""
+        return self.status != "succeeded" and self.failed == 0
+
+    @property
+    def failed_records(self) -> int | None:
+        """How many records failed; None where that is no number, as of a table as a whole."""
+        return None if self.failed_as_a_whole else self.failed
+
+    @property
+    def passed_records(self) -> int | None:
+        """How many records passed; None where that is no number."""
+        return None if self.failed_as_a_whole else self.passed
+
 
 @dataclass(frozen=True)
 class Trend:
@@ -43,7 +59,7 @@ class Trend:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it did not hold in one of the checks, for a row or for the table as a whole."""
+        """Whether it failed in one of the checks, for a record or for the table as a whole."""
         return any(check.failed != 0 or check.status != "succeeded" for check in self.checks)
 
     @property
@@ -55,17 +71,21 @@ class Trend:
 def _count(check: Judged) -> str:
     if check.failed is None:
         return "?"
-    return "x" if check.failed == 0 and check.status == "failed" else str(check.failed)
+    return "x" if check.failed_as_a_whole else str(check.failed)
 
 
-def trends(lake: Lake, table: str | None = None, last: int = 24) -> list[Trend]:
-    """Every expectation that the newest check of its table knows, what is broken now first, then by table.
+def trends(lake: Lake, table: str | None = None, last: int = 24, hour: str | None = None) -> list[Trend]:
+    """Every expectation that the newest check of its table knows: what failed now first, then by table, in their order.
 
-    table: of this table alone. last: so many checks, of the 7 days before the newest event.
+    table: of this table alone. last: so many checks, of the 7 days before the newest event. hour: as the newest check
+    of that hour found them, with the checks of earlier hours.
     """
     checks_by_expectation: dict[tuple[str, str], list[tuple[EventRow, dict[str, Any]]]] = {}
     newest: dict[str, str] = {}
-    for row in event_log.read(lake, event_log.RECENT, COLUMNS, event_type="check", table_name=table):
+    since = None if hour else event_log.RECENT
+    for row in event_log.read(lake, since, COLUMNS, event_type="check", table_name=table):
+        if hour and (row.hour or "") > hour:
+            continue
         if row.table_name and (judged := row.details.get("expectations")):
             newest[row.table_name] = row.event_id
             for meaning, counts in judged.items():
@@ -82,7 +102,9 @@ def trends(lake: Lake, table: str | None = None, last: int = 24) -> list[Trend]:
             ],
         )
         for (name, meaning), checks in checks_by_expectation.items()
-        if checks[-1][0].event_id == newest[name]
+        if checks[-1][0].event_id == newest[name] and hour in (None, checks[-1][0].hour)
     ]
     order = {"failed": 0, "warned": 1}
-    return sorted(known, key=lambda trend: (order.get(trend.last.status, 2), not trend.is_broken))
+    places = {name: place for place, name in enumerate(tables_of(lake).tables)}
+    places |= {name: len(places) for name in newest if name not in places}  # tables of before
+    return sorted(known, key=lambda trend: (order.get(trend.last.status, 2), places[trend.table], not trend.is_broken))

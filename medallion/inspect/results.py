@@ -1,20 +1,26 @@
-"""What the newest release holds, for who wants to see the product and not the pipeline: series to draw, and rows."""
+"""What the newest release holds, for who wants to see the product and not the pipeline: series to draw, and rows.
+
+A version of a table never changes, so what was read of it is remembered.
+"""
 
 import csv
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from medallion.csv_cells import plain_cells
 from medallion.errors import MedallionError, UsageError
+from medallion.hours import ONE_HOUR, parse_hour
 from medallion.model.chart import Chart
 from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.ops.releases import Release
 from medallion.storage.duckdb_views import open_sealed_views
 from medallion.storage.lake import Lake
-from medallion.storage.named_versions import open_named
+from medallion.storage.named_versions import NamedVersion, open_named
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -23,6 +29,7 @@ SHOWN_ROWS = 10
 EXTREMES = 6  # bars from either end
 MAX_POINTS = 400  # along a line, the last ones
 CSV_BATCH = 5_000  # rows
+REMEMBERED = 256  # series, and as many samples
 
 
 @dataclass(frozen=True)
@@ -36,10 +43,21 @@ class Sample:
 
 @dataclass(frozen=True)
 class Series:
-    """What a chart draws: the name of each series, and points of x and a value per series."""
+    """What a chart draws: the name of each series, and points of x and a value per series.
+
+    partial: places of points along a line whose period the data may cover in part only: the first one, and the one that
+    had not ended. total: the sum of the first series over all points, those included that are not drawn.
+    """
 
     names: Sequence[str]
     points: Sequence[tuple[Any, ...]]
+    partial: frozenset[int] = frozenset()
+    total: float = 0.0
+
+    @property
+    def whole_points(self) -> list[tuple[Any, ...]]:
+        """The points of whole periods."""
+        return [point for place, point in enumerate(self.points) if place not in self.partial]
 
 
 @dataclass(frozen=True)
@@ -52,8 +70,8 @@ class TableResult:
     error: str | None = None
 
 
-def read_results(lake: Lake, release: Release, tables: Registry) -> list[TableResult]:
-    """Every table from Gold on that ``release`` names, lines first, those without a chart last."""
+def published_tables(release: Release, tables: Registry) -> list[Table]:
+    """Return every table from Gold on that ``release`` names, lines first, those without a chart last."""
     published = [
         node
         for node in tables
@@ -61,18 +79,45 @@ def read_results(lake: Lake, release: Release, tables: Registry) -> list[TableRe
     ]
     order = {"line": 0, "bars": 1, "extremes": 2}
     published.sort(key=lambda table: order[table.chart.kind] if table.chart else len(order))
-    return [_read_result(lake, release, table) for table in published]
+    return published
+
+
+def read_result(lake: Lake, release: Release, table: Table) -> TableResult:
+    """Read a published table; what keeps it from being read is part of the result."""
+    try:
+        sample = read_sample(lake, release, table.name, SHOWN_ROWS, _order(table))
+        return TableResult(table, sample, read_series(lake, release, table) if table.chart else None)
+    except MedallionError as error:
+        return TableResult(table, error=str(error))
+
+
+def read_series(lake: Lake, release: Release, table: Table) -> Series:
+    """Return what the chart of ``table`` draws at a release. Raises as read_sample."""
+    assert table.chart is not None, "only a table with a chart has series"
+    ends_at = parse_hour(release.hour) + ONE_HOUR if release.hour else None
+    return _series_at(lake, _version(release, table.name), table.chart, ends_at)
 
 
 def read_sample(lake: Lake, release: Release, table: str, limit: int, order: str = "") -> Sample:
     """The first ``limit`` rows of ``table``. Raises MedallionError when it cannot be read at its version."""
-    with _open_table(lake, release, table) as connection:
-        return _sample(connection, table, limit, order)
+    return _sample_at(lake, _version(release, table), limit, order)
+
+
+@lru_cache(REMEMBERED)
+def _sample_at(lake: Lake, version: NamedVersion, limit: int, order: str) -> Sample:
+    with open_sealed_views(lake, {version.table: open_named(lake, version)}) as connection:
+        return _sample(connection, version.table, limit, order)
+
+
+@lru_cache(REMEMBERED)
+def _series_at(lake: Lake, version: NamedVersion, chart: Chart, ends_at: datetime | None) -> Series:
+    with open_sealed_views(lake, {version.table: open_named(lake, version)}) as connection:
+        return _series(connection, version.table, chart, ends_at)
 
 
 def write_csv(lake: Lake, release: Release, table: str) -> Iterator[str]:
     """The whole of ``table`` as CSV, in pieces. Raises as read_sample, before the first piece."""
-    connection_of = _open_table(lake, release, table)
+    connection_of = open_sealed_views(lake, {table: open_named(lake, _version(release, table))})
 
     def pieces() -> Iterator[str]:
         with connection_of as connection:
@@ -87,20 +132,11 @@ def write_csv(lake: Lake, release: Release, table: str) -> Iterator[str]:
     return pieces()
 
 
-def _open_table(lake: Lake, release: Release, table: str) -> Any:
+def _version(release: Release, table: str) -> NamedVersion:
     version = release.version_of(table)
     if version is None:
         raise UsageError(f"release {release.release_id} has no table {table[:80]}")
-    return open_sealed_views(lake, {table: open_named(lake, version)})
-
-
-def _read_result(lake: Lake, release: Release, table: Table) -> TableResult:
-    try:
-        with _open_table(lake, release, table.name) as connection:
-            sample = _sample(connection, table.name, SHOWN_ROWS, _order(table))
-            return TableResult(table, sample, _series(connection, table) if table.chart else None)
-    except MedallionError as error:
-        return TableResult(table, error=str(error))
+    return version
 
 
 def _sample(connection: "DuckDBPyConnection", table: str, limit: int, order: str) -> Sample:
@@ -118,13 +154,37 @@ def _order(table: Table) -> str:
     return "ORDER BY " + ", ".join([*first, *(f'"{key}"' for key in table.keys)])
 
 
-def _series(connection: "DuckDBPyConnection", table: Table) -> Series:
-    chart = table.chart
-    assert chart is not None, "only a table with a chart has series"
+def _series(connection: "DuckDBPyConnection", table: str, chart: Chart, ends_at: datetime | None) -> Series:
     values = ", ".join(f'CAST(SUM("{column}") AS DOUBLE)' for column in chart.y) or "CAST(COUNT(*) AS DOUBLE)"
-    grouped = f'SELECT "{chart.x}", {values} FROM "{table.name}" GROUP BY 1'  # noqa: S608 (declared names)
-    names = chart.y or ("rows",)
-    return Series(names, [tuple(row) for row in _points_to_draw(connection.execute(grouped).fetchall(), chart)])
+    grouped = f'SELECT "{chart.x}", {values} FROM "{table}" GROUP BY 1'  # noqa: S608 (declared names)
+    rows = connection.execute(grouped).fetchall()
+    total = sum(row[1] or 0.0 for row in rows)
+    points = [tuple(row) for row in _points_to_draw(rows, chart)]
+    partial = _partial_periods([point[0] for point in points], ends_at) if chart.kind == "line" else frozenset()
+    return Series(chart.y or ("rows",), points, partial, total)
+
+
+def _partial_periods(starts: Sequence[Any], ends_at: datetime | None) -> frozenset[int]:
+    """Return the places of periods that the data may cover in part only.
+
+    The history may begin within the first period. The last one is whole where it is known to have ended before
+    ``ends_at``, the moment up to which there are changes.
+    """
+    if not starts:
+        return frozenset()
+    last = len(starts) - 1
+    moments = [_moment(start) for start in starts[-2:]]
+    if ends_at is not None and len(moments) == 2 and moments[0] and moments[1]:
+        has_ended = moments[1] + (moments[1] - moments[0]) <= ends_at
+        return frozenset({0} if has_ended else {0, last})
+    return frozenset({0, last})
+
+
+def _moment(value: Any) -> datetime | None:
+    if not isinstance(value, date):
+        return None
+    moment = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)  # noqa: DTZ001
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _points_to_draw(rows: list[Any], chart: Chart) -> list[Any]:

@@ -10,11 +10,14 @@ from medallion.inspect.volumes import read_row_counts
 from medallion.model.table import QUARANTINE
 from medallion.ops.event_schema import WORST_FIRST
 from medallion.storage.lake import Lake
-from medallion.templating import Bars, Grid, Long, Status, render, render_notice
+from medallion.templating import Bars, Grid, Link, Long, Status, render, render_notice
 
 TALL = 22  # pixels of the tallest bar
 SHOWN_CHECKS = 24
 COLUMNS = ("last check", "last checks", "expectation", "severity", "failed records", "passed records", "last hour")
+
+
+PASSED = ("table", "layer", "expectations", "found", "rows", "rows, check by check")
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,14 @@ class Group:
     rows: str
     bars: Bars | None
     expectations: Grid
+    count: int
 
 
 def expectations_page(lake: Lake, status: str = "", table: str = "", layer: str = "") -> str:
-    """A group per table, those that failed first; status, table, layer: only groups of that kind, empty for all."""
+    """The tables with expectations that did not pass, then the others in a list; one table with each of its own.
+
+    status, table, layer: only groups of that kind, empty for all.
+    """
     known = trends(lake)
     if not known:
         text = "Nothing has been checked yet: trigger hourly_refresh, or run medallion load."
@@ -43,16 +50,18 @@ def expectations_page(lake: Lake, status: str = "", table: str = "", layer: str 
         if status in ("", group.status) and table in ("", group.table) and layer in ("", group.layer)
     ]
     counts = {word: sum(group.status == word for group in groups) for word in WORST_FIRST}
+    passed = [group for group in wanted if group.status == "succeeded" and not table]
     return render(
         "expectations.html",
         title="Expectations",
         page="expectations",
         lead=f"{len(known):,} expectations in the newest check of each of {len(groups)} tables; tables: "
         + ", ".join(f"{count} {word}" for word, count in counts.items()),
-        groups=wanted,
+        groups=[group for group in wanted if group not in passed],
+        passed=_list_passed(passed) if passed else None,
         filters=(
             ("status", status, WORST_FIRST),
-            ("table", table, sorted(group.table for group in groups)),
+            ("table", table, [group.table for group in groups]),
             ("layer", layer, list(dict.fromkeys(group.layer for group in groups))),
         ),
     )
@@ -72,10 +81,22 @@ def _group(table: str, own: Sequence[Trend], row_counts: Mapping[str, int] | Non
     worst = next((word for word in WORST_FIRST if word in words), "succeeded")
     failed = sum(word != "succeeded" for word in words)
     dropped = [trend.last.observed for trend in own if table.startswith(QUARANTINE) and trend.last.observed]
-    summary = "; ".join(dropped) or f"{len(own)} expectations, {f'{failed} not met' if failed else 'all met'}"
+    summary = "; ".join(dropped) or (f"{failed} of {len(own)} did not pass" if failed else f"all {len(own)} passed")
     grid = Grid(f"Expectations of {table}", COLUMNS, [_row(trend) for trend in own], {4, 5})
     bars = _volume_bars(table, row_counts) if row_counts else None
-    return Group(table, own[0].layer, worst, summary, describe_volume(own, row_counts), bars, grid)
+    return Group(table, own[0].layer, worst, summary, describe_volume(own, row_counts), bars, grid, len(own))
+
+
+def _list_passed(groups: Sequence[Group]) -> Grid:
+    """The tables of which every expectation passed, each with the way to its own."""
+    rows = [
+        (
+            Link(group.table, f"expectations?table={group.table}"),
+            *(group.layer, group.count, Long(group.summary), Long(group.rows), group.bars or ""),
+        )
+        for group in groups
+    ]
+    return Grid(f"{len(rows)} tables whose expectations all passed", PASSED, rows, {2}, searchable=True)
 
 
 def describe_volume(own: Sequence[Trend], row_counts: Mapping[str, int] | None) -> str:
@@ -90,18 +111,23 @@ def _volume_bars(table: str, row_counts: Mapping[str, int]) -> Bars:
     newest = [*row_counts.items()][-SHOWN_CHECKS:]
     most = max((count for _, count in newest), default=0) or 1
     bars = [(max(1, round(TALL * count / most)), "quiet", f"{hour}: {count:,} rows") for hour, count in newest]
-    return Bars(bars, f"rows of {table} in the last {len(bars)} checks")
+    counts = [count for _, count in newest]
+    label = f"{len(bars)} checks, {min(counts):,} to {max(counts):,} rows"
+    return Bars(bars, f"rows of {table} in the last {len(bars)} checks", label)
 
 
 def _row(trend: Trend) -> Sequence[Any]:
     last = trend.last
-    counts = (last.failed, last.passed, last.hour)
+    counts = (last.failed_records, last.passed_records, last.hour)
     return (Status(last.status), draw_checks(trend), Long(trend.expectation), trend.severity, *counts)
 
 
 def draw_checks(trend: Trend) -> Bars:
-    """A bar for each check of an expectation, oldest first, as high as the share of rows that failed."""
-    return Bars([_bar(check) for check in trend.checks], f"the last {len(trend.checks)} checks of {trend.expectation}")
+    """A bar for each check of an expectation, oldest first, as high as the share of records that failed."""
+    number = len(trend.checks)
+    failed = sum(check.status != "succeeded" for check in trend.checks)
+    label = f"{failed} of {number} did not pass" if failed else f"{number} passed"
+    return Bars([_bar(check) for check in trend.checks], f"the last {number} checks of {trend.expectation}", label)
 
 
 def _bar(check: Judged) -> tuple[float, str, str]:
@@ -109,5 +135,7 @@ def _bar(check: Judged) -> tuple[float, str, str]:
     # Of a table as a whole no single record fails.
     share = (check.failed or 0) / whole if check.failed and whole else float(check.status != "succeeded")
     height = 2 if not share else max(5, round(TALL * share**0.3))
-    verdict = "no verdict" if check.failed is None else f"{check.failed:,} of {whole:,} rows"
+    verdict = "no verdict" if check.failed is None else f"{check.failed:,} of {whole:,} records failed"
+    if check.failed_as_a_whole:
+        verdict = "the table as a whole failed"
     return height, check.status, f"{check.hour}: {verdict}"

@@ -7,8 +7,9 @@ from medallion.inspect.query import diff, diff_rows
 from medallion.model.registry import Registry
 from medallion.ops import releases
 from medallion.storage.lake import Lake
-from medallion.templating import Grid, Link, RunLink, in_words, render, render_notice
+from medallion.templating import Grid, Link, RunLink, render, render_notice
 from medallion.ui.results import NOTHING
+from medallion.ui.values import cell_text
 
 SHOWN = 50
 SHOWN_ROWS = 50
@@ -25,7 +26,7 @@ def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None
         return render_notice("Releases", NOTHING, "releases")
     rows = [
         (
-            release.release_id,
+            str(release.release_id),
             release.hour or "snapshot",
             release.published_at,
             release.strategy,
@@ -78,6 +79,7 @@ def _comparison(lake: Lake, tables: Registry, old: int, new: int) -> Grid:
 def _differing_rows(lake: Lake, tables: Registry, numbers: tuple[int, int], table: str) -> Grid:
     a, b = (releases.require_release(lake, number) for number in numbers)
     names, rows = diff_rows(lake, a, b, tables[table], SHOWN_ROWS)
-    texts = [[in_words(value) for value in row] for row in rows]
+    keys = tables[table].keys
+    texts = [[cell_text(name, "", value, keys) for name, value in zip(names, row, strict=True)] for row in rows]
     caption = f"{table}: - as in release {numbers[0]}, + as in release {numbers[1]}; {len(rows)} rows at most"
     return Grid(caption, names, texts)

@@ -1,23 +1,44 @@
-"""What the pipeline makes: each table of the newest release from Gold on, as a picture and as rows."""
+"""What the pipeline makes: the numbers of the newest release at a glance, and each table from Gold on, on demand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
-from medallion.inspect.results import Sample, Series, TableResult, read_results
+from medallion.inspect.headlines import Headline, compared_release, read_headline
+from medallion.inspect.results import Sample, Series, TableResult, published_tables, read_result
 from medallion.model.chart import Chart
 from medallion.model.registry import Registry
+from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.storage.lake import Lake
-from medallion.templating import Grid, Plot, in_words, render, render_notice
+from medallion.templating import Grid, Link, Plot, in_words, render, render_notice
 from medallion.ui.plots import SERIES_COLOURS, add_legend, make_figure, to_svg
+from medallion.ui.values import cell_text, is_money, period, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PARTIAL = "The first and the last point may cover a part of their period only."
+PARTIAL = "Hollow: a period that the data may cover in part only."
 NOTHING = "Nothing is published yet: run medallion load, then trigger hourly_refresh."
+SPARK_WIDTH, SPARK_HEIGHT = 220, 44  # pixels of a small picture
+FLAT = 0.0005  # a smaller share is no change to speak of
+
+
+@dataclass(frozen=True)
+class Card:
+    """A table at a glance. bars: x, y, width and height of each in the small picture; line: the points of one."""
+
+    table: str
+    title: str
+    label: str
+    value: str
+    change: str
+    line: str
+    bars: Sequence[tuple[float, float, float, float]]
 
 
 @dataclass(frozen=True)
@@ -33,48 +54,156 @@ class Section:
     note: str = ""
 
 
-def results_page(lake: Lake, tables: Registry) -> str:
-    """A section for each published table from Gold on, those that declare a chart first."""
+def results_page(lake: Lake, tables: Registry, table: str = "", currency: str = "USD") -> str:
+    """The numbers of the newest release, or one of its tables from Gold on.
+
+    Args:
+        lake: The lake.
+        tables: Those that it has.
+        table: The one that is shown; empty for all at a glance.
+        currency: Of amounts.
+
+    Raises:
+        UsageError: There is no such table.
+    """
     release = releases.latest(lake)
     if release is None:
         return render_notice("Results", NOTHING, "results")
+    published = published_tables(release, tables)
+    chosen = next((node for node in published if node.name == table), None)
+    if table and chosen is None:
+        tables[table]  # which says what there is
+        return render_notice("Results", f"{table} is no table of release {release.release_id} from Gold on.", "results")
+    retained = releases.read_all(lake)
+    earlier = compared_release(release, retained)
+    cards, errors = ([], []) if chosen else _cards(lake, release, earlier, published, currency)
     return render(
         "results.html",
         title="Results",
         page="results",
         release=release,
         hour=hour_or_snapshot(release.hour),
-        sections=[_section(result) for result in read_results(lake, release, tables)],
+        others=[(node.name, _title(node.name)) for node in published],
+        section=_section(read_result(lake, release, chosen), currency) if chosen else None,
+        cards=cards,
+        errors=errors,
+        spark=(SPARK_WIDTH, SPARK_HEIGHT),
+        tables=None if chosen else _table_list(release, earlier, published),
     )
 
 
-def _section(result: TableResult) -> Section:
+def _cards(
+    lake: Lake, release: releases.Release, earlier: releases.Release | None, tables: Sequence[Table], currency: str
+) -> tuple[list[Card], list[str]]:
+    """The numbers of the tables that have a chart, and why some cannot be read."""
+    cards, errors = [], []
+    for table in tables:
+        if table.chart is None:
+            continue
+        try:
+            headline = read_headline(lake, release, earlier, table)
+        except MedallionError as error:
+            errors.append(str(error))
+            continue
+        if headline is not None:
+            cards.append(_card(headline, currency))
+    return cards, errors
+
+
+def _card(headline: Headline, currency: str) -> Card:
+    name = "" if headline.name == "rows" else headline.name.replace("_", " ")
+    unit = f" ({currency})" if is_money(headline.name, "DECIMAL") else ""
+    along = headline.kind == "line"
+    of = f", {'period from' if along else 'as of'} {period(headline.of)}"
+    change = ""
+    if headline.change is not None:
+        size = f"{100 * headline.change:+.1f} %" if abs(headline.change) >= FLAT else "no change"
+        change = f"{size} since {period(headline.former_of)}"
+    most = max(headline.points, default=0.0) or 1.0
+    count = max(1, len(headline.points))
+    step = SPARK_WIDTH / count
+    heights = [max(1.0, round((SPARK_HEIGHT - 4) * max(0.0, point) / most, 1)) for point in headline.points]
+    spots = [f"{round((place + 0.5) * step, 1)},{round(SPARK_HEIGHT - h, 1)}" for place, h in enumerate(heights)]
+    bars = [(round(place * step, 1), SPARK_HEIGHT - h, round(0.75 * step, 1), h) for place, h in enumerate(heights)]
+    return Card(
+        headline.table,
+        _title(headline.table),
+        f"{name or 'rows'}{unit}{of}",
+        short(headline.value),
+        change,
+        " ".join(spots) if along else "",
+        [] if along else bars,
+    )
+
+
+def _table_list(release: releases.Release, earlier: releases.Release | None, tables: Sequence[Table]) -> Grid:
+    """Every table with its rows, and their change."""
+    rows = []
+    for table in tables:
+        now = release.row_counts.get(table.name)
+        before = earlier.row_counts.get(table.name) if earlier else None
+        difference = "" if now is None or before is None else f"{now - before:+,}"
+        link = Link(table.name, f"results?table={table.name}")
+        rows.append((link, now, difference, table.doc.partition("\n")[0]))
+    since = f"since {hour_or_snapshot(earlier.hour)}" if earlier else "change"
+    return Grid(f"{len(rows)} tables from Gold on", ("table", "rows", since, "what it is"), rows, {1, 2})
+
+
+def _title(table: str) -> str:
+    return table.partition("_")[2].replace("_", " ").capitalize()
+
+
+def _section(result: TableResult, currency: str) -> Section:
     table, sample = result.table, result.sample
-    plot = draw(table.chart, result.series, table.name) if table.chart and result.series else None
-    rows = None if sample is None else sample_grid(sample, table.name)
-    title = table.name.partition("_")[2].replace("_", " ").capitalize()
-    note = PARTIAL if plot and table.chart and table.chart.kind == "line" else ""
-    return Section(table.name, title, table.doc.partition("\n")[0], plot, rows, result.error, note)
+    plot = draw(table.chart, result.series, table.name, currency) if table.chart and result.series else None
+    rows = None if sample is None else sample_grid(sample, table.name, table.keys, currency)
+    note = PARTIAL if plot and result.series and result.series.partial else ""
+    return Section(table.name, _title(table.name), table.doc.partition("\n")[0], plot, rows, result.error, note)
 
 
-def sample_grid(sample: Sample, table: str) -> Grid:
+def sample_grid(sample: Sample, table: str, keys: Sequence[str] = (), currency: str = "USD") -> Grid:
     """The rows of a sample, with the whole table as CSV."""
     numbers = {place for place, kind in enumerate(sample.types) if kind.startswith(_NUMBERS)}
     caption = f"{len(sample.rows)} rows of {table}"
-    return Grid(caption, sample.columns, sample.rows, numbers, f"table.csv?name={table}")
+    columns = [
+        f"{name} ({currency})" if is_money(name, kind) else name
+        for name, kind in zip(sample.columns, sample.types, strict=True)
+    ]
+    rows = [
+        [
+            cell_text(name, kind, value, keys)
+            for name, kind, value in zip(sample.columns, sample.types, row, strict=True)
+        ]
+        for row in sample.rows
+    ]
+    return Grid(caption, columns, rows, numbers, f"table.csv?name={table}")
 
 
+_HOLLOW: dict[str, Any] = {"marker": "o", "mfc": "none", "ls": "none"}
 MAX_MARKED_POINTS = 8  # of a line that each have a tick of their own
 _NUMBERS = ("BIGINT", "INTEGER", "DOUBLE", "DECIMAL", "FLOAT", "HUGEINT", "SMALLINT", "TINYINT", "NUMBER")
 
 
-def draw(chart: Chart, series: Series, table: str) -> Plot:
+def draw(chart: Chart, series: Series, table: str, currency: str = "USD") -> Plot:
     """The picture of a table, in words and as a table as well."""
-    names, points = [name.replace("_", " ") for name in series.names], series.points
+    return _draw(chart, tuple(series.names), tuple(series.points), series.partial, (table, currency))
+
+
+@lru_cache(64)
+def _draw(
+    chart: Chart,
+    columns: tuple[str, ...],
+    points: tuple[tuple[Any, ...], ...],
+    partial: frozenset[int],
+    named: tuple[str, str],
+) -> Plot:
+    table, currency = named
+    units = [f" ({currency})" if is_money(column, "DECIMAL") else "" for column in columns]
+    names = [f"{column.replace('_', ' ')}{unit}" for column, unit in zip(columns, units, strict=True)]
     x = chart.x.replace("_", " ")
     if chart.kind == "line":
         figure, axes = make_figure(3.2, above=0.35)
-        _draw_lines(axes, names, points)
+        _draw_lines(axes, names, points, partial)
     else:
         labels = [in_words(point[0]) or "none" for point in points]
         figure, axes = make_figure(0.75 + 0.3 * len(points), labels, above=0.1)
@@ -82,15 +211,29 @@ def draw(chart: Chart, series: Series, table: str) -> Plot:
         axes.set_xlabel(names[0])
     axes.spines[["left", "bottom"]].set_alpha(0.5)
     alt = f"{', '.join(names)} of {table} by {x}, {len(points)} {'points' if chart.kind == 'line' else 'bars'}"
-    grid = Grid(f"{', '.join(names)} by {x}", (x, *names), points, range(1, 1 + len(names)))
+    rows = [
+        (
+            period(point[0]) + (", in part" if place in partial else ""),
+            *(cell_text(column, "DECIMAL", value) for column, value in zip(columns, point[1:], strict=True)),
+        )
+        for place, point in enumerate(points)
+    ]
+    grid = Grid(f"{', '.join(names)} by {x}", (x, *names), rows, range(1, 1 + len(names)))
     return Plot(to_svg(figure, alt), alt, grid)
 
 
-def _draw_lines(axes: "Axes", names: Sequence[str], points: Sequence[tuple[Any, ...]]) -> None:
-    for place, (name, colour) in enumerate(zip(names, SERIES_COLOURS, strict=False), 1):
-        axes.plot([point[0] for point in points], [point[place] for point in points], color=colour, label=name, lw=2)
-    if len(points) <= MAX_MARKED_POINTS:
-        axes.set_xticks([point[0] for point in points], [in_words(point[0]) for point in points])
+def _draw_lines(axes: "Axes", names: Sequence[str], points: Sequence[tuple[Any, ...]], partial: frozenset[int]) -> None:
+    """Draw a line through the points of whole periods; others stand by themselves."""
+    has_dates = all(isinstance(point[0], date) for point in points)
+    places = [point[0] for point in points] if has_dates else [*range(len(points))]
+    whole = [place for place in range(len(points)) if place not in partial]
+    for number, (name, colour) in enumerate(zip(names, SERIES_COLOURS, strict=False), 1):
+        for chosen, style in ((whole, {"marker": ".", "label": name, "lw": 2}), (sorted(partial), _HOLLOW)):
+            values = [points[place][number] for place in chosen]
+            axes.plot([places[place] for place in chosen], values, color=colour, **style)
+    if len(points) <= MAX_MARKED_POINTS or not has_dates:
+        every = max(1, len(points) // MAX_MARKED_POINTS)
+        axes.set_xticks(places[::every], [in_words(point[0]) for point in points[::every]])
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter("{x:,.0f}")
     add_legend(axes, len(names))

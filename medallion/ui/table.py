@@ -37,7 +37,7 @@ class ColumnPanel:
     downstream: Sequence[Link]
 
 
-def table_page(lake: Lake, tables: Registry, name: str, column: str = "") -> str:
+def table_page(lake: Lake, tables: Registry, name: str, column: str = "", currency: str = "USD") -> str:
     """The page of table ``name``; column: the one whose origin is shown. Raises UsageError for an unknown table."""
     node = tables[name]
     release = releases.latest(lake)
@@ -67,7 +67,7 @@ def table_page(lake: Lake, tables: Registry, name: str, column: str = "") -> str
         broken=[trend.expectation for trend in judged if trend.last.status == "failed"],
         checks=_checks(judged),
         releases=_releases(lake, name),
-        rows=sample_grid(sample, name) if sample else None,
+        rows=sample_grid(sample, name, node.keys, currency) if sample else None,
         error=error,
     )
 
@@ -154,7 +154,10 @@ def _refreshes(history: Sequence[TableRefresh]) -> Grid:
 
 def _checks(judged: Sequence[Trend]) -> Grid:
     rows = [
-        (Status(trend.last.status), draw_checks(trend), Long(trend.expectation), trend.severity, trend.last.failed)
+        (
+            *(Status(trend.last.status), draw_checks(trend), Long(trend.expectation)),
+            *(trend.severity, trend.last.failed_records),
+        )
         for trend in judged
     ]
     names = ("last check", "last checks", "expectation", "severity", "failed records")
@@ -165,8 +168,8 @@ def _releases(lake: Lake, name: str) -> Grid:
     releases_with_table = [release for release in releases.read_all(lake) if name in release.versions]
     rows = [
         (
-            *(release.release_id, release.hour or "snapshot", release.published_at, release.strategy),
-            *(release.versions[name], release.row_counts.get(name)),
+            *(str(release.release_id), release.hour or "snapshot", release.published_at, release.strategy),
+            *(str(release.versions[name]), release.row_counts.get(name)),
         )
         for release in reversed(releases_with_table[-SHOWN_RELEASES:])
     ]

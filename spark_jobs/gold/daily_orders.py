@@ -1,13 +1,14 @@
 """Orders by the day they were placed. One row per day."""
 
 from expectations.vocabulary import at_least
-from medallion import Additive, Table
+from medallion import Additive, Chart, Table
 
 TABLE = Table(
     keys=("day",),
     expect=(at_least("order_count", 1), at_least("units", 1), at_least("revenue", 0)),
     incremental=Additive(("days",)),
     extra=True,
+    chart=Chart("line", "day", ("order_count",)),
     query="""
         WITH days AS (
             SELECT

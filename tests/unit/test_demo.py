@@ -1,43 +1,78 @@
-"""What the demonstration prints: three hours, refreshed in three ways, side by side."""
+"""What the demonstration refreshes and prints: a full hour beside a steady incremental one, both on one Spark."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from medallion.ops.event_log import append
 from medallion.ops.events import Event
 from medallion.storage.lake import Lake
-from scripts.demo import print_comparison, ways
+from scripts import demo
+from scripts.demo import Shown, month_in_words, print_comparison, refresh_until_steady
+
+HOURS = [f"h{number}" for number in range(8)]
 
 
-def test_the_hours_are_refreshed_in_full_by_spark_submit_then_warm_then_incrementally() -> None:
-    assert [name for name, _ in ways(True)] == ["full, JVM per task", "full, warm", "incremental, warm"]
-    assert [asked["spark"] for _, asked in ways(True)] == ["submit", "as set", "as set"]
-    assert "warm" not in str([name for name, _ in ways(False)])
+@pytest.mark.parametrize(
+    ("set_ups", "strategies"),
+    [
+        (1, ["full, warm", "incremental, set-up", "incremental, warm"]),
+        (0, ["full, warm", "incremental, warm"]),
+        (9, ["full, warm", *["incremental, set-up"] * demo.MAX_INCREMENTAL]),
+    ],
+)
+def test_hours_are_refreshed_until_an_incremental_one_is_steady(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_ups: int, strategies: list[str]
+) -> None:
+    lake = Lake(str(tmp_path))
+    asked: list[dict[str, str]] = []
+
+    def refreshed(_: Any, conf: dict[str, str], __: str) -> dict[str, Any]:
+        asked.append(conf)
+        hour, strategy = conf["hour"], conf["strategy"]
+        details = {"built_state": ["x"]} if strategy == "incremental" and len(asked) <= 1 + set_ups else {}
+        step = Event(hour, hour, "refresh", strategy, 1, "gold")
+        append(lake, [step, Event(hour, hour, "refresh", strategy, 1, "gold", "gold_x", details=details)])
+        return {"dag_run_id": hour, "duration": 1.0}
+
+    monkeypatch.setattr(demo, "refresh", refreshed)
+    airflow: Any = None
+    assert [shown.name for shown in refresh_until_steady(airflow, lake, HOURS, "warm")] == strategies
+    assert {conf["spark"] for conf in asked} == {"as set"}, "like is compared with like"
 
 
-def test_seconds_and_cpu_of_each_way_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_seconds_and_cpu_of_each_hour_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lake = Lake(str(tmp_path))
     append(
         lake,
         [
-            Event("a", "h0", "refresh", "full", 1, "silver", seconds=3.0, cpu_seconds=5.5),
+            Event("a", "h0", "refresh", "full", 1, "silver", seconds=3.0, cpu_seconds=50.0),
             Event("a", "h0", "refresh", "full", 1, "silver", "silver_orders", seconds=2.0, cpu_seconds=4.0),
-            Event("b", "h1", "refresh", "incremental", 1, "silver", seconds=1.0, cpu_seconds=None),
+            Event("b", "h1", "refresh", "incremental", 1, "silver", seconds=2.0, cpu_seconds=70.0),
+            Event("c", "h2", "refresh", "incremental", 1, "silver", seconds=1.0, cpu_seconds=5.0),
         ],
     )
-    runs = {
-        ("full, warm", "h0"): {"dag_run_id": "a", "duration": 60.0},
-        ("incremental, warm", "h1"): {"dag_run_id": "b", "duration": 20.0},
-    }
+    runs = [
+        Shown("full, warm", "h0", {"dag_run_id": "a", "duration": 60.0}),
+        Shown("incremental, set-up", "h1", {"dag_run_id": "b", "duration": 30.0}, is_setup=True),
+        Shown("incremental, warm", "h2", {"dag_run_id": "c", "duration": 20.0}),
+    ]
 
-    print_comparison(lake, runs)
+    print_comparison(lake, runs, "EUR")
 
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines == [
-        "seconds full, warm incremental, warm",
-        "h0 h1",
-        "refresh silver 3.0 1.0",
-        "CPU of the steps 5.5 0.0",
-        "whole run 60.0 20.0",
+        "seconds full, warm incremental, set-up incremental, warm",
+        "h0 h1 h2",
+        "refresh silver 3.0 2.0 1.0",
+        "CPU of the steps 50.0 70.0 5.0",
+        "whole run 60.0 30.0 20.0",
+        "a month 720 hours like these: full 10 core-hours, incremental 1 (10 %);"
+        " at 0.05 EUR each 0.50 against 0.05 EUR",
     ]
+
+
+def test_a_month_is_not_reckoned_from_hours_that_built_state() -> None:
+    runs = [Shown("full, warm", "h0", {}), Shown("incremental, set-up", "h1", {}, is_setup=True)]
+    assert "no steady incremental hour" in month_in_words(runs, [50.0, 70.0], "EUR")

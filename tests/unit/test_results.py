@@ -1,5 +1,7 @@
 """The product of the pipeline as a page: what a declared chart draws, and what shows without one."""
 
+from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,13 +10,14 @@ from deltalake import write_deltalake
 
 from medallion import Chart, Table
 from medallion.errors import MedallionError, UsageError
-from medallion.inspect.results import read_results, read_sample, write_csv
+from medallion.inspect.results import TableResult, published_tables, read_result, read_sample, write_csv
 from medallion.model.chart import output_columns
 from medallion.model.parsed_query import Schemas
 from medallion.model.registry import Registry, build, registry
 from medallion.ops import releases
 from medallion.storage.lake import Lake
 from medallion.ui.results import PARTIAL, results_page
+from medallion.ui.values import cell_text
 
 SALES = pa.table(
     {"week": ["w2", "w1", "w2"], "shop": ["a", "a", "<b>"], "revenue": pa.array([20.0, 10.0, 5.0], pa.float64())}
@@ -46,26 +49,99 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
+def read(lake: Lake, tables: Registry) -> TableResult:
+    """The one table of the newest release."""
+    release = releases.require_release(lake, None)
+    (table,) = published_tables(release, tables)
+    return read_result(lake, release, table)
+
+
+def publish_weeks(lake: Lake, hour: str, revenue: list[float]) -> None:
+    """Publish Sundays from 2025-11-09 on with their revenue, of shop a."""
+    weeks = [date(2025, 11, 9) + timedelta(weeks=number) for number in range(len(revenue))]
+    rows = pa.table({"week": weeks, "shop": ["a"] * len(weeks), "revenue": revenue})
+    write_deltalake(lake.path("gold_sales"), rows, mode="overwrite")
+    after, version = releases.latest(lake), lake.version("gold_sales") or 0
+    contents = releases.Contents({"gold_sales": version}, row_counts={"gold_sales": len(weeks)})
+    releases.publish(lake, after=after, hour=hour, run_id=f"r{hour}", strategy="full", contents=contents)
+
+
+@pytest.mark.parametrize(
+    ("hour", "value", "change"),
+    [
+        ("2025-12-02T00", "300", "+50.0 % since 2025-11-16"),
+        ("2025-12-06T23", "80", "-73.3 % since 2025-11-23"),
+    ],
+    ids=["a week that is not over", "the last hour of a week"],
+)
+def test_a_period_that_is_not_over_is_neither_a_number_nor_growth(
+    tmp_path: Path, hour: str, value: str, change: str
+) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    publish_weeks(lake, hour, [90.0, 200.0, 300.0, 80.0])
+    tables = sales(Chart("line", "week", ("revenue",)))
+    page = results_page(lake, tables)
+    assert f'<b class="card-value">{value}</b>' in page
+    assert change in page
+    series = read(lake, tables).series
+    assert series is not None and 0 in series.partial, "the history may begin within the first"
+
+
+def test_a_total_is_compared_with_the_release_of_a_day_before(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    for hour, revenue in (("2025-12-01T00", 50.0), ("2025-12-01T05", 100.0), ("2025-12-02T06", 110.0)):
+        publish_weeks(lake, hour, [revenue])
+    page = results_page(lake, sales(Chart("bars", "shop", ("revenue",))))
+    assert '<b class="card-value">110</b>' in page
+    assert "+10.0 % since hour 2025-12-01T05" in page
+
+
+def test_ids_are_shown_as_they_are_pasted_into_sql() -> None:
+    assert cell_text("order_id", "BIGINT", 1234567) == "1234567"
+    assert cell_text("year", "INTEGER", 2025, keys=("year",)) == "2025"
+    assert cell_text("orders", "BIGINT", 1234567) == "1,234,567"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("unit_price", Decimal("1234.5"), "1,234.50"),
+        ("days_of_stock", 1234.5678, "1,235"),
+        ("days_of_stock", 12.3456, "12.3"),
+        ("days_of_stock", 1.23456, "1.23"),
+        ("cancel_rate", 0.0123456, "0.0123"),
+        ("days_of_stock", 12.0, "12"),
+        ("days_of_stock", float("nan"), "nan"),
+    ],
+)
+def test_decimals_are_cut_to_what_matters(column: str, value: float, text: str) -> None:
+    assert cell_text(column, "DOUBLE", value) == text
+
+
 def test_a_new_gold_table_appears_by_itself_as_rows(lake: Lake) -> None:
     page = results_page(lake, sales(None))
+    assert 'href="results?table=gold_sales"' in page and "Sales." in page
+    assert "w1" not in page and "<svg" not in page, "a table's rows are shown on demand"
+    page = results_page(lake, sales(None), "gold_sales", "EUR")
     assert "Sales." in page and "<figure>" not in page
     assert all(text in page for text in ("w1", "20.00", "Release 1 of hour 2025-11-30T00", "table.csv?name=gold_sales"))
+    assert "revenue (EUR)" in page, "an amount has its currency"
     assert "&lt;b&gt;" in page and "<b>" not in page
 
 
 def test_line_sums_values_of_one_x_and_has_a_summary_and_a_table(lake: Lake) -> None:
     tables = sales(Chart("line", "week", ("revenue",)))
-    (result,) = read_results(lake, releases.require_release(lake, None), tables)
+    result = read(lake, tables)
     assert result.series is not None
     assert result.series.points == [("w1", 10.0), ("w2", 25.0)]
-    page = results_page(lake, tables)
+    page = results_page(lake, tables, "gold_sales")
     assert PARTIAL in page
-    assert 'role="img" aria-label="revenue of gold_sales by week, 2 points"' in page
-    assert "25.00" in page
+    assert 'role="img" aria-label="revenue (USD) of gold_sales by week, 2 points"' in page
+    assert "25.00" in page and "w2, in part" in page
 
 
 def test_bars_without_a_column_count_rows_and_the_most_urgent_rows_come_first(lake: Lake) -> None:
-    (result,) = read_results(lake, releases.require_release(lake, None), sales(Chart("bars", "shop", first="-revenue")))
+    result = read(lake, sales(Chart("bars", "shop", first="-revenue")))
     assert result.series is not None and result.sample is not None
     assert result.series.points == [("a", 2.0), ("<b>", 1.0)]
     assert [row[2] for row in result.sample.rows] == [20.0, 10.0, 5.0]
@@ -78,7 +154,7 @@ def test_extremes_are_the_largest_and_the_smallest(tmp_path: Path) -> None:
     releases.publish(
         lake, after=None, hour=None, run_id="r", strategy="full", contents=releases.Contents({"gold_sales": 0})
     )
-    (result,) = read_results(lake, releases.require_release(lake, None), sales(Chart("extremes", "shop", ("revenue",))))
+    result = read(lake, sales(Chart("extremes", "shop", ("revenue",))))
     assert result.series is not None
     assert [point[1] for point in result.series.points] == [29, 28, 27, 26, 25, 24, 5, 4, 3, 2, 1, 0]
 
@@ -86,8 +162,10 @@ def test_extremes_are_the_largest_and_the_smallest(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_read_says_so_in_its_place(lake: Lake) -> None:
     for file in Path(lake.path("gold_sales")).glob("_delta_log/*"):
         file.unlink()
-    page = results_page(lake, sales(None))
+    page = results_page(lake, sales(None), "gold_sales")
     assert 'class="empty"' in page and "gold_sales" in page
+    glance = results_page(lake, sales(Chart("bars", "shop")))
+    assert 'class="empty"' in glance and 'class="card-link"' not in glance
 
 
 def test_a_whole_table_is_a_csv_and_one_that_is_not_published_is_refused(lake: Lake) -> None:

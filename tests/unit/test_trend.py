@@ -58,7 +58,7 @@ def test_the_page_has_a_bar_for_each_check(tmp_path: Path) -> None:
     checked(lake, "2025-11-30T01", **{"a <promise>": None})
     shown = expectations_page(lake)
     assert "a &lt;promise&gt;" in shown
-    assert "2025-11-30T00: 4 of 10 rows" in shown
+    assert "2025-11-30T00: 4 of 10 records failed" in shown
     assert "2025-11-30T01: no verdict" in shown
     assert "1 expectations, 1 not met" in shown
 

@@ -89,11 +89,26 @@
     new ResizeObserver(mark).observe(box);
   };
 
+  const showWork = (form) => form.addEventListener("submit", () => {  /* until the answer replaces the page */
+    const button = form.querySelector("button:not([type=button])");
+    if (!button || form.getAttribute("role") === "search") return;
+    const text = button.textContent;
+    form.setAttribute("aria-busy", "true");
+    button.textContent = `${text} …`;
+    setTimeout(() => { button.disabled = true; }, 0);
+    addEventListener("pageshow", () => {  /* also when it is come back to */
+      form.removeAttribute("aria-busy");
+      button.textContent = text;
+      button.disabled = false;
+    }, { once: true });
+  });
+
   addEventListener("DOMContentLoaded", () => {
     document.querySelectorAll(".wide").forEach(markMore);
     document.querySelectorAll("table.sortable").forEach(makeSortable);
     document.querySelectorAll("input[data-rows]").forEach(makeSearchable);
     document.querySelectorAll("svg.lineage").forEach(highlight);
     document.querySelectorAll("a[data-airflow]").forEach(leadOut);
+    document.querySelectorAll("form").forEach(showWork);
   });
 })();

@@ -1,0 +1,70 @@
+"""Values of tables as their readers expect them: ids as they are pasted into SQL, money, decimals that matter."""
+
+from collections.abc import Collection
+from datetime import date, datetime
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+from medallion.templating import in_words
+
+_MONEY = frozenset({"amount", "cost", "margin", "price", "revenue", "spend", "spent", "subtotal", "total", "value"})
+_NO_MONEY = frozenset(
+    {"count", "days", "hours", "items", "orders", "pct", "quantity", "rate", "ratio", "sold", "stock", "units"}
+)
+_COARSE, _FINE = 1000, 10
+
+
+def is_money(column: str, kind: str) -> bool:
+    """Whether a column holds amounts: by its words, and money is never a DOUBLE but in averages of it."""
+    words = set(column.split("_"))
+    return kind.startswith(("DECIMAL", "DOUBLE")) and bool(words & _MONEY) and not words & _NO_MONEY
+
+
+def is_identifier(column: str, keys: Collection[str] = ()) -> bool:
+    """Whether the numbers of a column are names of things."""
+    return column in keys or column == "id" or column.endswith("_id")
+
+
+def cell_text(column: str, kind: str, value: Any, keys: Collection[str] = ()) -> str:
+    """Return a value of a column in words: an id as it is pasted into SQL, other numbers with the digits that matter.
+
+    Args:
+        column: Its name.
+        kind: Its type, as DuckDB names it; empty where it is not known.
+        value: The value, None for null.
+        keys: The keys of the table.
+    """
+    if isinstance(value, int) and is_identifier(column, keys):
+        return str(value)
+    if isinstance(value, float | Decimal):
+        return amount(value) if is_money(column, kind) else number(float(value))
+    return in_words(value)
+
+
+def amount(value: float | Decimal) -> str:
+    """Return an amount of money: two decimals, always."""
+    return f"{value:,.2f}"
+
+
+def number(value: float) -> str:
+    """Return a number with three digits or more, and no decimal that says nothing."""
+    if not isfinite(value):
+        return str(value)
+    size = abs(value)
+    if value == int(value) or size >= _COARSE:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if size >= _FINE else f"{value:,.2f}" if size >= 1 else f"{value:.3g}"
+
+
+def short(value: float) -> str:
+    """Return a number to be read at a glance: 1.23 M for 1,234,567."""
+    for unit, word in ((1e9, "bn"), (1e6, "M")):
+        if abs(value) >= unit:
+            return f"{value / unit:.2f} {word}"
+    return f"{value:,.0f}" if abs(value) >= _COARSE or value == int(value) else number(value)
+
+
+def period(value: Any) -> str:
+    """Return the start of a period, or whatever a number is of, in words."""
+    return f"{value:%Y-%m-%d}" if isinstance(value, date) and not isinstance(value, datetime) else in_words(value)
