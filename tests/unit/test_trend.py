@@ -51,6 +51,48 @@ def test_expectation_on_a_whole_table_that_failed_is_broken_though_no_row_is(tmp
     ]
 
 
+def test_an_earlier_hour_is_shown_as_its_checks_found_it(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    for hour, failed in (("2025-11-30T00", 4), ("2025-11-30T01", 0), ("2025-11-30T02", 1)):
+        checked(lake, hour, promise=failed)
+    (found,) = trends(lake, hour="2025-11-30T01")
+    assert (found.last.hour, found.last.status, found.counts) == ("2025-11-30T01", "succeeded", "4 0")
+    assert trends(lake, hour="2025-11-30T07") == [], "an hour without a check"
+
+
+def test_tables_stand_in_the_order_of_the_lineage_after_those_that_failed(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    log = EventLog(lake, run_id="run", hour="2025-11-30T00", strategy="full", attempt=1)
+    fine = {"status": "succeeded", "severity": "critical", "passed": 9, "failed": 0}
+    worse = {"status": "warned", "severity": "warning", "passed": 9, "failed": 1}
+    for table, verdict in (
+        *(("gold_inventory_risk", fine), ("silver_products", fine), ("gold_order_status_summary", worse)),
+        ("bronze_orders", fine),
+    ):
+        log.add("check", table.partition("_")[0], table, details={"expectations": {"promise": verdict}})
+    log.flush()
+    tables = [trend.table for trend in trends(lake)]
+    assert tables == ["gold_order_status_summary", "bronze_orders", "silver_products", "gold_inventory_risk"]
+
+
+def test_tables_that_passed_are_one_list_and_each_is_shown_on_demand(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    checked(lake, "2025-11-30T00", fine=0, other=0)
+    assert "all 2 passed" in expectations_page(lake) and "Expectations of gold_a" not in expectations_page(lake)
+    assert "Expectations of gold_a" in expectations_page(lake, table="gold_a")
+
+
+def test_an_expectation_on_a_table_as_a_whole_has_no_failed_records(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    log = EventLog(lake, run_id="run", hour="2025-11-30T00", strategy="full", attempt=1)
+    verdict = {"status": "failed", "severity": "critical", "passed": 0, "failed": 0}
+    log.add("check", "gold", "gold_a", status="failed", details={"expectations": {"the table is not empty": verdict}})
+    log.flush()
+    (found,) = trends(lake)
+    assert (found.last.failed_records, found.last.passed_records) == (None, None)
+    assert "2025-11-30T00: the table as a whole failed" in expectations_page(lake)
+
+
 def test_the_page_has_a_bar_for_each_check(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     assert "Nothing has been checked yet" in expectations_page(lake)
@@ -60,7 +102,7 @@ def test_the_page_has_a_bar_for_each_check(tmp_path: Path) -> None:
     assert "a &lt;promise&gt;" in shown
     assert "2025-11-30T00: 4 of 10 records failed" in shown
     assert "2025-11-30T01: no verdict" in shown
-    assert "1 expectations, 1 not met" in shown
+    assert "1 of 1 did not pass" in shown
 
 
 def test_expectation_on_a_whole_table_has_a_full_bar_when_it_failed(tmp_path: Path) -> None:
