@@ -161,9 +161,9 @@ def refresh_until_steady(airflow: LocalAirflow, lake: Lake, hours: Sequence[str]
         say(f"hour {hour}: {strategy}, {spark}")
         run = refresh(airflow, {"hour": hour, "strategy": strategy, "spark": "as set"}, run_id_of(hour))
         rows = event_log.read(lake, run_id=run["dag_run_id"])
-        is_setup = any(read_state_work(row.details) is not None for row in rows)
-        runs.append(Shown(f"{strategy}, {'set-up' if is_setup else spark}", hour, run, is_setup))
-        if strategy == "incremental" and not is_setup:
+        work = next(filter(None, (read_state_work(row.details) for row in rows)), None)
+        runs.append(Shown(f"{strategy}, {work or spark}", hour, run, is_setup=work is not None))
+        if strategy == "incremental" and work is None:
             break
     return runs
 

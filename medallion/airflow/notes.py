@@ -5,10 +5,12 @@ the run when it ends, makes that the note.
 """
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
 from airflow.listeners import hookimpl
 from airflow.sdk.exceptions import AirflowException
@@ -22,6 +24,8 @@ KEY = "run_note"
 MAX_CHARACTERS = 1000  # of the column in Airflow's database
 _MAX_LEFT = 100_000  # of the text that a task leaves
 TAG = "medallion"
+_LINK_PLACE = "\u241e"  # one character that Markdown leaves alone, and no text of ours has
+_REPORT = re.compile(r"see \S*/reports/validation/(?P<name>\S+\.html)")
 
 
 def leave_note(ti: Any, text: str) -> None:
@@ -33,18 +37,30 @@ def leave_note(ti: Any, text: str) -> None:
 def note_of(text: str) -> str:
     """Return the note that says ``text``, which is escaped: Airflow renders notes as Markdown.
 
-    One that is too long is shortened in its middle: it begins with what happened and ends with what to do.
+    A validation report that it names becomes a link to its page. A note that is too long is shortened in its middle:
+    it begins with what happened and ends with what to do.
     """
-    note = escape_markdown(text)
-    if len(note) <= MAX_CHARACTERS:
-        return note
-    ending = MAX_CHARACTERS // 2
-    head, tail = note[: MAX_CHARACTERS - ending - 5], note[-ending:]
-    if _ends_in_escape(head):
-        head = head[:-1]
-    if _ends_in_escape(note[:-ending]):
-        tail = tail[1:]
-    return f"{head} ... {tail}"
+    report = _REPORT.search(text)
+    link = "" if report is None else _link(report["name"])
+    note = escape_markdown(_REPORT.sub(_LINK_PLACE, text, count=1))
+    room = MAX_CHARACTERS - len(link)
+    if len(note) > room:
+        ending = room // 2
+        head, tail = note[: room - ending - 5], note[-ending:]
+        if _ends_in_escape(head):
+            head = head[:-1]
+        if _ends_in_escape(note[:-ending]):
+            tail = tail[1:]
+        note = f"{head} ... {tail}"
+    return note.replace(_LINK_PLACE, link, 1) if link else note
+
+
+def _link(report: str) -> str:
+    """A link to the page of a validation report."""
+    from airflow.configuration import conf
+
+    root = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
+    return f"see [its validation report]({root}/medallion/reports/file/{quote(report)})"
 
 
 def _ends_in_escape(text: str) -> bool:

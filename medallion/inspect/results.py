@@ -6,7 +6,7 @@ A version of a table never changes, so what was read of it is remembered.
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ SHOWN_ROWS = 10
 EXTREMES = 6  # bars from either end
 MAX_POINTS = 400  # along a line, the last ones
 CSV_BATCH = 5_000  # rows
+_ANY_TIME = datetime.min.replace(tzinfo=UTC)
 REMEMBERED = 256  # series, and as many samples
 
 
@@ -94,8 +95,11 @@ def read_result(lake: Lake, release: Release, table: Table) -> TableResult:
 def read_series(lake: Lake, release: Release, table: Table) -> Series:
     """Return what the chart of ``table`` draws at a release. Raises as read_sample."""
     assert table.chart is not None, "only a table with a chart has series"
+    series = _series_at(lake, _version(release, table.name), table.chart)
+    if table.chart.kind != "line":
+        return series
     ends_at = parse_hour(release.hour) + ONE_HOUR if release.hour else None
-    return _series_at(lake, _version(release, table.name), table.chart, ends_at)
+    return replace(series, partial=_partial_periods([point[0] for point in series.points], ends_at))
 
 
 def read_sample(lake: Lake, release: Release, table: str, limit: int, order: str = "") -> Sample:
@@ -110,9 +114,9 @@ def _sample_at(lake: Lake, version: NamedVersion, limit: int, order: str) -> Sam
 
 
 @lru_cache(REMEMBERED)
-def _series_at(lake: Lake, version: NamedVersion, chart: Chart, ends_at: datetime | None) -> Series:
+def _series_at(lake: Lake, version: NamedVersion, chart: Chart) -> Series:
     with open_sealed_views(lake, {version.table: open_named(lake, version)}) as connection:
-        return _series(connection, version.table, chart, ends_at)
+        return _series(connection, version.table, chart)
 
 
 def write_csv(lake: Lake, release: Release, table: str) -> Iterator[str]:
@@ -136,7 +140,8 @@ def _version(release: Release, table: str) -> NamedVersion:
     version = release.version_of(table)
     if version is None:
         raise UsageError(f"release {release.release_id} has no table {table[:80]}")
-    return version
+    # A table that is known by its id is the same one in every release that names this version.
+    return version if version.table_id is None else replace(version, published_at=_ANY_TIME)
 
 
 def _sample(connection: "DuckDBPyConnection", table: str, limit: int, order: str) -> Sample:
@@ -154,14 +159,13 @@ def _order(table: Table) -> str:
     return "ORDER BY " + ", ".join([*first, *(f'"{key}"' for key in table.keys)])
 
 
-def _series(connection: "DuckDBPyConnection", table: str, chart: Chart, ends_at: datetime | None) -> Series:
+def _series(connection: "DuckDBPyConnection", table: str, chart: Chart) -> Series:
     values = ", ".join(f'CAST(SUM("{column}") AS DOUBLE)' for column in chart.y) or "CAST(COUNT(*) AS DOUBLE)"
     grouped = f'SELECT "{chart.x}", {values} FROM "{table}" GROUP BY 1'  # noqa: S608 (declared names)
     rows = connection.execute(grouped).fetchall()
     total = sum(row[1] or 0.0 for row in rows)
     points = [tuple(row) for row in _points_to_draw(rows, chart)]
-    partial = _partial_periods([point[0] for point in points], ends_at) if chart.kind == "line" else frozenset()
-    return Series(chart.y or ("rows",), points, partial, total)
+    return Series(chart.y or ("rows",), points, total=total)
 
 
 def _partial_periods(starts: Sequence[Any], ends_at: datetime | None) -> frozenset[int]:

@@ -14,8 +14,9 @@ from medallion.model.chart import Chart
 from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.ops import releases
+from medallion.storage.files import side_by_side
 from medallion.storage.lake import Lake
-from medallion.templating import Grid, Link, Plot, in_words, render, render_notice
+from medallion.templating import Grid, Link, Long, Plot, in_words, render, render_notice
 from medallion.ui.plots import SERIES_COLOURS, add_legend, make_figure, to_svg
 from medallion.ui.values import cell_text, is_money, period, short
 
@@ -96,18 +97,16 @@ def _cards(
     lake: Lake, release: releases.Release, earlier: releases.Release | None, tables: Sequence[Table], currency: str
 ) -> tuple[list[Card], list[str]]:
     """The numbers of the tables that have a chart, and why some cannot be read."""
-    cards, errors = [], []
-    for table in tables:
-        if table.chart is None:
-            continue
+
+    def read(table: Table) -> Headline | str | None:
         try:
-            headline = read_headline(lake, release, earlier, table)
+            return read_headline(lake, release, earlier, table)
         except MedallionError as error:
-            errors.append(str(error))
-            continue
-        if headline is not None:
-            cards.append(_card(headline, currency))
-    return cards, errors
+            return str(error)
+
+    found = side_by_side(read, [table for table in tables if table.chart])
+    cards = [_card(headline, currency) for headline in found if isinstance(headline, Headline)]
+    return cards, [error for error in found if isinstance(error, str)]
 
 
 def _card(headline: Headline, currency: str) -> Card:
@@ -144,7 +143,7 @@ def _table_list(release: releases.Release, earlier: releases.Release | None, tab
         before = earlier.row_counts.get(table.name) if earlier else None
         difference = "" if now is None or before is None else f"{now - before:+,}"
         link = Link(table.name, f"results?table={table.name}")
-        rows.append((link, now, difference, table.doc.partition("\n")[0]))
+        rows.append((link, now, difference, Long(table.doc.partition("\n")[0])))
     since = f"since {hour_or_snapshot(earlier.hour)}" if earlier else "change"
     return Grid(f"{len(rows)} tables from Gold on", ("table", "rows", since, "what it is"), rows, {1, 2})
 

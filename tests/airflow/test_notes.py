@@ -135,6 +135,15 @@ def test_a_note_that_cannot_be_written_leaves_the_scheduler_s_session_as_it_was(
     assert run.run_id == "a_run", "it is still the session's"
 
 
+@pytest.mark.parametrize(("base", "root"), [("http://localhost:8080", ""), ("https://host/airflow/", "/airflow")])
+def test_a_note_leads_to_the_report_that_it_names(monkeypatch: pytest.MonkeyPatch, base: str, root: str) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base)
+    named = "bronze check failed; see /lake/reports/validation/2025-11-30T09/bronze-r-1.html"
+    link = f"[its validation report]({root}/medallion/reports/file/2025-11-30T09/bronze-r-1.html)"
+    assert note_of(named) == f"bronze check failed; see {link}"
+    assert note_of("nothing to do; see the log") == "nothing to do; see the log"
+
+
 def test_a_note_is_cut_to_what_the_column_takes() -> None:
     assert len(note_of("x" * 5000)) == MAX_CHARACTERS
     for length in range(MAX_CHARACTERS // 2 - 10, MAX_CHARACTERS // 2 + 10):

@@ -31,7 +31,7 @@ def test_hours_are_refreshed_until_an_incremental_one_is_steady(
     def refreshed(_: Any, conf: dict[str, str], __: str) -> dict[str, Any]:
         asked.append(conf)
         hour, strategy = conf["hour"], conf["strategy"]
-        details = {"built_state": ["x"]} if strategy == "incremental" and len(asked) <= 1 + set_ups else {}
+        details = {"state": "set-up"} if strategy == "incremental" and len(asked) <= 1 + set_ups else {}
         step = Event(hour, hour, "refresh", strategy, 1, "gold")
         append(lake, [step, Event(hour, hour, "refresh", strategy, 1, "gold", "gold_x", details=details)])
         return {"dag_run_id": hour, "duration": 1.0}

@@ -10,11 +10,13 @@ from deltalake import write_deltalake
 
 from medallion import Chart, Table
 from medallion.errors import MedallionError, UsageError
+from medallion.inspect import results
 from medallion.inspect.results import TableResult, published_tables, read_result, read_sample, write_csv
 from medallion.model.chart import output_columns
 from medallion.model.parsed_query import Schemas
 from medallion.model.registry import Registry, build, registry
 from medallion.ops import releases
+from medallion.storage.duckdb_views import open_sealed_views
 from medallion.storage.lake import Lake
 from medallion.ui.results import PARTIAL, results_page
 from medallion.ui.values import cell_text
@@ -195,3 +197,20 @@ def test_every_result_that_the_shop_asks_for_is_drawn() -> None:
         *("gold_weekly_revenue_trend", "gold_order_status_summary", "gold_cancellation_impact"),
         *("gold_inventory_risk", "gold_supplier_performance", "gold_product_demand_surge"),
     }
+
+
+def test_a_version_is_read_once_for_however_many_looks_and_releases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    publish_weeks(lake, "2025-12-01T00", [50.0])
+    opened: list[object] = []
+    monkeypatch.setattr(results, "open_sealed_views", lambda *sides: opened.append(sides) or open_sealed_views(*sides))
+    tables = sales(Chart("bars", "shop", ("revenue",)))
+    for _ in range(2):
+        assert '<b class="card-value">50</b>' in results_page(lake, tables)
+    newest = releases.require_release(lake, None)
+    contents = releases.Contents(newest.versions, row_counts=newest.row_counts)
+    releases.publish(lake, after=newest, hour="2025-12-01T01", run_id="again", strategy="full", contents=contents)
+    assert "Release 2 of hour 2025-12-01T01" in results_page(lake, tables)
+    assert len(opened) == 1
