@@ -15,7 +15,7 @@ help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
 .PHONY: demo
-demo: setup  ## all of it: demo source, Airflow, three hours refreshed; again for the next three
+demo: setup  ## all of it: demo source, Airflow, hours refreshed until an incremental one is steady; again for the next
 	@$(PYTHON) -m scripts.demo
 
 .PHONY: demo-red

@@ -17,7 +17,7 @@ SHOWN_CHECKS = 24
 COLUMNS = ("last check", "last checks", "expectation", "severity", "failed records", "passed records", "last hour")
 
 
-PASSED = ("table", "layer", "expectations", "found", "rows", "rows, check by check")
+PASSED = ("table", "layer", "expectations", "rows, check by check")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class Group:
     rows: str
     bars: Bars | None
     expectations: Grid
-    count: int
 
 
 def expectations_page(lake: Lake, status: str = "", table: str = "", layer: str = "") -> str:
@@ -84,7 +83,7 @@ def _group(table: str, own: Sequence[Trend], row_counts: Mapping[str, int] | Non
     summary = "; ".join(dropped) or (f"{failed} of {len(own)} did not pass" if failed else f"all {len(own)} passed")
     grid = Grid(f"Expectations of {table}", COLUMNS, [_row(trend) for trend in own], {4, 5})
     bars = _volume_bars(table, row_counts) if row_counts else None
-    return Group(table, own[0].layer, worst, summary, describe_volume(own, row_counts), bars, grid, len(own))
+    return Group(table, own[0].layer, worst, summary, describe_volume(own, row_counts), bars, grid)
 
 
 def _list_passed(groups: Sequence[Group]) -> Grid:
@@ -92,11 +91,12 @@ def _list_passed(groups: Sequence[Group]) -> Grid:
     rows = [
         (
             Link(group.table, f"expectations?table={group.table}"),
-            *(group.layer, group.count, Long(group.summary), Long(group.rows), group.bars or ""),
+            *(group.layer, group.summary, group.bars or ""),
         )
         for group in groups
     ]
-    return Grid(f"{len(rows)} tables whose expectations all passed", PASSED, rows, {2}, searchable=True)
+    caption = f"{len(rows)} tables whose expectations all passed; choose one for each of its own"
+    return Grid(caption, PASSED, rows, searchable=True)
 
 
 def describe_volume(own: Sequence[Trend], row_counts: Mapping[str, int] | None) -> str:
@@ -112,7 +112,9 @@ def _volume_bars(table: str, row_counts: Mapping[str, int]) -> Bars:
     most = max((count for _, count in newest), default=0) or 1
     bars = [(max(1, round(TALL * count / most)), "quiet", f"{hour}: {count:,} rows") for hour, count in newest]
     counts = [count for _, count in newest]
-    label = f"{len(bars)} checks, {min(counts):,} to {max(counts):,} rows"
+    label = f"{counts[-1]:,} rows"
+    if min(counts) != max(counts):
+        label += f"; {min(counts):,} to {max(counts):,} in {len(bars)} checks"
     return Bars(bars, f"rows of {table} in the last {len(bars)} checks", label)
 
 

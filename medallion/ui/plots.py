@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 8.0  # inches: texts can be read where it is shown narrower than that
+WIDTH = 7.0  # inches: texts can be read where it is shown narrower than that
 MAX_GAP = 24  # hours that a gap is wide at most: a week without any shall not squeeze all others
 SERIES_COLOURS = ("#3f7fe8", "#c98a00", "#2a9d64", "#b5446e", "#8a63d2")  # on a light and on a dark page
 

@@ -139,7 +139,7 @@ def test_rows_dropped_by_design_are_shown_as_their_check_judged_them(tmp_path: P
 def test_the_declared_bound_of_a_row_count_is_shown_beside_it(tmp_path: Path) -> None:
     counted(Lake(str(tmp_path)), "ok, 180 dropped (9.1 % of silver_a)")
     assert "1,800 rows; declared: row count within 50% or 500 rows of the last release" in expectations_page(
-        Lake(str(tmp_path))
+        Lake(str(tmp_path)), table="silver_a"
     )
 
 
