@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from threading import Lock
-from time import time
+from time import process_time, time
 from typing import TYPE_CHECKING
 
 from medallion.errors import UsageError
@@ -64,6 +64,7 @@ class Driver:
         self.costs = RecentCosts(self.lake)  # before what is written while this process is the lake's writer
         self._lock: WriterLock | None = None
         self._may_renew = True
+        self._spent = 0.0  # CPU seconds of this process before the present JVM
         self._short = ""  # what the JVM before the present one was short of
         self._proven: dict[Layer, tuple[Table, ...]] = {}
         self._proofs: dict[str, Proof] = {}
@@ -199,7 +200,7 @@ class Driver:
                     event.details["note"] = f"the JVM before this one was short of {self._short}"
                     self._short = ""
                 event.started_at = datetime.fromtimestamp(began, UTC)
-                event.seconds, event.cpu_seconds = time() - began, self.cpu()
+                event.seconds, event.cpu_seconds = time() - began, self.cpu() - self._spent
         return self._sessions
 
     def use(self, spark: "SparkSession") -> None:
@@ -220,6 +221,7 @@ class Driver:
         self.report(f"Spark's JVM is short of {short}: the next hour has another one")
         self.stop()
         end_jvm()
+        self._spent = process_time()
 
     def _note_usage(self, log: EventLog) -> None:
         """Have the step that has just ended say in its event how full the JVM is."""
