@@ -16,7 +16,8 @@ from medallion.spark.session import spark_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_RESTART_SECONDS = 180.0  # for a warm Spark to end, and for the next to listen
+_ENDING_SECONDS = 30.0  # for a warm Spark to end by itself
+_RESTART_SECONDS = 180.0  # for the next one to listen
 
 
 def shortage_of(process: int | None) -> str:
@@ -41,9 +42,7 @@ def attached(settings: Settings) -> "tuple[SparkSession, str]":
     if not short or not _is_kept(process) or _has_others(process, urlsplit(settings.spark_connect).port or 0):
         return spark, ""
     spark.stop()
-    with suppress(psutil.NoSuchProcess):
-        psutil.Process(process).terminate()
-        psutil.Process(process).wait(_RESTART_SECONDS)
+    _end(process)
     deadline = time.monotonic() + _RESTART_SECONDS
     while True:
         try:
@@ -51,6 +50,17 @@ def attached(settings: Settings) -> "tuple[SparkSession, str]":
         except MedallionError:
             if time.monotonic() > deadline:
                 raise
+
+
+def _end(process: int) -> None:
+    """End a warm Spark, which may take its time to close what nobody uses any more, but not for long."""
+    with suppress(psutil.NoSuchProcess):
+        jvm = psutil.Process(process)
+        jvm.terminate()
+        _, alive = psutil.wait_procs([jvm], timeout=_ENDING_SECONDS)
+        for left in alive:
+            left.kill()
+            left.wait()
 
 
 def _is_kept(process: int) -> bool:
