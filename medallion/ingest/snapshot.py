@@ -9,7 +9,8 @@ from medallion.ingest.arrow_types import arrow_type, same_type
 from medallion.ingest.decode import Decoded, why_unfit
 from medallion.ingest.quarantine import MAX_LINES
 from medallion.ingest.schema_evolution import arrow_schema, description
-from medallion.ingest.source import Advance, FolderSource, Source, copy_snapshot, silent
+from medallion.ingest.snapshot_copy import copy_snapshot
+from medallion.ingest.source import Advance, FolderSource, Source, silent
 from medallion.ingest.value_decoders import MICROSECONDS
 from medallion.model.table import EARLIEST, Feed
 from medallion.spark.configuration import TABLE_PROPERTIES

@@ -3,11 +3,10 @@
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from time import sleep
 from typing import IO, Any, Protocol
 
@@ -15,7 +14,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.hours import format_hour
 from medallion.ingest.change_names import ChangeFile, Ignored, Refused, judge_name, shown_path
 from medallion.settings import Settings
-from medallion.storage import files, s3
+from medallion.storage import files
 from medallion.storage.files import Place
 from medallion.storage.s3 import S3Access
 from medallion.storage.s3_errors import SOURCE, explained
@@ -101,7 +100,7 @@ class FolderSource:
     def list_files(self, prefix: str) -> dict[str, SourceFile]:
         """List every file under ``prefix`` by name; none where there is no such place."""
         base, by_name = Path(self.root), {}
-        for folder, folders, names in os.walk(base / prefix):
+        for folder, folders, names in os.walk(base / prefix, onerror=_refuse_unlisted):
             links = [name for name in folders if Path(folder, name).is_symlink()]  # to folders: not followed
             for file in (Path(folder, name) for name in (*names, *links)):
                 with suppress(FileNotFoundError):  # it went while we looked
@@ -117,11 +116,19 @@ class FolderSource:
             raise MedallionError(f"{path} cannot be read: it is a link that leads to itself") from None
         if not inside:
             raise MedallionError(f"{path} is a link that leads out of the source: it is not read")
+        if path.is_fifo() or path.is_socket() or path.is_char_device():
+            raise MedallionError(f"{path} is no regular file: it is not read")  # reading it might never end
         try:
             stream = path.open("rb")
         except OSError as error:
             raise MedallionError(f"{self.root}/{name} cannot be read: {error.strerror}") from None
         return stream, os.fstat(stream.fileno()).st_size
+
+
+def _refuse_unlisted(error: OSError) -> None:
+    """Raise MedallionError for a folder that cannot be listed: its files would be missing, and nobody told."""
+    if not isinstance(error, FileNotFoundError):
+        raise MedallionError(f"{error.filename} cannot be listed: {error.strerror}")
 
 
 def _describe(file: Path) -> SourceFile:
@@ -268,32 +275,3 @@ def digest(stream: IO[bytes]) -> Landed:
         sha256.update(chunk)
         read += len(chunk)
     return Landed(read, sha256.hexdigest())
-
-
-def copy_snapshot(source: Source, topic: str, target: Place, advance: Advance = silent) -> None:
-    """Copy the snapshot of one table to the folder ``target``, several files at a time; it is whole or not there.
-
-    What an interrupted copy has brought is kept, and the next one brings the rest. advance: told what is copied, and
-    how many of how many files are.
-    """
-    prefix = f"snapshot/bronze_{topic}/"
-    partial = target.with_name(f".{target.name}.part")
-    sizes = {name: file.bytes for name, file in source.list_files(prefix).items()}
-    if not sizes:
-        raise MedallionError(f"{source.root} has no {prefix}: the snapshot needs all tables")
-    if outside := [name for name in sizes if ".." in PurePosixPath(name).parts]:
-        raise MedallionError(f"{source.root}/{outside[0]} leads out of the snapshot: it is not read")
-    here = {str(place): place.stat().st_size for place in partial.rglob("*") if place.is_file()}
-    places = {name: partial / name.removeprefix(prefix) for name in sizes}
-    missing = sorted(name for name, place in places.items() if here.get(str(place)) != sizes[name])
-    with ThreadPoolExecutor(s3.AT_ONCE) as pool:
-        copies = [pool.submit(copy_file, source, name, places[name]) for name in missing]
-        try:
-            for number, copy in enumerate(as_completed(copies)):
-                copy.result()
-                advance(f"snapshot of {topic}", len(sizes) - len(missing) + number + 1, len(sizes))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    files.remove_tree(target)
-    files.move(partial, target)

@@ -129,6 +129,18 @@ def test_pending_hours_are_read_from_the_source_up_to_a_given_hour(place: Place)
     assert pending_at_source(settings, H1) == [H1], "the next refresh begins with what is restated"
 
 
+def test_hour_of_a_file_that_is_not_understood_arrives_and_bars_later_ones(place: Place) -> None:
+    place.put(f"{H0}.gz", "{}\n")
+    place.put(H1, "{}\n")
+    settings = Settings.from_environment()
+    assert pending_at_source(settings) == [H0, H1]
+    seen = Arrivals(settings, settle=30)
+    assert seen.look() is None, "it may be unpacked and removed in a moment"
+    assert seen.seconds_to_settle() is not None
+    found = Arrivals(settings, settle=0).look()
+    assert found is not None and found[0] == H0, "the run says why it is refused"
+
+
 def test_it_fires_with_the_earliest_hour_that_is_not_applied(place: Place) -> None:
     place.put(H1, "{}\n")
     place.put(H0, "{}\n")

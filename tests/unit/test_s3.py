@@ -18,7 +18,8 @@ from moto.server import ThreadedMotoServer
 
 from medallion.errors import MedallionError
 from medallion.ingest import source as source_module
-from medallion.ingest.source import change_files, copy_file, copy_snapshot, open_source
+from medallion.ingest.snapshot_copy import copy_snapshot
+from medallion.ingest.source import change_files, copy_file, open_source
 from medallion.settings import Settings
 
 HOUR = "2025-11-30T00"

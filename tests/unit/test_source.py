@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -100,6 +101,21 @@ def test_marks_and_files_that_are_being_written_refuse_no_hour(tmp_path: Path, s
     assert (listing.hours, listing.refused, listing.ignored) == ({}, {}, ())
 
 
+def test_a_folder_that_cannot_be_listed_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, "cdc/orders/2025-11-30T00.json")
+    real = os.scandir
+
+    def scandir(path: str) -> object:
+        if str(path).endswith("orders"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(MedallionError, match="cdc/orders cannot be listed: Permission denied"):
+        change_files(FolderSource(str(tmp_path)), ("orders",))
+    assert FolderSource(str(tmp_path)).list_files("absent/") == {}
+
+
 def test_a_link_to_a_folder_is_no_silence(tmp_path: Path) -> None:
     put(tmp_path, "elsewhere/part-0.json")
     put(tmp_path, "cdc/items/2025-11-30T00.json")
@@ -153,6 +169,12 @@ def test_a_source_that_does_not_exist_says_how_to_make_one(tmp_path: Path) -> No
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(MedallionError, match=r"gone\.json cannot be read: No such file"):
         FolderSource(str(tmp_path)).open("gone.json")
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "2025-11-30T00.json")
+    with pytest.raises(MedallionError, match=r"2025-11-30T00\.json is no regular file"):
+        FolderSource(str(tmp_path)).open("2025-11-30T00.json")
 
 
 def test_a_link_that_leads_out_of_the_source_is_not_read(tmp_path: Path) -> None:
