@@ -120,8 +120,9 @@ class FelderaDriver:
         source = FolderSource(str(self._source))
         with log.timed("land", "bronze") as event:
             event.engine = "feldera"
-            names = change_files(source, tuple(feed.topic for feed in _feeds())).hours.get(hour, {})
-            landed = copy_change_files(source, lake, hour, names)
+            listing = change_files(source, tuple(feed.topic for feed in _feeds()))
+            listing.require_understood(hour)
+            landed = copy_change_files(source, lake, hour, listing.hours.get(hour, {}))
             event.bytes_out = sum(file.bytes for file in landed.files.values())
         with log.timed("apply", "bronze") as event:
             event.engine = "feldera"

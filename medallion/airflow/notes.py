@@ -25,7 +25,7 @@ MAX_CHARACTERS = 1000  # of the column in Airflow's database
 _MAX_LEFT = 100_000  # of the text that a task leaves
 TAG = "medallion"
 _LINK_PLACE = "\u241e"  # one character that Markdown leaves alone, and no text of ours has
-_REPORT = re.compile(r"see \S*/reports/validation/(?P<name>\S+\.html)")
+_REPORT = re.compile(r"see \S*/reports/validation/(?P<name>(?!\S*\.\.)\S+\.html)")  # below that folder
 
 
 def leave_note(ti: Any, text: str) -> None:

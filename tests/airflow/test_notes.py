@@ -98,6 +98,11 @@ def test_note_that_begins_like_a_heading_or_list_is_escaped(text: str) -> None:
     assert re.match(r"\\[#>+=-]|\d+\\[.)]", note_of(text))
 
 
+def test_note_leads_to_no_page_outside_the_reports() -> None:
+    note = note_of("orders has a column see /reports/validation/../../../auth/logout.html")
+    assert "](" not in note and "logout.html" in note
+
+
 def test_a_task_that_was_killed_is_named(session: Session) -> None:
     left(session, "land_changes", "waiting: hour 2025-11-30T01 is being refreshed")
     failed(session, "silver.refresh")
