@@ -62,7 +62,12 @@ def rows_with_keys(delta: "DeltaTable", keys: "pa.Table", columns: list[str]) ->
         conditions.append((at >= bounds["min"]) & (at <= bounds["max"]) & at.isin(sought))
     rows = data.to_table(columns, filter=reduce(and_, conditions))
     rows = with_plain_texts(rows)
-    return rows if len(conditions) == 1 else rows.join(keys, keys.column_names, join_type="left semi")
+    if len(conditions) == 1:
+        return rows
+    # Keys alone are joined: Arrow joins no rows that hold lists, maps or structs.
+    places = pa.array(range(len(rows)), pa.int64())
+    found = rows.select(keys.column_names).append_column("_place", places)
+    return rows.take(found.join(keys, keys.column_names, join_type="left semi")["_place"])
 
 
 def with_plain_texts(rows: "pa.Table") -> "pa.Table":

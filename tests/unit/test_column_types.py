@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_merge import merge_into
@@ -21,6 +21,7 @@ from medallion.ingest.schema_evolution import arrow_schema
 from medallion.model.column_types import parse_type, spark_type
 from medallion.model.registry import build
 from medallion.model.table import Column, Feed
+from medallion.storage.delta_writes import rows_with_keys
 
 HOUR = "2025-11-30T00"
 FEED = Feed(
@@ -181,6 +182,15 @@ def test_table_keeps_its_declared_types_in_delta(tmp_path: Path) -> None:
     delta = DeltaTable.create(str(tmp_path / "table"), wanted)
     for field in pa.schema(delta.schema().to_arrow()):
         assert same_type(field.type, wanted.field(field.name).type), field
+
+
+def test_rows_with_nested_values_are_found_by_keys_of_several_columns(tmp_path: Path) -> None:
+    feed = replace(FEED, keys=("id", "name"), schema=f"id SMALLINT NOT NULL, name STRING NOT NULL, c {NESTED}")
+    rows = [{"id": n, "name": name, "c": {"at": None, "lines": [], "notes": None}} for n in (1, 2) for name in "ab"]
+    write_deltalake(str(tmp_path / "table"), pa.Table.from_pylist(rows, arrow_schema(feed.columns)))
+    keys = pa.Table.from_pylist([{"id": 1, "name": "b"}, {"id": 2, "name": "a"}], arrow_schema(feed.columns[:2]))
+    found = rows_with_keys(DeltaTable(str(tmp_path / "table")), keys, ["id", "name", "c"])
+    assert sorted((row["id"], row["name"]) for row in found.to_pylist()) == [(1, "b"), (2, "a")]
 
 
 @pytest.mark.parametrize(
