@@ -1,6 +1,7 @@
 """What the first task of a run does about its request: lands the hour, waits, catches up, or ends and says why."""
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,6 +94,19 @@ def test_a_run_that_cannot_be_right_ends_at_once_and_its_note_says_why(
     with pytest.raises(ends, match="must come before"):
         land.execute()
     assert (land.notes, land.steps) == (["hour 2025-11-30T03 must come before"], [])
+
+
+@pytest.mark.parametrize(("due", "later"), [(False, AirflowSkipException), (True, RequestRefused)])
+def test_hours_that_are_left_to_a_person_alert_once_and_a_due_hour_fails_until_they_are_applied(
+    land: Landing, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, due: bool, later: type[Exception]
+) -> None:
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "lake"))
+    land.verdict = End("21 hours were never applied", failed=due, left=("2025-11-30T03",))
+    with pytest.raises(AirflowFailException, match="21 hours were never applied") as first:
+        land.execute()
+    assert not isinstance(first.value, RequestRefused), "a refused request sends no alert"
+    with pytest.raises(later, match="21 hours were never applied"):
+        land.execute()
 
 
 def test_a_gap_that_the_ledger_finds_refuses_the_request(land: Landing) -> None:
