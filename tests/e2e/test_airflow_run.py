@@ -453,7 +453,7 @@ def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airf
     ended, _ = outcome(airflow, later)
     assert ended == "failed"
     assert note(airflow, later).startswith(f"waiting: hour {H6} is red: ")
-    assert "clear the failed task of run red" in note(airflow, later)
+    assert f"trigger hourly_refresh with Hour {H6}" in note(airflow, later)
     if Path(CHROMIUM).exists():
         with browser(airflow) as page:
             page.goto(f"{airflow.url}/dags/{DAG_ID}/runs/red/tasks/bronze.check/plugin/medallion-report")
