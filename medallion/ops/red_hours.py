@@ -53,8 +53,8 @@ class RedHour:
             return check
         first, more = self.failures[0], len(self.failures) - 1
         parts = (check, first.table, first.expectation, first.observed)
-        origin = f" (change file {first.origin})" if first.origin else ""
-        return ": ".join(filter(None, parts)) + origin + (f"; and {more} more" if more else "")
+        origin = f"; {first.origin}" if first.origin else ""
+        return ": ".join(filter(None, parts)) + (f", and {more} more" if more else "") + origin
 
     @property
     def recovery(self) -> str:

@@ -8,7 +8,6 @@ from medallion.errors import CheckFailed
 from medallion.ingest import ledger
 from medallion.ingest.change_origins import ChangeOrigins
 from medallion.ingest.restatement import read_restatement
-from medallion.ingest.row_origin import describe_origin
 from medallion.model.registry import Node
 from medallion.model.table import QUARANTINE, Layer, Table
 from medallion.ops import releases
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
     from medallion.checks.volumes import VolumeRules
     from medallion.ops.check_records import History
 
-EXPLAINED = 5  # failed expectations whose lines are looked for
+EXPLAINED = 5  # failed expectations whose lines are looked for in every hour that may be at fault
+MAX_ORIGINS = 3  # files that are named
 
 
 def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
@@ -80,7 +80,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
             record = _with_failures(driver, record, result, former)
         write_check_record(lake, record)
         red = RedHour.of(record) if result.status == "failed" else None
-        summary = red.cause if red else result.summary()
+        summary = result.summary()
         event.status = result.status
         event.rows_in = sum(table.rows or 0 for table in result.tables)
         event.details = {"note": summary, "report": str(report), "startup_seconds": result.startup_seconds}
@@ -89,7 +89,8 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
         if red is not None:
             way_out = f". {red.headline[0].upper()}{red.headline[1:]}. {red.recovery}" if run.hour else ""
             rest = f"; nothing after it was refreshed or published; see {report}{way_out}"
-            raise CheckFailed(f"{summary}{rest}", f"{result.summary(with_data=False)}{rest}")
+            has_error = any(failure.error for _, failure in result.failures)
+            raise CheckFailed(f"{summary if has_error else red.cause}{rest}", f"{red.cause}{rest}")
     return driver.report_outcome(Outcome(result.status, result.summary(), run.hour))
 
 
@@ -98,17 +99,17 @@ def _with_failures(
 ) -> CheckRecord:
     """Return the record of a failed check with what failed, the first hour that may be at fault, and its lines."""
     suspects = _suspects(driver, record, former)
-    failures = tuple(
-        Failure(
-            table,
-            failure.meaning,
-            failure.error or failure.observed,
-            describe_origin(driver.lake, driver.tables, table, suspects, failure.examples) if place < EXPLAINED else "",
-        )
-        for place, (table, failure) in enumerate(result.failures)
-        if failure.status == "failed"
-    )
-    return replace(record, failures=failures, suspect=suspects[0] if suspects else None)
+    earlier = [ChangeOrigins(driver.lake, hour, driver.tables) for hour in suspects[:-1]]
+    failures: list[Failure] = []
+    for place, (table, failure) in enumerate(result.failures):
+        if failure.status != "failed":  # the rest are warnings
+            break
+        before = [text for origins in earlier for text in origins.describe([table], failure.examples)]
+        origins = (*(before if place < EXPLAINED else ()), *failure.origins)[:MAX_ORIGINS]
+        # An error of an engine may quote values, and status and notes are read outside.
+        observed = "it could not be judged" if failure.error else failure.observed
+        failures.append(Failure(table, failure.meaning, observed, "; ".join(origins)))
+    return replace(record, failures=tuple(failures), suspect=suspects[0] if suspects else None)
 
 
 def _suspects(driver: Driver, record: CheckRecord, former: CheckRecord | None) -> list[str]:

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from medallion.cli.sheets import status_sheet
 from medallion.errors import CheckFailed, HourOutOfOrder, MedallionError, UsageError
 from medallion.ingest.restatement import read_restatement
-from medallion.ingest.row_origin import describe_origin
 from medallion.ingest.unpublished import read_unpublished
 from medallion.inspect.hour_history import hour_history
 from medallion.inspect.status import lake_status
@@ -62,7 +60,12 @@ def test_no_door_goes_on_from_a_red_hour_and_each_names_it_with_its_lines(shop: 
     before = shop.rows()
     with pytest.raises(MedallionError) as refusal:
         DOORS[door](shop)
-    for words in (f"hour {H1} is red", "bronze_orders", f"orders/{H1}.json: line 1 delete", f"--restate {H1}"):
+    for words in (
+        f"hour {H1} is red",
+        "bronze_orders",
+        f"cdc/orders/{H1}.json: line 1 deletes a row",
+        f"--restate {H1}",
+    ):
         assert words in str(refusal.value)
     assert (shop.applied, shop.rows(), shop.published(), read_restatement(shop.lake)) == (H1, before, {0: H0}, None)
 
@@ -75,7 +78,7 @@ def test_a_red_hour_is_named_in_status_and_heals_on_the_map_when_it_is_restated(
     (mark,) = [mark for mark in hour_history(shop.lake) if mark.hour == H1]
     assert (mark.status, mark.run_id) == ("red", "refresh")
     status = lake_status(shop.settings)
-    assert status.red is not None and f"orders/{H1}.json: line 1 delete" in status.red
+    assert status.red is not None and f"cdc/orders/{H1}.json: line 1 deletes a row" in status.red
     assert status.problems[0] == status.red and status.red in status_sheet(status).title
     shop.put(H1, {1: "mended"})
     shop.restate(H1)
@@ -102,7 +105,7 @@ def test_of_hours_that_were_not_checked_in_between_the_first_is_named(shop: Shop
     shop.step("land", H1)
     shop.step("apply", H1)  # and its run ends here
     shop.put(H2, {})
-    with pytest.raises(CheckFailed, match=f"orders/{H1}.json: line 1 delete"):
+    with pytest.raises(CheckFailed, match=f"cdc/orders/{H1}.json: line 1 deletes a row"):
         shop.refresh(H2)
     red = red_hour(shop)
     assert red is not None and red.headline == f"hours {H1} to {H2} are red"
@@ -146,16 +149,3 @@ def test_no_layer_is_checked_as_of_another_hour_than_bronze_is_at(shop: Shop) ->
     red_at(shop)
     with pytest.raises(MedallionError, match=f"Bronze is at hour {H1}, not at hour {H2}"):
         shop.step("check", H2, "bronze")
-
-
-def test_lines_of_failed_rows_are_found_by_their_keys_in_every_file_of_the_suspects(shop: Shop) -> None:
-    shop.put(H1, {7: "a", 8: "b"})
-    shop.put(H2, {9: "c", 8: "d"})
-    for hour in (H1, H2):
-        shop.step("land", hour)
-        shop.step("apply", hour)
-    origin = partial(describe_origin, shop.lake, shop.tables)
-    assert origin("gold_orders", [H1, H2], [{"id": "8"}]) == f"orders/{H1}.json line 2, orders/{H2}.json line 2"
-    assert origin("silver_orders", [H1], []) == f"orders/{H1}.json: lines 1 to 2 insert"
-    assert origin("bronze_items", [H1, H2], []) == ""
-    assert origin("gold_orders", [H1, H2], [{"name": "8"}]) == "", "no key, and more than one file"

@@ -223,7 +223,7 @@ def test_the_run_that_blocks_later_hours_is_named_with_the_way_out() -> None:
     red = RedHour(hour, hour, "bronze", "manual__1", "", (Failure("bronze_orders", "is filled", "0 rows", "orders"),))
     page = status_page(Standing(found(), hour, blocked=UnpublishedHour(hour, "manual__1", red)), registry())
     assert "Hour 2025-11-30T00 is red, and later hours wait." in text(page)
-    assert "bronze check failed: bronze_orders: is filled: 0 rows (change file orders)" in text(page)
+    assert "bronze check failed: bronze_orders: is filled: 0 rows; orders" in text(page)
     assert f"medallion refresh --restate {hour}" in text(page)
     assert 'href="../dags/hourly_refresh/runs/manual__1"' in page
     assert "its validation report" not in page
