@@ -5,15 +5,17 @@ from dataclasses import replace
 import pytest
 
 from medallion.cli.sheets import status_sheet, tables_sheet
-from medallion.errors import HourNotAvailable, UsageError
+from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.inspect.status import lake_status
 from medallion.model.registry import Registry
 from medallion.model.table import Table
-from medallion.ops import releases
+from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.reprocess import reprocess
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.definitions import CHANGED, find_changed_definitions
+from medallion.refresh.run import RefreshRun, Written
+from tests.unit import small_lake
 from tests.unit.small_lake import H0, H1, Shop
 
 
@@ -108,3 +110,35 @@ def test_status_and_tables_name_what_was_edited(published: Shop, monkeypatch: py
         "silver_orders"
     ]
     assert status.problems == lake_status(published.settings).problems
+
+
+def test_failed_table_stops_what_reads_it_alone_and_is_retried_with_that(
+    published: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copy_of(name: str, source: str) -> Table:
+        return Table(keys=("id",), query=f"SELECT * FROM {{{source}}}", name=name, layer="gold", doc="A copy.")
+
+    more = {t.name: t for t in (copy_of("gold_new", "silver_orders"), copy_of("gold_reader", "gold_orders"))}
+    shop = replace(published, tables=Registry({**published.tables.tables, **more}))
+    computed: list[str] = []
+
+    def fails(run: RefreshRun, table: Table) -> Written:
+        computed.append(table.name)
+        if table.name == "gold_orders" and run.run_id != "retry":
+            raise MedallionError("gold_orders could not be computed: 'x' is no number")
+        return small_lake.copied(run, table)
+
+    monkeypatch.setitem(small_lake.STRATEGIES, "full", fails)
+    shop.put(H1, {2: "b"})
+    with pytest.raises(MedallionError, match=r"is no number; 1 other gold tables are refreshed, 1 that follow from it"):
+        shop.refresh(H1)
+    assert sorted(computed) == ["gold_new", "gold_orders", "silver_orders"]
+    waiting = [row for row in event_log.read(shop.lake) if row.table_name == "gold_reader"]
+    assert [(row.status, row.details["note"]) for row in waiting] == [
+        ("skipped", "waits: gold_orders, which it reads, failed")
+    ]
+
+    computed.clear()
+    operations.refresh_hour(Run(shop.settings, None, "retry", select="gold_orders+"), shop.driver())
+    assert computed == ["gold_orders", "gold_reader"]
+    assert releases.require_release(shop.lake, None).hour == H1
