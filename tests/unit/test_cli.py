@@ -45,6 +45,7 @@ WORK = {  # these do something, and say in words how it went
         ("maintain",),
         ("spark-server",),
         ("completion",),
+        ("plan",),
         ("data-docs",),
     },
     *{("catalog", "duckdb"), ("catalog", "spark")},
