@@ -203,7 +203,7 @@ class Maker:
             return found + [f"COUNT(DISTINCT {name})" for name in relation.of("id")[:1]]
         for name in relation.of("int") + relation.of("id"):
             found += [f"SUM({name})", f"MIN({name})", f"MAX({name})", f"COUNT(DISTINCT {name})", f"COUNT({name})"]
-            found += [f"SUM({name}) FILTER (WHERE {name} > 1)", f"SORT_ARRAY(COLLECT_LIST({name}))[0]"]
+            found += [f"SUM({name}) FILTER (WHERE {name} > 1)", f"SORT_ARRAY(COLLECT_LIST({name}))"]
         found += [f"SUM({name})" for name in relation.of("money")]
         found += [f"MAX({name})" for name in relation.of("text")]
         return found
@@ -539,7 +539,9 @@ def usable(spark: Any, examples: list[str], chance: random.Random, count: int) -
         if len(kept) == count:
             break
         try:
-            fields = spark.sql(f"SELECT {text} AS value").schema.fields
+            found = spark.sql(f"SELECT {text} AS value")
+            fields = found.schema.fields
+            found.collect()
         except Exception:
             continue
         if len(fields) == 1 and fields[0].dataType.typeName() in {"string", "integer", "long", "boolean", "date"}:

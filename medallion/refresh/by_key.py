@@ -131,15 +131,22 @@ def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[
 
 
 def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: list[Any], commit: str) -> int:
-    """The same by Spark, for what does not fit in this process; how many rows were written."""
-    (
-        rows.coalesce(1)
-        .write.format("delta")
-        .mode("overwrite")
-        .option("replaceWhere", key_condition(column, values))
-        .option("userMetadata", stamped(commit, refresh.former.delta))
-        .save(refresh.path)
-    )
+    """The same by Spark, for what does not fit in this process; how many rows were written.
+
+    Delta writes no row that is not of those it replaces.
+    """
+    from pyspark.errors import PySparkException
+
+    condition = key_condition(column, values)
+    metadata = stamped(commit, refresh.former.delta)
+    writer = rows.coalesce(1).write.format("delta").mode("overwrite").option("userMetadata", metadata)
+    try:
+        writer.option("replaceWhere", condition).save(refresh.path)
+    except PySparkException as error:
+        if "REPLACE_WHERE_MISMATCH" not in str(error):
+            raise
+        foreign = rows.where(f"NOT COALESCE({condition}, FALSE)").select(column).limit(1).collect()
+        raise _violated(column, foreign[0][0] if foreign else "an unknown value") from None
     refresh.former.delta.update_incremental()
     return int(refresh.former.delta.history(1)[0]["operationMetrics"].get("numOutputRows", 0))
 
@@ -216,7 +223,11 @@ def _require_touched(data: "pa.Table", column: str, values: list[Any]) -> None:
     found = pc.unique(data[column])
     foreign = found.filter(pc.invert(pc.is_in(found, pa.array(values, found.type))))
     if len(foreign):
-        raise ProofViolated(
-            f"a row with {column} = {foreign[0].as_py()} followed from a change of other values of {column};"
-            " the table was recomputed in full: report its query"
-        )
+        raise _violated(column, foreign[0].as_py())
+
+
+def _violated(column: str, value: object) -> ProofViolated:
+    return ProofViolated(
+        f"a row with {column} = {value} followed from a change of other values of {column};"
+        " the table was recomputed in full: report its query"
+    )

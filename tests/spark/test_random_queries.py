@@ -111,15 +111,17 @@ def test_a_column_that_is_not_declared_any_more_is_not_seen(spark: Any, world: m
     assert refreshed(spark, world, wanted, change).method == RefreshMethod.UPSERT
 
 
-@pytest.mark.parametrize("listed", [2_000, 0])
+@pytest.mark.parametrize(
+    ("limit", "most"), [("MAX_LISTED_KEYS", 2_000), ("MAX_LISTED_KEYS", 0), ("MAX_LOCAL_TABLE_BYTES", 0)]
+)
 def test_rows_of_another_key_recompute_the_table_and_warn(
-    spark: Any, world: made.World, listed: int, monkeypatch: pytest.MonkeyPatch
+    spark: Any, world: made.World, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = table("SELECT order_id + 1 AS order_id, n FROM {bronze_items}", ByKey("order_id"))
     honest = refresh_run(world.lake, spark, tables=made.GRAPH)
     proof = replace(honest.proof_of(replace(wanted, incremental=None)), restricted={"bronze_items": "order_id"})
     monkeypatch.setattr("tests.refresh_run.proven_before", lambda _: proof)
-    monkeypatch.setattr(delta_writes, "MAX_LISTED_KEYS", listed)
+    monkeypatch.setattr(delta_writes, limit, most)
 
     def change() -> None:
         world.write(made.ITEMS, {1: world.row(made.ITEMS, 1) | {"order_id": 3}})
