@@ -74,6 +74,13 @@ def split_of(table: Table) -> Split:
     return _split(table.query, table.inputs, table.incremental.parts)
 
 
+def require_names(table: Table) -> None:
+    """Raise Unprovable where a name of its common table expressions means two things, or a part is none of them."""
+    assert isinstance(table.incremental, Additive)
+    ctes, _ = _common_table_expressions(tokenize(table.query, dialect="spark"))
+    _require_names(ctes, table.inputs, table.incremental.parts)
+
+
 @cache
 def _split(query: str, inputs: tuple[str, ...], names: tuple[str, ...]) -> Split:
     tokens = tokenize(query, dialect="spark")

@@ -140,7 +140,7 @@ def _is_sorted(function: Expression, parents: tuple[Expression, ...]) -> bool:
         order = [item.children[0] for item in function.children if item.kind == "SortOrder"]
         value = function.children[0]
         return bool(order) and order[0].key in {value.key, value.unalias().key, _uncast(value).key}
-    return function.kind in _LISTS and len(parents) > 1 and parents[-2].kind == "SortArray"
+    return function.kind in _LISTS and bool(parents) and parents[-1].kind == "SortArray"
 
 
 def _uncast(tree: Expression) -> Expression:

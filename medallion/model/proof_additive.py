@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from medallion.errors import MedallionError
-from medallion.model.additive_split import Part, Split, split_of
+from medallion.model.additive_split import Part, Split, require_names, split_of
 from medallion.model.plan import (
     FLOATING_TYPES,
     Analysis,
@@ -52,7 +52,7 @@ class Reading:
 
 def prove_additive(table: Table, method: Additive, plan: Plan, reading: Reading) -> None:
     """Raise Unprovable, naming the part and the construct, when a part does not add up."""
-    split: Split | None = None
+    require_names(table)
     parts: dict[str, frozenset[int]] = {}
     for name in method.parts:
         node = plan.cte_named(name)

@@ -116,7 +116,7 @@ NOT_PASSED, UNGROUPED = "order_id is not passed through unchanged", "aggregates 
             "WITH a AS (SELECT product_id, COUNT(DISTINCT order_id) AS n FROM {silver_lines} AS"
             " x(item_id, product_id, order_id, n, status, day, sold_at) GROUP BY product_id) SELECT * FROM a",
             PART,
-            "of which a change brings only some rows",
+            "`a` cannot be computed on its own",
         ),
         (
             "WITH a AS (SELECT product_id, SUM(ROUND(weight, 2)) AS n FROM {bronze_items} GROUP BY product_id)"
@@ -209,10 +209,9 @@ RULES: dict[str, tuple[str, Any, str, Method]] = {
         ByKey("weight"),
     ),
     "rows of one key meet": (
-        "medallion.model.proof_by_key._require_one_part",
-        lambda *_: None,
-        "SELECT COUNT(*) AS n, MAX(o.order_id) AS order_id FROM {bronze_orders} AS o CROSS JOIN {bronze_items} AS i"
-        " GROUP BY o.user_id",
+        "medallion.model.keyed_rows._merged",
+        lambda groups, _: (frozenset().union(*groups),) if groups else (),
+        "SELECT o.order_id, i.n FROM {bronze_orders} AS o CROSS JOIN {bronze_items} AS i",
         KEY,
     ),
     "subqueries": (
@@ -233,12 +232,6 @@ RULES: dict[str, tuple[str, Any, str, Method]] = {
         lambda *_: frozenset(),
         "SELECT o.order_id, u.tier FROM {bronze_orders} AS o INNER JOIN {bronze_users} AS u ON u.tier = o.status",
         ByKey("order_id", via={"bronze_users": Via("user_id", "bronze_orders", "user_id")}),
-    ),
-    "types of via": (
-        "medallion.model.proof_by_key._require_columns",
-        lambda *_: None,
-        "SELECT order_id, price FROM {bronze_items} AS i LEFT JOIN {bronze_users} AS u ON u.user_id = i.n",
-        ByKey("order_id", via={"bronze_users": Via("user_id", "bronze_items", "n")}),
     ),
     "newest rows": (
         "medallion.model.proof_recent._Proof.require_bound",

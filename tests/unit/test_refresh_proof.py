@@ -516,7 +516,7 @@ ORDERED = [
 def test_a_window_is_refused_whatever_the_method_where_rows_tie_in_its_order(
     window: str, remedy: str, method: ByKey | None
 ) -> None:
-    refused = refusal(f"SELECT order_id, {window} AS r FROM {{bronze_items}}", method)
+    refused = refusal(f"SELECT order_id, n, {window} AS r FROM {{bronze_items}}", method)
     assert "is not deterministic" in refused and refused.endswith(remedy), refused
 
 
