@@ -15,7 +15,9 @@ from medallion.model.table import Feed
 from medallion.storage import files
 from medallion.storage.delta_writes import properties, with_plain_texts
 from medallion.storage.files import Place, write_json
+from medallion.storage.foreign_commits import ChangedByOthers, rewritten
 from medallion.storage.lake import Lake
+from medallion.storage.table_features import require_writable_here
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,12 +46,20 @@ class Rejected:
 
 
 def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Decoded) -> None:
-    """Store the rejected lines of one hour, or of SNAPSHOT, replacing those of an earlier attempt."""
+    """Store the rejected lines of one hour, or of SNAPSHOT, replacing those of an earlier attempt.
+
+    Raises ChangedByOthers where somebody else has changed the table.
+    """
     import pyarrow.dataset as ds
     from deltalake import write_deltalake
 
     path = lake.quarantine(feed.topic)
     delta = lake.open(path)
+    name = f"quarantine_{feed.topic}"
+    if delta is not None and (reason := rewritten(name, lake.at(path), delta)):
+        raise ChangedByOthers(reason)
+    if delta is not None:
+        require_writable_here(name, path, delta)
     commit = properties(upon=delta)
     former = delta.to_pyarrow_dataset().count_rows(filter=ds.field("hour") == hour) if delta is not None else 0
     if not decoded.rejected and not former:

@@ -18,6 +18,7 @@ from medallion.ops.waiting_events import WaitingFile, read_waiting, store_unread
 from medallion.storage import files
 from medallion.storage.change_feed import data_file
 from medallion.storage.files import Place
+from medallion.storage.foreign_commits import UPON, rewritten
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -120,10 +121,21 @@ def _waiting_files(lake: Lake) -> dict[Place, WaitingFile]:
 
 def append(lake: Lake, events: Sequence[Event]) -> None:
     """Append ``events`` to the event log of ``lake``, creating the table when it does not exist."""
-    from deltalake import write_deltalake
+    from deltalake import CommitProperties, write_deltalake
 
     path, options = lake.event_log, lake.storage_options
-    write_deltalake(path, events_as_arrow(events), mode="append", name="event_log", storage_options=options)
+    delta = lake.open(path)
+    if delta is None:
+        write_deltalake(path, events_as_arrow(events), mode="append", name="event_log", storage_options=options)
+        return
+    if note := rewritten("event_log", lake.at(path), delta):
+        _LOGGER.warning("%s", note)
+        about = Event("event_log", None, "maintain", "", 1, table_name="event_log", engine="delta-rs", status="warned")
+        about.details = {"note": note}
+        events = [*events, about]
+    # Without the fencing number: what a process has done is recorded also where it has lost its lease.
+    commit = CommitProperties(custom_metadata={UPON: str(delta.version())})
+    write_deltalake(delta, events_as_arrow(events), mode="append", commit_properties=commit)
 
 
 RECENT = timedelta(days=7)  # what status, pages and alerts look back on, from the newest event on

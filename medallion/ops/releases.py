@@ -11,6 +11,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.storage import fence, files
 from medallion.storage.change_feed import data_file
+from medallion.storage.foreign_commits import ChangedByOthers, rewritten, stamp
 from medallion.storage.lake import Lake, state_of, table_id
 from medallion.storage.named_versions import NamedVersion, open_current
 
@@ -144,11 +145,14 @@ def publish(
     Raises:
         MedallionError: Another run has published since ``after``, by however slow a margin: the commit is a
             compare-and-swap on the table's Delta log.
+        ChangedByOthers: Somebody else has changed releases.
         LeaseLost: This process is not the lake's writer any more, by its lease or by the number in the newest release.
     """
     from deltalake.exceptions import DeltaError
 
     delta, newest = read_newest(lake)
+    if delta is not None and (reason := rewritten("releases", lake.at(lake.releases), delta)):
+        raise ChangedByOthers(f"nothing is published: {reason}")
     table_ids = current_ids(lake, contents.versions) if contents.table_ids is None else contents.table_ids
     release = Release(
         1 if newest is None else newest.release_id + 1,
@@ -209,7 +213,8 @@ def _append(lake: Lake, delta: "DeltaTable | None", release: Release) -> None:
     if delta is None:
         write_deltalake(path, rows, mode="error", name="releases", storage_options=lake.storage_options)
     else:
-        once = CommitProperties(max_commit_retries=0)
+        stamps = {name: str(number) for name, number in stamp(delta).items()}
+        once = CommitProperties(max_commit_retries=0, custom_metadata=stamps)
         write_deltalake(delta, rows, mode="append", schema_mode="merge", commit_properties=once)
 
 

@@ -153,6 +153,19 @@ def require_ours(lake: "Lake", table: str, version: int) -> Provenance:
     return found
 
 
+def rewritten(name: str, folder: Place, delta: "DeltaTable") -> str | None:
+    """Say that rows of a table that is only appended to, or swept by upkeep, were changed by somebody else.
+
+    Appending alone is no such change: processes of the lake append side by side. None where there was none.
+    """
+    found = provenance(folder, delta.version())
+    commits = [commit for commit in found.changes if commit.operation != "WRITE" or commit.removed]
+    if not commits:
+        return None
+    changed = "; ".join(commit.describe() for commit in commits)
+    return f"{name} was changed by somebody else: {changed}; {advice.adopt_or_discard(name, found.version, None)}"
+
+
 def adopted_between(folder: Place, oldest: int, newest: int) -> list[str]:
     """Name the commits of others that were adopted after version ``oldest`` up to ``newest``, in order."""
     adopted: dict[int, str] = {}  # by version, as upkeep repeats the metadata of the commit before

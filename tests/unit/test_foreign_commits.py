@@ -211,6 +211,25 @@ def test_bronze_change_between_two_steps_is_not_published(
     assert shop.published() == {1: "one", 2: "two", 3: "three"}
 
 
+def test_releases_that_somebody_changed_are_not_added_to(shop: Shop) -> None:
+    shop.lake.opened(shop.lake.releases).delete("release_id = 2")
+    shop.put(H2, {3: "three"})
+    with pytest.raises(ChangedByOthers, match="nothing is published: releases was changed by somebody else: version"):
+        shop.refresh()
+    adoption.discard(Run(shop.settings, None, "discard"), shop.driver(), "releases")
+    shop.refresh(H2)
+    assert shop.published() == {1: "one", 2: "two", 3: "three"}
+
+
+def test_event_log_that_somebody_changed_is_added_to_with_a_warning(shop: Shop) -> None:
+    shop.lake.opened(shop.lake.event_log).delete()
+    shop.put(H2, {3: "three"})
+    shop.refresh()
+    (event,) = (row for row in event_log.read(shop.lake, event_type="maintain") if row.status == "warned")
+    assert event.details["note"].startswith("event_log was changed by somebody else: version")
+    assert shop.published() == {1: "one", 2: "two", 3: "three"}
+
+
 def test_upkeep_leaves_a_table_alone_that_somebody_changed(shop: Shop) -> None:
     visit(shop, ORDERS, update)
     version = shop.lake.version(ORDERS)
