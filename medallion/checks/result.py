@@ -170,7 +170,7 @@ class CheckResult:
     def summary(self, *, with_data: bool = True) -> str:
         """Return one line: the first failure and how many more; for a check that passed, what it judged.
 
-        with_data: whether an error of an engine may be in it, which can quote values.
+        with_data: whether what can quote values may be in it: an error of an engine, lines of a change file.
         """
         failures = self.failures
         if not failures:
@@ -179,7 +179,7 @@ class CheckResult:
             return f"{self.layer} check: all {expectations} expectations on {tables} passed"
         table, first = failures[0]
         more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
-        origin = f"; {first.origins[0]}" if first.origins else ""
+        origin = f"; {first.origins[0]}" if first.origins and with_data else ""
         why = (first.error if with_data else "it could not be judged") if first.error else first.observed
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {why}{more}{origin}"
 

@@ -110,7 +110,9 @@ def test_the_profile_feldera_is_a_service_with_a_health_check_of_its_own() -> No
     feldera = services["feldera"]
     assert feldera["profiles"] == ["feldera"], "it is not started without its profile"
     assert [name for name, service in services.items() if "feldera" in service.get("depends_on", ())] == []
-    assert re.fullmatch(r"\$\{FELDERA_IMAGE:-ghcr\.io/feldera/pipeline-manager:0\.337\.0\}", feldera["image"])
+    assert re.fullmatch(
+        r"\$\{FELDERA_IMAGE:-images\.feldera\.com/feldera/pipeline-manager:0\.337\.0\}", feldera["image"]
+    )
     # as in the compose file of Feldera itself
     assert feldera["healthcheck"]["test"] == [
         *("CMD-SHELL", "curl --fail --request GET --url http://localhost:8080/healthz")

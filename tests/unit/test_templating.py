@@ -6,7 +6,8 @@ from hashlib import sha256
 
 import pytest
 
-from medallion.templating import TEMPLATES, Grid, Link, in_words, render, render_notice, script_source
+from medallion.templating import TEMPLATES, Grid, Link, breakable, in_words, render, render_notice, script_source
+from medallion.ui.results import Card
 
 PALETTE = {
     name: (light, dark)
@@ -45,8 +46,16 @@ def test_a_page_escapes_its_values_and_its_cells() -> None:
     page = render_notice("<b>", "<script>alert(1)</script>")
     assert "<b>" not in page and "alert(1)</script>" not in page
     grid = Grid("<i>", ("<u>",), [(Link("<s>", 'x" onclick="y'),)])
-    page = render("results.html", title="t", page="", release=Release(), hour="h", sections=[Section(grid)])
+    about = {"title": "t", "page": "", "release": Release(), "hour": "h", "others": [("<i>", "<u>")], "spark": (1, 1)}
+    page = render("results.html", **about, section=Section(grid))
     assert not re.findall(r"<[ius]>|\" onclick", page)
+    card = Card("<i>", "<u>", "<s>", '" onclick="y', "<i>", '" onclick="y', [])
+    page = render("results.html", **about, section=None, cards=[card], errors=["<u>"], tables=grid)
+    assert not re.findall(r"<[ius]>|\" onclick", page)
+
+
+def test_a_name_is_broken_after_an_underscore_and_escaped() -> None:
+    assert breakable("a_<b>") == "a_<wbr>&lt;b&gt;"
 
 
 class Release:
