@@ -133,7 +133,8 @@ def runs(
     """Every run in figures."""
     for hour in filter(None, (since, until)):
         parse_hour(hour)
-    return HTMLResponse(runs_page(_lake(), since, until, price, actions.running_runs()), headers=OURS)
+    currency = Settings.from_environment().currency
+    return HTMLResponse(runs_page(_lake(), since, until, price, actions.running_runs(), currency), headers=OURS)
 
 
 @app.get("/run", response_class=HTMLResponse)

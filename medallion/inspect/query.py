@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import UsageError
@@ -16,6 +17,9 @@ from medallion.storage.named_versions import NamedVersion, open_named
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+REMEMBERED = 512  # differences of tables
 
 
 @dataclass(frozen=True)
@@ -129,11 +133,17 @@ def diff(lake: Lake, old: Release, new: Release, tables: Registry) -> Iterator[T
         if table.name not in old.versions or table.name not in new.versions or _same_version(old, new, table.name):
             yield TableDiff(table.name, 0, 0, 0)
             continue
-        with _two(lake, table.name, old, new) as (connection, difference):
-            on = " AND ".join(f'gone."{key}" IS NOT DISTINCT FROM come."{key}"' for key in table.keys)
-            counts = "SELECT (SELECT COUNT(*) FROM come), (SELECT COUNT(*) FROM gone), COUNT(*) FROM gone JOIN come ON "
-            added, removed, changed = connection.execute(difference + counts + on).fetchall()[0]
-        yield TableDiff(table.name, added - changed, removed - changed, changed)
+        yield _diff_table(lake, _require_version(old, table.name), _require_version(new, table.name), table.keys)
+
+
+@lru_cache(REMEMBERED)
+def _diff_table(lake: Lake, old: NamedVersion, new: NamedVersion, keys: tuple[str, ...]) -> TableDiff:
+    """The difference of two versions of a table, which stays what it is."""
+    with _two(lake, old, new) as (connection, difference):
+        on = " AND ".join(f'gone."{key}" IS NOT DISTINCT FROM come."{key}"' for key in keys)
+        counts = "SELECT (SELECT COUNT(*) FROM come), (SELECT COUNT(*) FROM gone), COUNT(*) FROM gone JOIN come ON "
+        added, removed, changed = connection.execute(difference + counts + on).fetchall()[0]
+    return TableDiff(old.table, added - changed, removed - changed, changed)
 
 
 def diff_rows(lake: Lake, old: Release, new: Release, table: Node, limit: int) -> tuple[list[str], list[Any]]:
@@ -141,7 +151,8 @@ def diff_rows(lake: Lake, old: Release, new: Release, table: Node, limit: int) -
 
     The first column is ``-`` for a row as it was and ``+`` for a row as it is: a changed row has both.
     """
-    with _two(lake, table.name, old, new) as (connection, difference):
+    sides = _require_version(old, table.name), _require_version(new, table.name)
+    with _two(lake, *sides) as (connection, difference):
         order = ", ".join(f'"{key}"' for key in table.keys)
         both = "SELECT '-' AS side, * FROM gone UNION ALL SELECT '+', * FROM come"
         cursor = connection.execute(f"{difference} {both} ORDER BY {order}, side DESC LIMIT {int(limit)}")
@@ -164,13 +175,13 @@ def _require_version(release: Release, table: str) -> NamedVersion:
 
 
 @contextmanager
-def _two(lake: Lake, table: str, old: Release, new: Release) -> Iterator[tuple["DuckDBPyConnection", str]]:
+def _two(lake: Lake, old: NamedVersion, new: NamedVersion) -> Iterator[tuple["DuckDBPyConnection", str]]:
     """Both versions of one table, and the start of a query that has ``gone`` and ``come``: the rows of one side only.
 
     Both sides have the columns that either has. Rows are compared whole and nulls are equal; keys are unique, so sets
     are enough.
     """
-    sides = {side: open_named(lake, _require_version(release, table)) for side, release in (("old", old), ("new", new))}
+    sides = {side: open_named(lake, version) for side, version in (("old", old), ("new", new))}
     with open_sealed_views(lake, sides) as connection:
         columns = {side: types_of(connection, side) for side in sides}
         every = columns["new"] | columns["old"]
@@ -182,7 +193,7 @@ def _two(lake: Lake, table: str, old: Release, new: Release) -> Iterator[tuple["
         yield (
             connection,
             f"""
-            WITH gone AS ({rows("old")} EXCEPT {rows("new")}),
-            come AS ({rows("new")} EXCEPT {rows("old")})
+            WITH gone AS MATERIALIZED ({rows("old")} EXCEPT {rows("new")}),
+            come AS MATERIALIZED ({rows("new")} EXCEPT {rows("old")})
         """,
         )

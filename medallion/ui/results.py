@@ -141,7 +141,7 @@ def _table_list(release: releases.Release, earlier: releases.Release | None, tab
     for table in tables:
         now = release.row_counts.get(table.name)
         before = earlier.row_counts.get(table.name) if earlier else None
-        difference = "" if now is None or before is None else f"{now - before:+,}"
+        difference = "" if now is None or before is None else f"{now - before:+,}" if now != before else "0"
         link = Link(table.name, f"results?table={table.name}")
         rows.append((link, now, difference, Long(table.doc.partition("\n")[0])))
     since = f"since {hour_or_snapshot(earlier.hour)}" if earlier else "change"

@@ -13,13 +13,20 @@ from medallion.ui.timings import COLOURS, first_moment
 
 SHOWN = 100  # runs
 PLOTTED = 48  # hours, the newest
-PRICE = 0.05  # of a core-hour, in any currency
+PRICE = 0.05  # of a core-hour
 
 
-def runs_page(lake: Lake, since: str = "", until: str = "", price: float = PRICE, running: Collection[str] = ()) -> str:
+def runs_page(
+    lake: Lake,
+    since: str = "",
+    until: str = "",
+    price: float = PRICE,
+    running: Collection[str] = (),
+    currency: str = "USD",
+) -> str:
     """The runs for the hours from ``since`` to ``until``, empty for those of the newest 7 days in the event log.
 
-    price: of a core-hour, in any currency. running: the ids of the runs at work now.
+    price: of a core-hour, in ``currency``. running: the ids of the runs at work now.
     """
     rows = event_log.read(lake, first_moment(since), COLUMNS)
     runs = run_history(row for row in rows if row.hour and since <= row.hour <= (until or "9"))
@@ -31,12 +38,14 @@ def runs_page(lake: Lake, since: str = "", until: str = "", price: float = PRICE
         since=since,
         until=until,
         price=price,
-        runs=_grid(runs[:SHOWN], len(runs), price, running),
+        currency=currency,
+        runs=_grid(runs[:SHOWN], len(runs), (price, currency), running),
         costs=_plot(costs) if costs else None,
     )
 
 
-def _grid(runs: Sequence[RunFigures], whole: int, price: float, running: Collection[str]) -> Grid:
+def _grid(runs: Sequence[RunFigures], whole: int, priced: tuple[float, str], running: Collection[str]) -> Grid:
+    price, currency = priced
     rows = [
         (
             Link(run.hour, f"run?run_id={quote(run.run_id)}"),
@@ -49,7 +58,16 @@ def _grid(runs: Sequence[RunFigures], whole: int, price: float, running: Collect
         )
         for run in runs
     ]
-    figures = ("release", "seconds", "CPU s", "cost", "rows in", "rows changed", "tables written", "warnings")
+    figures = (
+        "release",
+        "seconds",
+        "CPU s",
+        f"cost ({currency})",
+        "rows in",
+        "rows changed",
+        "tables written",
+        "warnings",
+    )
     names = ("hour", "strategy", "status", *figures, *RUN_PHASES)
     caption = f"{len(rows)} of {whole} runs, newest hour first; seconds by phase"
     return Grid(caption, names, rows, range(3, len(names)), searchable=True)

@@ -165,7 +165,7 @@ def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
     names = sorted(hours)[-SHOWN:]
     places = hour_places(names)
     width = max(places, default=-1) + 1
-    figure, axes = make_figure(3.4, above=0.4, below=0.75)
+    figure, axes = make_figure(3.6, above=0.6, below=0.75)
     floor = [0.0] * width
     for step, colour in ((phase, PHASE_COLOURS[phase]) for phase in RUN_PHASES):
         heights = {place: hours[name].get(step, 0.0) for place, name in zip(places, names, strict=True)}
@@ -183,7 +183,7 @@ def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
     axes.set_xlim(-0.7, max(width, 12) - 0.3)  # a few hours do not fill the page
     axes.set_xticks(places[::every], [name[5:] for name in names[::every]], rotation=30, ha="right")
     axes.set_ylabel("seconds")
-    add_legend(axes, len(RUN_PHASES))
+    add_legend(axes, 5)
     alt = f"Seconds of each of {len(names)} hours, stacked by step"
     data = [
         (name, methods.get(published[name], ""), *(f"{hours[name].get(step, 0.0):.1f}" for step in RUN_PHASES))
