@@ -130,8 +130,7 @@ def test_after_a_red_gate_later_runs_end_and_say_which_hour_is_red_and_how_to_go
     verdict = decide(Request(kind, H2), line(H2, unpublished=red()), NONE, WINDOW)
     assert isinstance(verdict, End) and verdict.failed is failed
     for words in (
-        f"hour {H1} is red: bronze check failed: bronze_orders: is not empty: 0 rows"
-        f"; orders/{H1}.json: line 1",
+        f"hour {H1} is red: bronze check failed: bronze_orders: is not empty: 0 rows; orders/{H1}.json: line 1",
         "see reports/bronze.html",
         f"--restate {H1}",
         f"trigger hourly_refresh with Hour {H1}",
