@@ -99,7 +99,7 @@ def test_type_is_widened_in_a_table_that_has_rows(tmp_path: Path, spark: "SparkS
     write_deltalake(path, pa.Table.from_pylist(rows, arrow_schema(narrow.columns)))
     wide = replace(FEED, schema="id BIGINT NOT NULL, v STRUCT<a: BIGINT, b: STRING>, w DOUBLE, x ARRAY<INT>")
     assert [c.name for c in plan_evolution(wide, DeltaTable(path)).widened] == ["id", "v", "w", "x"]
-    _rewrite(spark, path, wide.columns)
+    _rewrite(spark, path, wide.columns, DeltaTable(path))
     table = DeltaTable(path)
     assert not plan_evolution(wide, table).widened
     rows[0]["v"] = {"a": 1, "b": None}
