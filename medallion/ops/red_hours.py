@@ -46,6 +46,11 @@ class RedHour:
         return f"hours {self.hour} to {self.until} are red"
 
     @property
+    def sentence(self) -> str:
+        """The headline as a sentence begins."""
+        return self.headline[0].upper() + self.headline[1:]
+
+    @property
     def cause(self) -> str:
         """What failed, in one line: the table, what it promises, what was observed, and where its rows came from."""
         check = f"{self.layer} failed" if self.layer == VALIDATION else f"{self.layer} check failed"

@@ -87,7 +87,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
         if restated := read_restatement(lake):
             event.details |= restated.details()
         if red is not None:
-            way_out = f". {red.headline[0].upper()}{red.headline[1:]}. {red.recovery}" if run.hour else ""
+            way_out = f". {red.sentence}. {red.recovery}" if run.hour else ""
             rest = f"; nothing after it was refreshed or published; see {report}{way_out}"
             has_error = any(failure.error for _, failure in result.failures)
             raise CheckFailed(f"{summary if has_error else red.cause}{rest}", f"{red.cause}{rest}")

@@ -32,10 +32,13 @@ class Day:
 
 @dataclass(frozen=True)
 class Blocked:
-    """Why later hours wait. hours, reason: which are red, and why. recovery: what to do. report: the address of the
-    check that failed, None where it was no check."""
+    """Why later hours wait.
 
-    hours: str
+    headline, reason: which hours are red, and why. recovery: what to do. report: the address of the check that failed,
+    None where it was no check.
+    """
+
+    headline: str
     reason: str
     recovery: str
     report: str | None
@@ -75,7 +78,7 @@ def _blocked(standing: Standing) -> Blocked | None:
         return None
     red = standing.blocked.red
     report = f"reports/file/{quote('/'.join(red.report.split('/')[-2:]))}" if red.report else None
-    return Blocked(red.headline, red.cause, red.recovery, report)
+    return Blocked(red.sentence, red.cause, red.recovery, report)
 
 
 def _days(hours: Sequence[HourMark]) -> list[Day]:
