@@ -1,5 +1,6 @@
 """Whether the parts of an incremental aggregate add up: what a change adds to them follows from the change alone."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ from medallion.model.table import Additive, ByKey, Feed, Log, Table
 
 Whole = Mapping[int, str]  # columns and their names: a change of any row with the same values brings all of these rows
 
+_NUMBERS = re.compile(r"tinyint|smallint|int|bigint|decimal\(\d+,\d+\)")
 _INSTEAD = {
     "HAVING": "filter the groups in the rest of the query",
     "DISTINCT": "group by the columns",
@@ -113,6 +115,8 @@ class _Part:
                 )
         if function.kind == "Sum" and aggregate.input_type in FLOATING_TYPES:
             raise Unprovable(f"{name} is a sum of floating-point numbers, which would drift: use DECIMAL")
+        if function.kind == "Sum" and not _NUMBERS.fullmatch(aggregate.input_type):
+            raise Unprovable(f"{name} is a sum of {aggregate.input_type.upper()}: only integers and DECIMAL are kept")
 
     def _rows(self, node: Node) -> Whole:
         """What a change of the input brings as a whole, by the columns of ``node``; checks all of it."""
