@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from sqlglot import tokenize
 from sqlglot.tokenizer_core import TokenType
@@ -18,9 +19,7 @@ _UNSTABLE = frozenset(
 )
 _MOVING_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 # Functions of a user's own, and what is not judged row by row, whatever it is called.
-_UNKNOWN = frozenset(
-    {"ScalaUDF", "PythonUDF", "PythonUDAF", "PythonUDTF", "ApplyFunctionExpression", "V2Aggregator", "SessionWindow"}
-)
+_UNKNOWN = frozenset({"ScalaUDF", "PythonUDF", "PythonUDAF", "PythonUDTF", "ApplyFunctionExpression", "V2Aggregator"})
 _LISTS = frozenset({"CollectList", "CollectSet"})
 _ANY_ROW = frozenset({"First", "Last", "AnyValue", "FirstValue", "LastValue"})
 # What depends on the order in which rows happen to be read; over a window they have an order of their own.
@@ -60,6 +59,8 @@ def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
         known: Whether every function must be known; else Unprovable is raised.
     """
     _require_fixed_moments(query)
+    if known:
+        _require_no_sessions(query)
     for node in plan.root.walk():
         if node.kind == "Sample":
             share = float(node.detail["upperBound"]) - float(node.detail["lowerBound"])
@@ -78,6 +79,14 @@ def _require_fixed_moments(query: str) -> None:
         words = token.text.lower().split()
         if token.token_type == TokenType.STRING and words and words[0] in _MOVING_MOMENTS:
             raise Nondeterministic(f"'{token.text}' is not deterministic")
+
+
+def _require_no_sessions(query: str) -> None:
+    """Raise Unprovable for a session window: where a session ends follows from several rows, and no plan shows it."""
+    tokens = tokenize(query, dialect="spark")
+    for token, following in pairwise(tokens):
+        if token.text.lower() == "session_window" and following.token_type == TokenType.L_PAREN:
+            raise Unprovable("it has SESSION_WINDOW, whose sessions are not known to be refreshed rightly")
 
 
 def _prove_function(part: Expression, *, known: bool) -> None:

@@ -129,6 +129,12 @@ NOT_PASSED, UNGROUPED = "order_id is not passed through unchanged", "aggregates 
             PART,
             "`a` has a column _rows, which the refresh adds",
         ),
+        (
+            "WITH a AS (SELECT product_id, SESSION_WINDOW(sold_at, '5 minutes') AS w, COUNT(*) AS n FROM {bronze_items}"
+            " GROUP BY product_id, SESSION_WINDOW(sold_at, '5 minutes')) SELECT product_id, w.start AS s, n FROM a",
+            PART,
+            "it has SESSION_WINDOW",
+        ),
         ("SELECT order_id, SUM(weight) AS w FROM {bronze_items} GROUP BY order_id", KEY, "cast them to DECIMAL"),
         ("SELECT order_id, STDDEV(n) AS w FROM {bronze_items} GROUP BY order_id", None, "cast them to DECIMAL"),
         ("SELECT order_id, CURDATE() AS d FROM {bronze_items}", None, "is not deterministic"),
