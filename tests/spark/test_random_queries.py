@@ -33,15 +33,6 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [SEED, SEED + 1])
-def test_random_queries_are_refused_or_give_their_rows_after_random_hours(spark: Any, seed: int) -> None:
-    examples = made.usable(spark, made.spark_examples(spark), random.Random(seed), 20)
-    found = made.run(spark, seed, queries=QUERIES, hours=2, examples=examples)
-    assert found.wrong == []
-    assert found.seen["compared"] > QUERIES / 2, found.seen
-
-
 def table(query: str, method: ByKey | Recent, *keys: str) -> Table:
     return Table(keys=keys or ("order_id",), query=query, incremental=method, name="gold_x", layer="gold", doc="Rows.")
 
@@ -129,3 +120,12 @@ def test_rows_of_another_key_recompute_the_table_and_warn(
     written = refreshed(spark, world, wanted, change)
     assert written.strategy == "full"
     assert written.warning is not None and "a row with order_id = " in written.warning
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [SEED, SEED + 1])
+def test_random_queries_are_refused_or_give_their_rows_after_random_hours(spark: Any, seed: int) -> None:
+    examples = made.usable(spark, made.spark_examples(spark), random.Random(seed), 20)
+    found = made.run(spark, seed, queries=QUERIES, hours=2, examples=examples)
+    assert found.wrong == []
+    assert found.seen["compared"] > QUERIES / 2, found.seen
