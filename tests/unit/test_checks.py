@@ -470,3 +470,21 @@ def test_loading_great_expectations_leaves_out_what_checks_never_use_and_hides_i
 def python(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     return done.stdout.strip()
+
+
+def test_what_failed_is_traced_by_the_key_of_the_table_that_it_refers_to(shop: Lake) -> None:
+    asked: list[tuple[Sequence[str], Sequence[Mapping[str, str | None]]]] = []
+
+    def find(tables: Sequence[str], records: Sequence[Mapping[str, str | None]]) -> tuple[str, ...]:
+        asked.append((tables, records))
+        return ("cdc/tiers/2025-11-30T00.json: line 3 deletes name lead",)
+
+    shop.write("names", pa.table({"name": ["gold"]}))
+    result = shop.check({"shop": [refers_to("tier", "names", "name"), not_empty()]}, origins=find)
+
+    ((tables, records),) = asked
+    assert tables == ["shop", "names"]
+    assert records == [{"name": "lead", "tier": "lead", "rows_with_it": "1"}]
+    page = (shop.reports / result.page).read_text()
+    assert "<li>cdc/tiers/2025-11-30T00.json: line 3 deletes name lead</li>" in page
+    assert "1 of 5 rows (1 value of tier)" in page
