@@ -14,6 +14,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.table_order import Failures, run_in_order
 from medallion.refresh.run import RefreshRun, Written
+from medallion.storage.foreign_commits import ChangedByOthers
 
 _STATE_WORDS = {
     StateWork.SET_UP: "building incremental state: once",
@@ -97,7 +98,8 @@ def _require_success(log: EventLog, layer: Layer, failures: Failures, refreshed:
         raise error
     also = f"; {', '.join(name for name, _ in others)} failed too" if others else ""
     waiting = f", {len(failures.waiting)} that follow from it wait" if failures.waiting else ""
-    raise MedallionError(
+    kind = type(error) if isinstance(error, ChangedByOthers) else MedallionError  # which is answered by another refresh
+    raise kind(
         f"{error}{also}; {refreshed} other {layer} tables are refreshed{waiting}: once it is mended,"
         f" {advice.refresh_from_table([*failures.errors])}"
     ) from error

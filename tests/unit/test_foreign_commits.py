@@ -183,7 +183,8 @@ def test_change_between_two_steps_is_not_published(
             visit(shop, table, visits.pop())
         return run_step(name, run, driver, at)
 
-    monkeypatch.setattr("medallion.pipeline.operations.run_step", visited)
+    for module in ("steps", "operations"):
+        monkeypatch.setattr(f"medallion.pipeline.{module}.run_step", visited)
     shop.put(H2, {3: "three"})
     shop.refresh()
     assert not visits
@@ -201,7 +202,8 @@ def test_bronze_change_between_two_steps_is_not_published(
             visit(shop, ORDERS, visits.pop())
         return run_step(name, run, driver, at)
 
-    monkeypatch.setattr("medallion.pipeline.operations.run_step", visited)
+    for module in ("steps", "operations"):
+        monkeypatch.setattr(f"medallion.pipeline.{module}.run_step", visited)
     shop.put(H2, {3: "three"})
     with pytest.raises(ChangedByOthers, match=f"medallion adopt {ORDERS}"):
         shop.refresh()
