@@ -66,9 +66,10 @@ def read_table(
     files = [*zip(state.actions["path"], state.actions["size_bytes"], strict=True)]
     if only is not None:
         files = [*compress(files, only.selects(state))]
-    rows = _parquet(spark, path, [file for file, _ in files], schema_of(state.delta))
-    if columns is not None and rows.columns != [name for name, _, _ in columns]:
-        rows = rows.selectExpr(*_selected(columns, rows.columns))
+    stored = schema_of(state.delta)
+    rows = _parquet(spark, path, [file for file, _ in files], stored)
+    if columns is not None and stored.names != [name for name, _, _ in columns]:
+        rows = rows.selectExpr(*_selected(columns, stored.names))
     return _in_one_task_if_small(rows, sum(size for _, size in files))
 
 
