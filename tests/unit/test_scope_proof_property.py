@@ -16,7 +16,8 @@ from expectations.vocabulary import no_rows
 from medallion.checks.scope_proof import why_unproven
 
 COLUMNS = ("k", "j", "v")
-CASES = 150
+KINDS = ("Rows", "Keys", "Lookup")
+MAX_QUERIES = 2_000  # few of them are proven
 Rows_ = list[tuple[int | None, ...]]
 
 
@@ -119,11 +120,14 @@ def bound(query: str, scope: ByChange) -> str:
     raise AssertionError(scope)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_changed_rows_say_what_whole_tables_say_for_random_queries_that_are_proven(seed: int) -> None:
     chance, judged = random.Random(seed), Counter[tuple[str, bool]]()
     with duckdb.connect() as connection:
-        for _ in range(CASES):
+        for _ in range(MAX_QUERIES):
+            if judged.total() > 150 and all(judged[kind, True] for kind in KINDS):
+                break
             writer = Writer(chance)
             query, scope = writer.query(), writer.scope()
             if why_unproven(no_rows(query, "none", by_change=scope)) is not None:
@@ -146,5 +150,4 @@ def test_changed_rows_say_what_whole_tables_say_for_random_queries_that_are_prov
 
                 assert bool(connection.execute(bound(query, scope)).fetchall()) == fails, (query, scope)
                 judged[type(scope).__name__, fails] += 1
-    assert {kind for kind, _ in judged} == {"Rows", "Keys", "Lookup"}, judged
-    assert all(judged[kind, True] for kind in ("Rows", "Keys", "Lookup")), judged
+    assert all(judged[kind, fails] for kind in KINDS for fails in (True, False)), judged
