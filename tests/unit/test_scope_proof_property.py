@@ -51,9 +51,22 @@ class Writer:
 
     def _joined(self) -> str:
         pick = self._chance.choice
-        kind = pick(["JOIN", "LEFT JOIN", "FULL JOIN", "ANTI JOIN", "SEMI JOIN", "RIGHT JOIN"])
-        right = pick(["{other}", "{batch}", f"({self._inner(pick(['other', 'batch']))})"])
-        on = pick(["a.k = b.k", "b.k = a.k", "a.j = b.k", "a.k = b.k AND a.j = b.j", "a.k <= b.k", "a.v = b.v"])
+        kind = pick(
+            ["JOIN", "LEFT JOIN", "LEFT JOIN", "LEFT JOIN", "FULL JOIN", "ANTI JOIN", "SEMI JOIN", "RIGHT JOIN"]
+        )
+        right = pick(["{other}", "{other}", "{other}", "{batch}", f"({self._inner(pick(['other', 'batch']))})"])
+        on = pick(
+            [
+                "a.k = b.k",
+                "b.k = a.k",
+                "a.k = b.k",
+                "a.j = b.k",
+                "a.j = b.k",
+                "a.k = b.k AND a.j = b.j",
+                "a.k <= b.k",
+                "a.v = b.v",
+            ]
+        )
         return f"{{batch}} AS a {kind} {right} AS b ON {on}{pick(['', ' AND b.v > 1', ' AND a.v < b.v'])}"
 
     def _inner(self, table: str = "batch") -> str:
