@@ -37,9 +37,14 @@ def ids_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
     return {name: table_id(state.delta) for name, state in inputs.items()}
 
 
-def read_inputs(spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState], proof: Proof) -> dict[str, Any]:
-    """A frame for each input, at exactly the version of its state, with the columns that its query was proven for."""
+def read_inputs(
+    spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState], proof: Proof | None = None
+) -> dict[str, Any]:
+    """A frame for each input, at exactly the version of its state, with the columns that its query was proven for.
+
+    Without a proof, with all columns that its files have.
+    """
     return {
-        name: read_table(spark, lake.path(name), state, columns=proof.inputs.get(name))
+        name: read_table(spark, lake.path(name), state, columns=proof.inputs.get(name) if proof else None)
         for name, state in inputs.items()
     }
