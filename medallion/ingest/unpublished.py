@@ -64,4 +64,5 @@ def require_no_red_hour(
     """
     red = find_red(lake, tables, applied, restated)
     if red is not None and hour != applied and hour >= red.hour:
-        raise HourOutOfOrder(red.refuse(f"hour {hour} must wait"))
+        what = f"hour {hour} must wait"
+        raise HourOutOfOrder(red.refuse(what), red.refuse_outside(what))

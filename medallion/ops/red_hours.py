@@ -53,13 +53,18 @@ class RedHour:
     @property
     def cause(self) -> str:
         """What failed, in one line: the table, what it promises, what was observed, and where its rows came from."""
+        origin = self.failures[0].origin if self.failures else ""
+        return self.verdict + (f"; {origin}" if origin else "")
+
+    @property
+    def verdict(self) -> str:
+        """The cause without change files and their lines, as it may be told outside."""
         check = f"{self.layer} failed" if self.layer == VALIDATION else f"{self.layer} check failed"
         if not self.failures:
             return check
         first, more = self.failures[0], len(self.failures) - 1
         parts = (check, first.table, first.expectation, first.observed)
-        origin = f"; {first.origin}" if first.origin else ""
-        return ": ".join(filter(None, parts)) + (f", and {more} more" if more else "") + origin
+        return ": ".join(filter(None, parts)) + (f", and {more} more" if more else "")
 
     @property
     def recovery(self) -> str:
@@ -68,11 +73,18 @@ class RedHour:
 
     def describe(self) -> str:
         """Say which hour is red, why, and where its report is."""
-        return f"{self.headline}: {self.cause}" + (f"; see {self.report}" if self.report else "")
+        return self._describe(self.cause)
 
     def refuse(self, what: str) -> str:
         """Say that ``what`` cannot be done, which hour is red and why, and how it is healed."""
         return f"{what}: {self.describe()}. {self.recovery}"
+
+    def refuse_outside(self, what: str) -> str:
+        """Say the same without change files and their lines."""
+        return f"{what}: {self._describe(self.verdict)}. {self.recovery}"
+
+    def _describe(self, why: str) -> str:
+        return f"{self.headline}: {why}" + (f"; see {self.report}" if self.report else "")
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) ->
             way_out = f". {red.sentence}. {red.recovery}" if run.hour else ""
             rest = f"; nothing after it was refreshed or published; see {report}{way_out}"
             has_error = any(failure.error for _, failure in result.failures)
-            raise CheckFailed(f"{summary if has_error else red.cause}{rest}", f"{red.cause}{rest}")
+            raise CheckFailed(f"{summary if has_error else red.cause}{rest}", f"{red.verdict}{rest}")
     return driver.report_outcome(Outcome(result.status, result.summary(), run.hour))
 
 

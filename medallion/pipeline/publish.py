@@ -123,7 +123,8 @@ def _checked_tables(driver: Driver, audited: "Mapping[str, DeltaTable]") -> dict
         if record is None:
             raise CheckFailed(f"the {layer} layer has not been checked: {again}")
         if record.status == "failed":
-            raise CheckFailed(f"the last {RedHour.of(record).cause}: nothing is published; see {record.report}")
+            red, rest = RedHour.of(record), f": nothing is published; see {record.report}"
+            raise CheckFailed(f"the last {red.cause}{rest}", f"the last {red.verdict}{rest}")
         for name, table in record.tables.items():
             if name in audited and not _is_as_checked(driver, name, table, audited[name]):
                 raise CheckFailed(
