@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
-from medallion.model.proof import prove
 from medallion.model.registry import build
 from medallion.model.table import Additive, ByKey, Feed, Recent, Table, Via
 from medallion.refresh.full import refresh_full
@@ -30,6 +29,7 @@ from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.lake import Lake
 from medallion.storage.replaced_rows import bronze_metadata
+from tests.proving import prove
 from tests.refresh_run import refresh_run
 
 ITEMS = Feed(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from medallion.model.proof import prove, proven_before
+from medallion.model.proof import proven_before
 from medallion.model.proven import Proof
 from medallion.model.registry import Registry, registry
 from medallion.model.table import Table
@@ -10,6 +10,7 @@ from medallion.refresh.cost import RecentCosts
 from medallion.refresh.run import RefreshRun
 from medallion.spark.sessions import Sessions
 from medallion.storage.lake import Lake
+from tests.proving import prove
 
 
 def refresh_run(

@@ -1,7 +1,10 @@
 """medallion plan: how each table of the project is refreshed, as Spark reads its query."""
 
+from functools import partial
+
 import click
 
+from medallion.cli.common import settings
 from medallion.errors import MedallionError
 
 
@@ -19,10 +22,12 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
     from medallion.model.refresh_lock import lock_path, lock_text, read_lock
     from medallion.model.registry import registry
     from medallion.model.table import Table
+    from medallion.spark.plans import analyse_here
 
     every = registry(extras=True)
     tables = [table for table in every if isinstance(table, Table)]
-    proofs = prove(tables, every.tables, known={} if anew else read_lock())
+    analyse = partial(analyse_here, settings())
+    proofs = prove(tables, every.tables, analyse, {} if anew else read_lock())
     path, text = lock_path(), lock_text(proofs.values())
     former = path.read_text() if path.exists() else ""
     if is_written:

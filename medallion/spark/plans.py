@@ -11,6 +11,8 @@ from medallion.model.plan import Analysis, Column, NoPlans
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from medallion.settings import Settings
+
 _FRAME_NAME = re.compile(r"`?_pyspark_[0-9a-f]{32}`?\.?")
 
 
@@ -72,23 +74,21 @@ def _items(sequence: Any) -> list[Any]:
     return [sequence.apply(place) for place in range(sequence.size())]
 
 
-def analyser_of_this_process() -> SparkAnalyser:
-    """Return the analyser in the classic session that this process has, or else starts.
+def analyse_here(settings: "Settings", query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+    """Analyse ``query`` in the classic session that this process has, or else starts with ``settings``.
 
     Raises NoPlans where it is attached to a Spark Connect server, which shows no plans.
     """
     from pyspark.sql import SparkSession
 
-    from medallion.settings import Settings
     from medallion.spark.session import spark_session
 
     session = SparkSession.getActiveSession()
     if session is None:
-        settings = Settings.from_environment()
         if settings.spark_connect:
             raise NoPlans(NO_PLANS)
         session = spark_session(settings.replace(spark_master="local[2]"), "medallion plan")
-    return analyser(session)
+    return analyser(session)(query, inputs)
 
 
 def analyser(spark: "SparkSession") -> SparkAnalyser:

@@ -8,9 +8,9 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.model.additive_split import Split, split_of
-from medallion.model.proof import prove
 from medallion.model.proven import Proof
 from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table, Via
+from tests.proving import prove
 
 pytestmark = pytest.mark.usefixtures("spark")  # which reads every query
 

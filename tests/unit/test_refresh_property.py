@@ -16,9 +16,9 @@ import sqlglot
 
 from medallion.errors import MedallionError
 from medallion.model.additive_split import ROWS, Part, split_of
-from medallion.model.proof import prove
 from medallion.model.refresh_method import SIDE
 from medallion.model.table import Additive, ByKey, Feed, Table, Via
+from tests.proving import prove
 
 QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "60")), int(os.environ.get("MEDALLION_SEED", "1"))
 ITEMS = Feed(
