@@ -15,12 +15,14 @@ import psutil
 import pytest
 
 from medallion.errors import MedallionError
+from medallion.ops import lease
 from medallion.ops.writer_lock import current_writer, writer_lock
 from medallion.storage.lake import Lake
 
 HOLD = """
 import subprocess, sys, time
 from medallion.storage.lake import Lake
+from medallion.ops import lease
 from medallion.ops.writer_lock import writer_lock
 with writer_lock(Lake(sys.argv[1]), sys.argv[2], int(sys.argv[3]), "refresh silver", wait=0) as lock:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
@@ -122,10 +124,20 @@ def test_a_process_id_that_is_used_again_is_left_alone(lake: Lake) -> None:
         stranger.kill()
 
 
-def test_the_copy_of_a_lake_says_nothing_of_who_writes_to_the_copy(lake: Lake, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_writer_of_a_copied_lake_waits_for_the_lease_and_ends_nobody(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "TTL_SECONDS", 4.0)
+    monkeypatch.setattr(lease, "SAFETY_SECONDS", 1.5)
     with holder(lake) as (process, child):
         copy = Path(shutil.copytree(Path(lake.root, "ops"), tmp_path / "copy" / "ops")).parent
-        with writer_lock(Lake(str(copy)), "second", 1, "apply", wait=0):
+        with (
+            pytest.raises(MedallionError, match="another writer holds the lake: refresh silver of run first"),
+            writer_lock(Lake(str(copy)), "second", 1, "apply", wait=0),
+        ):
+            pytest.fail("the lease has not ended")
+        with writer_lock(Lake(str(copy)), "second", 1, "apply", wait=30):
             assert process.poll() is None and not gone(child)
 
 
