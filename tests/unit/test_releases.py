@@ -9,6 +9,7 @@ import pytest
 from medallion.errors import MedallionError, UsageError
 from medallion.ops import releases
 from medallion.ops.releases import Release
+from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake
 
 
@@ -92,6 +93,7 @@ def test_an_hour_stays_published_when_its_release_is_gone(lake: Lake) -> None:
     release = None
     for hour in ("2025-11-30T00", "2025-11-30T02", "2025-11-30T01"):  # the last as after a roll back
         release = publish(lake, release, hour)
-    lake.opened(lake.releases).delete("release_id < 3")
+    delta = lake.opened(lake.releases)
+    delta.delete("release_id < 3", commit_properties=properties(upon=delta))  # as upkeep does
     assert releases.was_published(lake, "2025-11-30T02") and not releases.was_published(lake, "2025-11-30T03")
     assert publish(lake, release, "2025-11-30T00").newest_hour == "2025-11-30T02"
