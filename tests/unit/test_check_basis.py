@@ -30,18 +30,18 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Shop, list[B
     write_check_record(shop.lake, replace(record, proofs=PROVEN))
 
     def noted(*args: Any, **named: Any) -> Any:
-        seen.append(named["basis"])
+        seen.append(named["context"].basis)
         return passed(*args, **named)
 
     monkeypatch.setattr(checkpoint, "run_checkpoint", noted)
     return shop, seen
 
 
-def check(shop: Shop, strategy: str = "incremental", hours: float = 24.0) -> None:
+def check(shop: Shop, strategy: str = "incremental", hours: float = 24.0, hour: str = H0) -> None:
     settings = shop.settings.model_copy(update={"whole_check_hours": hours})
     driver = shop.driver()
     driver.settings = settings
-    run_step("check", Run(settings, H0, "run", strategy=strategy), driver, "silver")
+    run_step("check", Run(settings, hour, "run", strategy=strategy), driver, "silver")
 
 
 def test_incremental_hour_continues_from_the_last_check_and_a_full_hour_does_not(
@@ -90,7 +90,7 @@ def test_check_of_unpublished_versions_is_no_basis_for_the_next(
     shop.refresh(H1)
     shop.roll_back()
     seen.clear()
-    check(shop)
+    check(shop, hour=H1)
 
     (basis,) = seen
     assert basis is not None
