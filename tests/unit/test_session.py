@@ -94,7 +94,7 @@ def test_line_that_says_why_a_jvm_ended_is_its_last_cause_or_first_error() -> No
         "\tat a.B.c(B.java:1)",
         "Caused by: java.io.IOException: full",
     ]
-    assert telling_line(stack) == "Caused by: IOException: full"
+    assert telling_line(stack) == "Caused by: java.io.IOException: full"
     assert telling_line(["starting", "Error: one", "Error: two"]) == "Error: one"
     assert telling_line(["starting", "  last  ", ""]) == "last"
     assert telling_line([]) == ""
