@@ -63,8 +63,15 @@ def test_a_small_table_is_written_by_spark_in_the_hour_in_which_it_becomes_large
     lake = Lake(str(tmp_path))
     write_deltalake(lake.path("gold_x"), pa.table({"k": pa.array([1], pa.int64())}))
     former, rows = state_of(lake.opened(lake.path("gold_x"))), Frame(count)
-    state = commits.overwrite(lake, TABLE, rows, former, "{}")  # type: ignore[arg-type]
+    replaced: list[commits.Columns] = []
+
+    def commit(columns: commits.Columns) -> str:
+        replaced.append(columns)
+        return "{}"
+
+    state = commits.overwrite(lake, TABLE, rows, former, commit)  # type: ignore[arg-type]
     assert (state.rows, rows.written, rows.fetched) == (count, by_spark, min(count, 11))
+    assert replaced == [None if by_spark else ("k",)], "Spark replaces all rows, this process those of the keys"
 
 
 def test_a_table_of_few_but_wide_rows_is_written_by_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +79,8 @@ def test_a_table_of_few_but_wide_rows_is_written_by_spark(tmp_path: Path, monkey
     lake = Lake(str(tmp_path))
     write_deltalake(lake.path("gold_x"), pa.table({"k": pa.array([1], pa.int64())}))
     rows = Frame(1)
-    commits.overwrite(lake, TABLE, rows, state_of(lake.opened(lake.path("gold_x"))), "{}")  # type: ignore[arg-type]
+    former = state_of(lake.opened(lake.path("gold_x")))
+    commits.overwrite(lake, TABLE, rows, former, lambda _: "{}")  # type: ignore[arg-type]
     assert (rows.written, rows.fetched) == (True, 0)
 
 

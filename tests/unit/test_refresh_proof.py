@@ -494,7 +494,6 @@ def test_the_graph_is_read_without_parsing_any_query() -> None:
 
 ORDERED = [
     ("ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY sold_at)", "end its ORDER BY in item_id"),
-    ("ROW_NUMBER() OVER (PARTITION BY order_id)", "end its ORDER BY in item_id"),
     ("FIRST_VALUE(n) OVER (PARTITION BY order_id ORDER BY sold_at)", "end its ORDER BY in item_id"),
     ("LAST_VALUE(n) IGNORE NULLS OVER (PARTITION BY order_id ORDER BY sold_at)", "end its ORDER BY in item_id"),
     ("NTH_VALUE(n, 2) OVER (PARTITION BY order_id ORDER BY sold_at)", "end its ORDER BY in item_id"),
@@ -518,6 +517,15 @@ def test_a_window_is_refused_whatever_the_method_where_rows_tie_in_its_order(
 ) -> None:
     refused = refusal(f"SELECT order_id, n, {window} AS r FROM {{bronze_items}}", method)
     assert "is not deterministic" in refused and refused.endswith(remedy), refused
+
+
+@pytest.mark.parametrize("method", [None, ByKey("order_id")])
+@pytest.mark.parametrize("function", ["ROW_NUMBER()", "NTILE(4)", "LAG(n)", "NTH_VALUE(n, 2)"])
+def test_a_window_that_numbers_rows_is_refused_whatever_the_method_where_it_has_no_order(
+    function: str, method: ByKey | None
+) -> None:
+    refused = refusal(f"SELECT order_id, n, {function} OVER (PARTITION BY order_id) AS r FROM {{bronze_items}}", method)
+    assert refused.startswith("gold_x: ") and "ORDER BY" in refused and "\n" not in refused, refused
 
 
 @pytest.mark.parametrize("method", [None, ByKey("order_id")])
