@@ -19,6 +19,7 @@ from medallion.model.table import Additive, Table
 
 ROWS = "_rows"  # how many input rows stand behind a group: it goes when none is left
 _OPEN, _CLOSE = {"(", "[", "{"}, {")", "]", "}"}
+_BEFORE_TABLE = {"FROM", "TABLE", "LATERAL", ",", "("}
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,12 @@ class _Expression:
     tokens: tuple[Token, ...]
 
     def reads(self, name: str) -> bool:
-        """Whether its text has that name in it."""
-        return any(token.text.lower() == name.lower() for token in self.tokens)
+        """Whether its text has that name where a table may be; a column may have the name of one."""
+        words = ["", *map(_word, self.tokens)]
+        return any(
+            token.text.lower() == name.lower() and (before in _BEFORE_TABLE or before.endswith("JOIN"))
+            for before, token in zip(words, self.tokens, strict=False)
+        )
 
 
 def split_of(table: Table) -> Split:
