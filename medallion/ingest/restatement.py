@@ -147,8 +147,14 @@ def rewind_bronze(
 ) -> Restatement | None:
     """Restore every Bronze table to the start of the restatement under way, unless that has happened.
 
-    warnings: what to warn of is added to it. Returns the restatement; None when none is under way.
+    warnings: what to warn of is added to it and reported at once, as no later attempt would find it. Returns the
+    restatement; None when none is under way.
     """
+
+    def warn(warning: str) -> None:
+        warnings.append(warning)
+        report(warning)
+
     restatement = read_restatement(lake)
     if restatement is None or restatement.rewound:
         return restatement
@@ -157,14 +163,13 @@ def rewind_bronze(
             newest = lake.version(feed.name) or 0
             target = rewind(lake, feed.name, feed.keys, restatement.hour)
             if lost := adopted_between(lake.folder(feed.name), target, newest):
-                warnings.append(
+                warn(
                     f"what was adopted in {feed.name} is not kept: {'; '.join(lost)}; where it still holds, make the"
                     " change again and adopt it"
                 )
-                report(warnings[-1])
     for log in (*tables.logs, *lake_tables.dropped_logs(lake)):
         if warning := rewind_log(lake, log, restatement.hour):
-            warnings.append(warning)
+            warn(warning)
     report(f"Bronze is as it was before {restatement.hour}")
     restatement = replace(restatement, rewound=True)
     write_restatement(lake, restatement)

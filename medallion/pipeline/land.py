@@ -96,21 +96,21 @@ def plan_landing(
         hour: The requested hour; None for the next one.
         source: The source.
         restated: The restatement under way.
-        notes: Warnings so far; those about the source are added, and all reported, also if no hour can be chosen.
+        notes: Warnings so far, reported; those about the source are added and reported, also if no hour can be chosen.
 
     Raises:
         UsageError: The lake has not been loaded, or its load was cut short.
         HourNotAvailable: The source does not list the hour.
         HourOutOfOrder: Earlier hours are missing, or one is red.
     """
-    lake = driver.lake
+    lake, reported = driver.lake, len(notes)
     listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
     table_hours, landed = ledger.hours_by_table(lake, driver.tables), ledger.landed_hours(lake)
     applied = ledger.last_common_hour(table_hours)
     require_whole_load(lake, applied)
     restated = _still_to_pass(lake, restated, listing, landed, notes)
     notes += _source_warnings(lake, listing, applied, landed)
-    for note in notes:
+    for note in notes[reported:]:
         driver.report(note)
     due = landed | {*(restated.hours if restated else ())}
     unpublished = find_unpublished(lake, driver.tables, applied, restated)
