@@ -2,6 +2,8 @@
 
 import json
 import re
+import string
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +34,7 @@ from medallion.checks.context import CheckContext
 from medallion.checks.docs_queue import build_data_docs
 from medallion.checks.report_page import render, render_index
 from medallion.checks.result import CheckResult, ExpectationResult, TableResult, slug
-from medallion.storage.duckdb_views import TableAt
+from medallion.storage.duckdb_views import TableAt, open_views
 
 ROOT = Path(__file__).parents[2]
 RUN = "manual__2025-11-30T00:00:00+00:00"
@@ -263,17 +265,25 @@ def without_its_files(lake: Lake) -> None:
         file.unlink()
 
 
-def with_deletion_vectors(lake: Lake) -> None:
-    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
-    (lake.root / "shop/_delta_log/00000000000000000001.json").write_text(json.dumps({"protocol": protocol}))
+def switch_on(lake: Lake, feature: str, *actions: dict[str, Any]) -> None:
+    """Commit ``actions`` on the table called shop, and that its readers have to know ``feature``."""
+    features = {"readerFeatures": [feature], "writerFeatures": [feature]}
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    commit = lake.root / "shop/_delta_log/00000000000000000001.json"
+    commit.write_text("\n".join(json.dumps(action) for action in (protocol, *actions)))
+
+
+def with_a_feature_that_no_reader_here_knows(lake: Lake) -> None:
+    switch_on(lake, "unheardOf")
 
 
 def partitioned(lake: Lake) -> None:
     lake.write("shop", SHOP, mode="overwrite", partition_by=["tier"], schema_mode="overwrite")
 
 
-@pytest.mark.parametrize("spoil", [unreadable, without_its_files, with_deletion_vectors, partitioned])
+@pytest.mark.parametrize(
+    "spoil", [unreadable, without_its_files, with_a_feature_that_no_reader_here_knows, partitioned]
+)
 def test_a_table_that_cannot_be_read_whole_fails(shop: Lake, spoil: Callable[[Lake], None]) -> None:
     spoil(shop)
 
@@ -282,6 +292,36 @@ def test_a_table_that_cannot_be_read_whole_fails(shop: Lake, spoil: Callable[[La
     assert result.status == "failed"
     assert str(result.tables[0].expectations[0].error).startswith("shop at ")
     assert result.tables[0].rows is None
+
+
+def deletion_vector(*deleted: int) -> dict[str, Any]:
+    """A deletion vector inside the log itself: these positions of a file, as a Roaring bitmap in Z85."""
+    container = struct.pack(f"<IIHHI{len(deleted)}H", 12346, 1, 0, len(deleted) - 1, 16, *deleted)
+    vector = struct.pack("<IQI", 1681511377, 1, 0) + container
+    digits = string.digits + string.ascii_lowercase + string.ascii_uppercase + ".-:+=^!/*?&<>()[]{}@%$#"
+    words = struct.unpack(f">{len(vector) // 4}I", vector)
+    text = "".join(digits[word // 85**place % 85] for word in words for place in (4, 3, 2, 1, 0))
+    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(vector), "cardinality": len(deleted)}
+
+
+def test_rows_that_a_deletion_vector_deletes_are_neither_judged_nor_counted(shop: Lake) -> None:
+    first = (shop.root / "shop/_delta_log/00000000000000000000.json").read_text()
+    (add,) = (action["add"] for action in map(json.loads, first.splitlines()) if "add" in action)
+    gone = {"path": add["path"], "deletionTimestamp": 0, "dataChange": True}
+    without = {**add, "deletionVector": deletion_vector(1, 4)}  # the row of -1 and the one of 101
+    switch_on(shop, "deletionVectors", {"remove": gone}, {"add": without})
+
+    (table,) = shop.check({"shop": [unique("id"), between("paid", 0, 100), not_null("id"), not_empty()]}).tables
+
+    assert table.rows == 3
+    assert [line.success for line in table.expectations] == [True, True, False, True]
+    assert [line.observed for line in table.expectations][2:] == ["1 of 3 rows", "3 rows"]
+    with open_views({"shop": shop.tables["shop"]}) as views:
+        assert views.sample("SELECT id, paid FROM shop ORDER BY id", 9) == [
+            {"id": 1, "paid": 5},
+            {"id": 2, "paid": 7},
+            {"id": None, "paid": None},
+        ]
 
 
 def test_an_engine_that_breaks_down_fails_the_check_and_leaves_a_report(
