@@ -9,6 +9,7 @@ from medallion.errors import HourOutOfOrder
 from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.model.registry import Registry
 from medallion.ops import event_log, releases
+from medallion.ops.check_records import read_check_record
 from medallion.ops.red_hours import RedHour, UnpublishedHour, read_red_hour
 from medallion.storage.lake import Lake
 
@@ -51,6 +52,29 @@ def read_unpublished(lake: Lake, tables: Registry, applied: str | None) -> Unpub
     # A step that had nothing to do says nothing of who is at work on the hour.
     steps = [row for row in rows if row.table_name is None and row.status != "skipped"]
     return replace(unpublished, run_id=str(steps[-1].run_id)) if steps else unpublished
+
+
+def find_unfinished(
+    lake: Lake, tables: Registry, hour: str, applied: str | None, restated: Restatement | None, *, is_selection: bool
+) -> str | None:
+    """Return the last applied hour where ``hour`` must wait for its checks and its release; None where it need not.
+
+    A check of ``hour`` would not see what an earlier one broke: rows that went, and others that came since.
+
+    Args:
+        lake: The lake.
+        tables: Its tables.
+        hour: The hour that is about to be applied.
+        applied: The last hour that every Bronze table has.
+        restated: The restatement under way.
+        is_selection: Whether chosen tables alone are refreshed: these leave hours unpublished on purpose, and go on
+            from one whose Bronze was checked.
+    """
+    unpublished = find_unpublished(lake, tables, applied, restated)
+    if unpublished is None or unpublished.red is not None or hour <= unpublished.hour:
+        return None
+    record = read_check_record(lake, tables.layers[0]) if is_selection else None
+    return None if record is not None and record.hour == unpublished.hour else unpublished.hour
 
 
 def require_no_red_hour(

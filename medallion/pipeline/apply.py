@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 from medallion import advice
-from medallion.errors import MedallionError
+from medallion.errors import HourOutOfOrder, MedallionError
 from medallion.ingest import apply, change_log, landing, ledger, quarantine
 from medallion.ingest.decode import Decoded
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.schema_evolution import require_evolvable
 from medallion.ingest.source import change_files, open_source
-from medallion.ingest.unpublished import require_no_red_hour
+from medallion.ingest.unpublished import find_unfinished, require_no_red_hour
 from medallion.model.table import Feed, Layer, Log
 from medallion.ops import event_log
 from medallion.ops.event_log import EventLog
@@ -26,7 +26,7 @@ from medallion.spark.session import in_parallel
 def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
     hour, feeds = run.required_hour, driver.tables.feeds
     with log.timed("apply", "bronze", cpu=driver.cpu) as event:
-        _require_turn(driver, hour)
+        _require_turn(driver, hour, is_selection=bool(run.select))
         undeclared = require_evolvable(driver.lake, (*feeds, *driver.tables.logs))
         decoded = _decode(driver, hour, run.settings.max_bad_lines)
         for feed in feeds:  # of an hour that the table has, quarantine stays: none of its lines is applied again
@@ -100,8 +100,11 @@ def _fill_applied(event: Event, done: apply.Applied | None) -> None:
         event.status = "warned"
 
 
-def _require_turn(driver: Driver, hour: str) -> None:
-    """Refuse to apply ``hour`` while an earlier one is missing or red. What Bronze has may be applied again."""
+def _require_turn(driver: Driver, hour: str, *, is_selection: bool) -> None:
+    """Refuse to apply ``hour`` while an earlier one is missing, red or unfinished.
+
+    What Bronze has may be applied again.
+    """
     lake = driver.lake
     applied = ledger.applied_hour(lake, driver.tables)
     if applied is not None and hour <= applied:
@@ -114,6 +117,10 @@ def _require_turn(driver: Driver, hour: str) -> None:
             f" {advice.refresh()} to continue that first"
         )
     require_no_red_hour(lake, driver.tables, hour, applied, restated)
+    if before := find_unfinished(lake, driver.tables, hour, applied, restated, is_selection=is_selection):
+        raise HourOutOfOrder(
+            f"hour {hour} must wait: hour {before} is in Bronze and was not published; {advice.refresh(before)} first"
+        )
     due = ledger.landed_hours(lake) | {*(restated.hours if restated else ())}
     ledger.require_no_gap(hour, applied, ledger.pending_hours(applied, _listed_hours(driver), due, hour))
 

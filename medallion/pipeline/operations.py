@@ -25,7 +25,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.load import load_snapshot
 from medallion.pipeline.reprocess import is_of_published_hour, rebuild_changed_tables, reprocess
 from medallion.pipeline.run import Outcome, Run
-from medallion.pipeline.steps import refresh_onward, run_step
+from medallion.pipeline.steps import finish_before, refresh_onward, run_step
 from medallion.storage.lake import Lake, is_complete, table_id
 from medallion.storage.named_versions import TableRebuilt, open_current
 from medallion.storage.rewind import require_version_before
@@ -45,6 +45,8 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
         if run.hour is not None and (rebuilt := rebuild_changed_tables(run, driver)) is not None:
             return rebuilt
         analyse_queries(run, driver)
+        if run.hour is not None:
+            finish_before(run, driver)
         try:
             landed = run_step("land", run, driver)
         except HourNotAvailable:

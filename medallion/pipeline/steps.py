@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from medallion.errors import UsageError
+from medallion.ingest import ledger
+from medallion.ingest.restatement import read_restatement
+from medallion.ingest.unpublished import find_unfinished
 from medallion.model.table import LAYERS, Layer
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.analysis import require_known_columns, require_sound_queries
@@ -62,6 +65,22 @@ def refresh_onward(run: Run, driver: Driver) -> Outcome:
     except ComputedTableChanged as change:
         driver.report(f"once more: {change}")
         return _refresh_onward(run, driver)
+
+
+def finish_before(run: Run, driver: Driver) -> None:
+    """Check and publish the hour that Bronze is at, where a run of it was cut short and ``run`` is of a later one.
+
+    Errors as for run_step: a red hour stops the later one.
+    """
+    lake, tables = driver.lake, driver.tables
+    applied = ledger.applied_hour(lake, tables)
+    is_selection = bool(run.select)
+    before = find_unfinished(
+        lake, tables, run.required_hour, applied, read_restatement(lake), is_selection=is_selection
+    )
+    if before is not None:
+        driver.report(f"hour {before} is in Bronze and was not published: it is finished first")
+        refresh_onward(replace(run, hour=before), driver)
 
 
 def _refresh_onward(run: Run, driver: Driver) -> Outcome:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medallion.errors import HourNotAvailable, MedallionError, UsageError
+from medallion.errors import CheckFailed, HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.hours import format_hour
 from medallion.ingest import arrivals, restatement
 from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
@@ -55,6 +55,33 @@ def test_apply_refuses_an_hour_while_the_source_lists_one_before_it(shop: Shop) 
     for hour in (H1, H2):
         shop.refresh(hour)
     assert shop.published() == {0: H0, 1: H1, 2: H2}
+
+
+def applied_and_killed(shop: Shop, change: dict[int, str] | str) -> None:
+    """Leave H1 applied and never checked, with H2 at the source."""
+    up_to(shop, H0)
+    shop.put(H1, change)
+    shop.step("land", H1)
+    shop.step("apply", H1)
+    shop.put(H2, {2: H2})
+
+
+def test_hour_that_was_applied_and_never_checked_is_finished_before_the_next(shop: Shop) -> None:
+    applied_and_killed(shop, {1: H1})
+    shop.step("land", H2)
+    with pytest.raises(HourOutOfOrder, match=f"hour {H1} is in Bronze and was not published; .* --hour {H1} .*first"):
+        shop.step("apply", H2)
+    said: list[str] = []
+    shop.refresh(H2, said)
+    assert f"hour {H1} is in Bronze and was not published: it is finished first" in said
+    assert [release.hour for release in releases.read_all(shop.lake)] == [None, H0, H1, H2]
+
+
+def test_what_an_unchecked_hour_broke_is_found_before_the_next_hides_it(shop: Shop) -> None:
+    applied_and_killed(shop, '{"delete": {"id": 0}}\n')
+    with pytest.raises(CheckFailed, match=f"Hour {H1} is red"):
+        shop.refresh(H2)
+    assert (shop.applied, shop.published()) == (H1, {0: H0})
 
 
 def test_apply_continues_with_landed_files_when_the_source_is_unreachable(shop: Shop) -> None:

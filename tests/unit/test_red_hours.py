@@ -98,7 +98,7 @@ def test_every_hour_of_a_restatement_is_green_on_the_map_when_it_has_healed_them
     ]
 
 
-def test_of_hours_that_were_not_checked_in_between_the_first_is_named(shop: Shop) -> None:
+def test_unchecked_hour_is_found_red_before_a_later_one_is_applied(shop: Shop) -> None:
     shop.put(H0, {0: H0})
     shop.refresh(H0)
     shop.put(H1, EMPTIED)
@@ -108,8 +108,8 @@ def test_of_hours_that_were_not_checked_in_between_the_first_is_named(shop: Shop
     with pytest.raises(CheckFailed, match=f"cdc/orders/{H1}.json: line 1 deletes a row"):
         shop.refresh(H2)
     red = red_hour(shop)
-    assert red is not None and red.headline == f"hours {H1} to {H2} are red"
-    with pytest.raises(UsageError, match=f"hours {H1} to {H2} are red.*--restate {H1}"):
+    assert red is not None and red.headline == f"hour {H1} is red" and shop.applied == H1
+    with pytest.raises(UsageError, match=f"hour {H1} is red.*--restate {H1}"):
         shop.restate(H2)
     shop.put(H1, {1: "mended"})
     shop.restate(H1)
