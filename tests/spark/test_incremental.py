@@ -274,7 +274,8 @@ def some_orders(shop: Shop, status: str) -> None:
 
 def differing(shop: Shop, select: str = "", *, extras: bool = False) -> list[str]:
     """Tables whose rows are not exactly those that their query gives; of the extras, or of the others."""
-    wrong, run = [], refresh_run(shop.lake, shop.spark)
+    wrong = []
+    run = refresh_run(shop.lake, shop.spark)
     for table in (table for table in tables(select, extras=extras) if table.extra == extras):
         frames = read_inputs(shop.spark, shop.lake, input_states(shop.lake, table), run.proof_of(table))
         wanted = shop.spark.sql(table.query, **frames).toArrow()
