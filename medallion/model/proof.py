@@ -35,7 +35,7 @@ Analyser = Callable[[str, Mapping[str, tuple[Column, ...]]], Analysis]
 def prove(
     tables: Iterable[Table],
     nodes: Mapping[str, Node],
-    analyse: Analyser,
+    analyse: Analyser | None = None,
     known: Mapping[str, Proof] | None = None,
 ) -> dict[str, Proof]:
     """Prove that the refresh method of each table gives the rows of its query.
@@ -43,7 +43,7 @@ def prove(
     Args:
         tables: Those to prove.
         nodes: Every table by name, for the columns of what they read.
-        analyse: What Spark says of a query.
+        analyse: What Spark says of a query; without it the session that is active in this process is asked.
         known: What was proven before, by fingerprint: Spark is not asked of that.
 
     Returns:
@@ -52,7 +52,7 @@ def prove(
     Raises:
         MedallionError: The refresh method of a table could give other rows; table, construct and remedy are named.
     """
-    prover = Prover(nodes, analyse, known or {})
+    prover = Prover(nodes, analyse or _analyse_in_active_session, known or {})
     return {table.name: prover.prove(table) for table in tables}
 
 
@@ -156,3 +156,9 @@ _PROVEN: dict[str, Proof] = {}
 def _spark_version() -> str:
     """Another version may read a query otherwise."""
     return version("pyspark")
+
+
+def _analyse_in_active_session(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+    from medallion.spark.plans import analyse_in_active_session
+
+    return analyse_in_active_session(query, inputs)

@@ -91,6 +91,15 @@ def analyse_here(settings: "Settings", query: str, inputs: Mapping[str, tuple[Co
     return analyser(session)(query, inputs)
 
 
+def analyse_in_active_session(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+    """Analyse ``query`` in the classic session that is active in this process. Raises NoPlans where none is."""
+    from pyspark.sql import SparkSession
+
+    if (session := SparkSession.getActiveSession()) is None:
+        raise NoPlans("no Spark session is active in this process")
+    return analyser(session)(query, inputs)
+
+
 def analyser(spark: "SparkSession") -> SparkAnalyser:
     """Return the analyser in ``spark``. Raises NoPlans where that is a session of a Spark Connect server."""
     from medallion.spark.session import is_connect
