@@ -28,7 +28,7 @@ def medallion(*words: str, cwd: Path, **environment: str) -> subprocess.Complete
         (["refresh", "--from-hour", "2025-11-30T00"], "give --to-hour too"),
         (["refresh", "--from-hour", "2025-11-30T02", "--to-hour", "2025-11-30T01"], "ends before it starts"),
         (["refresh", "--strategy", "magic"], "'magic' is not one of 'full', 'incremental'"),
-        (["refresh", "--hour", "2025-11-30T00"], "does not exist: set MEDALLION_SOURCE"),
+        (["refresh", "--hour", "2025-11-30T00"], "run medallion load first"),
         (["load"], "does not exist: set MEDALLION_SOURCE"),
         (["step", "fly"], "'fly' is not one of 'land', 'apply', 'refresh', 'check', 'publish'"),
         (["step", "refresh", "--hour", "2025-11-30T00"], "needs --layer, one of silver, gold"),
