@@ -103,7 +103,7 @@ def test_commits_by_the_declared_key_are_followed(shop: Shop) -> None:
 
 def test_state_is_rebuilt_when_its_input_was_refreshed_by_another_key_meanwhile(shop: Shop) -> None:
     shop.put(item_2=None)
-    shop.refresh(BY_ITEM, "silver_lines", "gold_orders")  # of order 1 this commit brings item 2 alone
+    shop.refresh(BY_ITEM, "silver_lines")  # of order 1 this commit brings item 2 alone
     shop.put(item_3=None)
     written = shop.refresh(BY_ORDER, "silver_lines", "gold_orders")["gold_orders"]
     assert shop.orders == 2
