@@ -1,7 +1,7 @@
 """Reading Delta tables by the files that their log names: Spark then needs no jobs of its own to read the log.
 
-A version of a table is the rows of its files, as tables here have neither deletion vectors nor renamed columns. One
-that somebody gave such features is read through Delta, and so is one of very many files.
+A version of a table that only the engine writes is the rows of its files: it uses neither deletion vectors nor renamed
+columns. One that somebody gave such features is read through Delta, and so is one of very many files.
 """
 
 import json
