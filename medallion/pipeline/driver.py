@@ -140,7 +140,11 @@ class Driver:
             self._proven[layer] = tables
 
     def proof_of(self, table: Table) -> Proof:
-        """What is proven of ``table``, by which its refresh goes."""
+        """What is proven of ``table``, by which its refresh goes; proven here where a strategy of one's own asks."""
+        if table.name not in self._proofs:
+            from medallion.pipeline.proven import proofs_of
+
+            self._proofs |= proofs_of((table,), self.tables.tables, lambda: self._sessions.full)
         return self._proofs[table.name]
 
     @contextmanager

@@ -255,7 +255,7 @@ def test_damaged_data_file_is_replaced_by_the_next_refresh(at: After) -> None:
 def test_damage_in_bronze_stops_the_run_and_is_named(at: After) -> None:
     world = at(H1)
     spoil(newest_commit(world, "bronze_orders"))
-    with pytest.raises(MedallionError, match="bronze/orders cannot be read"):
+    with pytest.raises(MedallionError, match="bronze_orders cannot be read, as commit . is damaged"):
         world.refresh(H2)
 
 

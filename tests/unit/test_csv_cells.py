@@ -15,12 +15,12 @@ def test_text_that_begins_like_a_formula_gets_an_apostrophe(begins: str) -> None
     assert plain_cells([text, f"a{text}", ""]) == [f"'{text}", f"a{text}", ""]
 
 
-@pytest.mark.parametrize("number", [-1, -1.5, Decimal("-0.10"), "-1", "+1.50", "-1e5", None, True])
-def test_number_stays_a_number(number: object) -> None:
-    assert plain_cells([number]) == [number]
+@pytest.mark.parametrize("value", [-1, -1.5, Decimal("-0.10"), "-1", "+1.50", "-1e5", None, True, "-", "+"])
+def test_number_or_sign_stays_as_it_is(value: object) -> None:
+    assert plain_cells([value]) == [value]
 
 
-@pytest.mark.parametrize("text", ["-", "--1", "-1+2", "+49 170", "-1.5.", "=1"])
+@pytest.mark.parametrize("text", ["--", "--1", "-1+2", "+49 170", "-1.5.", "=1"])
 def test_text_that_only_looks_like_a_number_is_text(text: str) -> None:
     assert plain_cells([text]) == [f"'{text}"]
 
