@@ -1,8 +1,10 @@
 """Proves refresh methods with the Spark of the test process, which starts at the first question."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 
+from medallion.errors import MedallionError
 from medallion.model import proof
 from medallion.model.proven import Proof
 from medallion.model.table import Table
@@ -13,3 +15,12 @@ from medallion.spark.plans import analyse_here
 def prove(tables: Iterable[Table], nodes: Mapping[str, proof.Node]) -> dict[str, Proof]:
     """Prove ``tables`` as ``medallion plan`` does, without what was proven before."""
     return proof.prove(tables, nodes, partial(analyse_here, Settings.from_environment()))
+
+
+def keyed(table: Table, nodes: Mapping[str, proof.Node]) -> Table:
+    """Return ``table`` with the first column of its query as its key, for queries of which any key will do."""
+    prover = proof.Prover({**nodes, table.name: table}, partial(analyse_here, Settings.from_environment()))
+    try:
+        return replace(table, keys=prover.columns_of(table.name)[0][:1])
+    except MedallionError:  # Spark does not understand it: so says the proof
+        return table

@@ -121,6 +121,12 @@ class Prover:
             instead = "" if is_final else "; change the query, or leave `incremental` out"
             refused = f"{table.name} cannot be refreshed by {table.refresh_method}"
             raise MedallionError(f"{refused}: {reason}{instead}") from None
+        given = [name for name, *_ in analysis.columns]
+        if absent := [key for key in table.keys if key not in given]:
+            raise MedallionError(
+                f"{table.name}: its query gives no column {', '.join(absent)}, its key;"
+                f" it gives {', '.join(given)}"
+            )
         return Proof(
             table.name, fingerprint, table.fingerprint, table.refresh_method, analysis.columns, inputs, restricted
         )

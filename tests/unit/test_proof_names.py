@@ -10,7 +10,7 @@ from medallion.errors import MedallionError
 from medallion.model.additive_split import Split, split_of
 from medallion.model.proven import Proof
 from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table, Via
-from tests.proving import prove
+from tests.proving import keyed, prove
 
 pytestmark = pytest.mark.usefixtures("spark")  # which reads every query
 
@@ -43,7 +43,7 @@ KEY, PART = ByKey("order_id"), Additive(("a",))
 
 def proof(query: str, method: Method) -> Proof:
     table = Table(keys=("k",), query=query, incremental=method, name="gold_x", layer="gold")
-    return prove([table], NODES)["gold_x"]
+    return prove([keyed(table, NODES)], NODES)["gold_x"]
 
 
 def refusal(query: str, method: Method) -> str:

@@ -18,7 +18,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.refresh import refresh_layer
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
-from tests.proving import prove
+from tests.proving import keyed, prove
 
 ITEMS = Feed(
     keys=("item_id",),
@@ -52,7 +52,7 @@ def refusal(query: str, method: ByKey | Additive | Recent | None) -> str:
     """Why a table with this query and refresh method is refused; empty if it is proven."""
     table = Table(keys=("k",), query=query, incremental=method, name="gold_x", layer="gold")
     try:
-        prove([table], NODES)
+        prove([keyed(table, NODES)], NODES)
     except MedallionError as error:
         return str(error)
     return ""
@@ -573,6 +573,13 @@ def test_an_aggregate_is_refused_whatever_the_method_where_it_goes_by_the_order_
 )
 def test_a_limit_is_refused_where_rows_tie_in_the_order(query: str, remedy: str) -> None:
     assert remedy in refusal(query, None)
+
+
+@pytest.mark.parametrize("key", ["user_id", "Order_Id"])
+def test_a_key_that_the_query_does_not_give_is_refused(key: str) -> None:
+    table = Table(keys=(key,), query="SELECT order_id, n FROM {bronze_items}", name="gold_x", layer="gold")
+    with pytest.raises(MedallionError, match=f"gold_x: its query gives no column {key}, its key; it gives order_id, n"):
+        prove([table], NODES)
 
 
 @pytest.mark.parametrize(

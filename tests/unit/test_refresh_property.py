@@ -18,7 +18,7 @@ from medallion.errors import MedallionError
 from medallion.model.additive_split import ROWS, Part, split_of
 from medallion.model.refresh_method import SIDE
 from medallion.model.table import Additive, ByKey, Feed, Table, Via
-from tests.proving import prove
+from tests.proving import keyed, prove
 
 QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "60")), int(os.environ.get("MEDALLION_SEED", "1"))
 ITEMS = Feed(
@@ -133,7 +133,7 @@ def engine() -> Engine:
 
 def is_refused(table: Table) -> str | None:
     try:
-        prove([table], NODES)
+        prove([keyed(table, NODES)], NODES)
     except MedallionError as reason:
         return str(reason)
     return None
