@@ -76,7 +76,7 @@ def test_spark_and_this_process_merge_alike_and_a_dimension_refreshed_by_key_equ
                 apply.apply_feed(lambda: Sessions(spark), lake, FEED, hour, decoded[FEED.name])
         assert rows(lakes["here"], FEED.name) == rows(lakes["spark"], FEED.name)
         for name, refresh in (("silver_by_full", refresh_full), ("silver_by_incremental", refresh_incremental)):
-            written = refresh(refresh_run(lakes["here"], spark, hour=hour, run_id=hour), TABLES[name])  # type: ignore[arg-type, operator]
+            written = refresh(refresh_run(lakes["here"], spark, hour=hour, run_id=hour, tables=TABLES), TABLES[name])  # type: ignore[arg-type, operator]
         strategies.add(written.strategy)
         assert rows(lakes["here"], "silver_by_full") == rows(lakes["here"], "silver_by_incremental")
     assert "incremental" in strategies
