@@ -251,6 +251,8 @@ class QueryShape:
         right = condition["right"]
         if column_of(condition["left"]) != window.column.lower() or right.get("function_name") != "-":
             return False
+        if len(right["children"]) != 2:  # a minus sign
+            return False
         newest, span = right["children"]
         if newest.get("type") != "SUBQUERY" or newest.get("subquery_type") != "SCALAR":
             return False

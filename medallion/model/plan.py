@@ -73,9 +73,12 @@ class Expression:
         """Equal for expressions that are the same, of the same columns."""
         if self.is_column:
             return f"#{self.id}"
+        if self.plan is not None:  # what is read in a subquery is not compared
+            return f"{self.kind}#{self.id}"
         inner = ",".join(child.key for child in self.children)
         kind = "" if self.kind == "AggregateExpression" else self.type
-        return f"{self.kind}[{self.value}|{kind}|{self.detail}]({inner})"
+        name = "" if self.kind == "Alias" else self.name  # of a field of a struct, of a variable of a lambda
+        return f"{self.kind}[{self.value}|{name}|{kind}|{self.detail}]({inner})"
 
     def walk(self) -> Iterator["Expression"]:
         """It and all that is in it, but for the plans of subqueries."""
@@ -249,6 +252,8 @@ def _written(tree: Expression) -> str:
             return shown if len(children) == 1 else f"{shown} FILTER (WHERE {children[1]})"
         case "WindowExpression":
             return f"{children[0]} OVER (...)"
+        case "GetStructField":
+            return f"{children[0]}.{tree.name}"
         case "CreateNamedStruct":
             return f"STRUCT({', '.join(children[1::2])})"
     return f"{_NAMES.get(tree.kind, in_words(tree.kind).replace(' ', '_'))}({', '.join(children)})"

@@ -113,7 +113,7 @@ def _is_tree(value: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a field is a value, and not a child or its number."""
-    if isinstance(value, bool | str) or value is None:
+    """Whether a field is a value, and not a child. Places of children are equal for equal shapes."""
+    if isinstance(value, bool | str | int | float) or value is None:
         return True
     return isinstance(value, dict) and ("object" in value or "product-class" in value)

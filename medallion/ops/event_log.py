@@ -128,7 +128,7 @@ def append(lake: Lake, events: Sequence[Event]) -> None:
     if delta is None:
         write_deltalake(path, events_as_arrow(events), mode="append", name="event_log", storage_options=options)
         return
-    if note := rewritten("event_log", lake.at(path), delta):
+    if note := rewritten("event_log", lake.at(path), delta, has_ways_out=False):
         _LOGGER.warning("%s", note)
         about = Event("event_log", None, "maintain", "", 1, table_name="event_log", engine="delta-rs", status="warned")
         about.details = {"note": note}

@@ -54,8 +54,9 @@ def discard(run: Run, driver: Driver, table: str) -> Outcome:
         former = None if found.version is None else lake.open(_path(driver, table), found.version)
         if former is None or not _is_whole(driver, former):
             raise MedallionError(
-                f"{table} cannot go back: the files of its last version of ours, {found.version}, are not kept;"
-                f" medallion adopt {table} keeps what it has now"
+                f"{table} cannot go back: the files of its last version of ours"
+                f"{'' if found.version is None else f', {found.version},'} are not kept; medallion adopt {table} keeps"
+                " what it has now"
             )
         number = former.transaction_version(LEDGER)
         discarded = [commit.as_record() for commit in found.changes]
@@ -98,7 +99,7 @@ def _path(driver: Driver, table: str) -> str:
     lake = driver.lake
     paths = {known.name: lake.path(known.name) for known in driver.tables}
     paths |= {f"quarantine_{feed.topic}": lake.quarantine(feed.topic) for feed in driver.tables.feeds}
-    paths |= {"event_log": lake.event_log, "releases": lake.releases}
+    paths |= {"releases": lake.releases}
     if table not in paths:
         raise UsageError(f"there is no table {table[:80]!r}: choose {', '.join(sorted(paths))}")
     return paths[table]

@@ -45,17 +45,21 @@ def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) ->
 
     What refresh.lock has proven is not asked again, and needs no Spark.
     """
+    from medallion.model.refresh_lock import read_lock
     from medallion.pipeline.proven import proofs_of
     from medallion.spark.empty_frames import EmptyFrames
 
-    nodes, problems = driver.tables.tables, dict[str, str]()
+    nodes, problems, unread = driver.tables.tables, dict[str, str](), set[str]()
+    known, frames = read_lock(), None
     for table in tables:
-        if problems.keys() & {*table.inputs}:
-            continue  # what it reads is wrong
+        if (problems.keys() | unread) & {*table.inputs}:
+            unread.add(table.name)  # what it reads is wrong, or reads what is
+            continue
         try:
-            proof = proofs_of([table], nodes, lambda: driver.spark(log))[table.name]
+            proof = proofs_of([table], nodes, lambda: driver.spark(log), known)[table.name]
             if proof.unproven:  # as a Spark Connect server shows no plans
-                EmptyFrames(driver.spark(log), nodes).analyse(table)
+                frames = frames or EmptyFrames(driver.spark(log), nodes)
+                frames.analyse(table)
         except MedallionError as error:
             problems[table.name] = one_line(error, 500)
     return problems

@@ -26,7 +26,7 @@ from medallion.storage import fence, files
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import properties, timestamp_literal
 from medallion.storage.files import Place
-from medallion.storage.foreign_commits import provenance
+from medallion.storage.foreign_commits import ChangedByOthers, provenance, rewritten
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.log_cleanup import clean_log, turn_off_log_cleanup
 from medallion.storage.named_versions import holds, moment_set_aside, set_aside_folders
@@ -61,9 +61,11 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
     with driver.recording(run, "maintain") as log:
         with log.timed("maintain", cpu=driver.cpu) as whole:
             whole.engine = "delta-rs"
-            retained = _keep_releases(lake, keep)
             merged = removed = 0
             failed: dict[str, Exception] = {}
+            retained = releases.read_all(lake)
+            with _noting(failed, "releases"):
+                retained = _keep_releases(lake, retained, keep)
             for name, path in _tables(driver):
                 with _noting(failed, name), log.timed("maintain", None, name) as event:
                     event.engine = "delta-rs"
@@ -103,16 +105,22 @@ def _noting(failed: dict[str, Exception], name: str) -> Iterator[None]:
         failed[name] = error
 
 
-def _keep_releases(lake: Lake, keep: Retention) -> list[releases.Release]:
+def _keep_releases(lake: Lake, published: list[releases.Release], keep: Retention) -> list[releases.Release]:
     """Drop the releases that are too old; those that stay."""
-    published = releases.read_all(lake)
     since = datetime.now(UTC) - timedelta(hours=keep.hours)
     retained = [r for place, r in enumerate(published) if r.published_at >= since or place >= len(published) - 2]
     if len(retained) < len(published):
         delta = lake.open(lake.releases)
         assert delta is not None, "there are releases"
+        _require_own(lake, "releases", lake.releases, delta)
         delta.delete(f"release_id < {retained[0].release_id}", commit_properties=properties(upon=delta))
     return retained
+
+
+def _require_own(lake: Lake, name: str, path: str, delta: "DeltaTable") -> None:
+    """Raise ChangedByOthers where rows are another's: a commit upon them would vouch for them."""
+    if reason := rewritten(name, lake.at(path), delta):
+        raise ChangedByOthers(reason)
 
 
 def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
@@ -214,6 +222,7 @@ def _forget_events(lake: Lake, keep: Retention) -> None:
     delta = lake.open(lake.event_log)
     if delta is not None:
         before = datetime.now(UTC) - timedelta(days=keep.days)
+        _require_own(lake, "event_log", lake.event_log, delta)
         delta.delete(f"event_timestamp < {timestamp_literal(before)}", commit_properties=properties(upon=delta))
 
 
