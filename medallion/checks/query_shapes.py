@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from expectations.scopes import Window
 from medallion.checks.query_tree import (
     BATCH,
     Node,
@@ -22,6 +21,7 @@ from medallion.checks.query_tree import (
     seconds_of,
     table_called,
 )
+from medallion.expect.scopes import Window
 
 
 class Unproven(Exception):

@@ -6,8 +6,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Protocol
 
-from expectations.vocabulary import Expectation
 from medallion.errors import MedallionError
+from medallion.expect.vocabulary import Expectation
 from medallion.model.registry import registry
 
 

@@ -9,11 +9,11 @@ import duckdb
 import pytest
 
 from bench.duck import translated
-from expectations.vocabulary import Expectation
 from medallion.checks.checkpoint import bind
 from medallion.checks.result import Verdict
 from medallion.checks.suites import suite_of, suites
 from medallion.errors import MedallionError
+from medallion.expect.vocabulary import Expectation
 from medallion.model.registry import registry
 from medallion.model.table import LAYERS, Table
 
