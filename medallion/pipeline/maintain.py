@@ -6,7 +6,7 @@ Whatever a kept release names stays, and so does everything younger than the tim
 import json
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,9 @@ from urllib.parse import unquote
 
 from medallion.checks import report_store
 from medallion.errors import MedallionError, one_line
+from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
+from medallion.ingest.unpublished import find_red
 from medallion.model.table import ByKey, Table
 from medallion.ops import releases
 from medallion.pipeline.driver import Driver
@@ -63,13 +65,13 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
             whole.engine = "delta-rs"
             merged = removed = 0
             failed: dict[str, Exception] = {}
-            retained = releases.read_all(lake)
+            retained, hours = releases.read_all(lake), _hours_to_go_back_to(driver)
             with _noting(failed, "releases"):
                 retained = _keep_releases(lake, retained, keep)
             for name, path in _tables(driver):
                 with _noting(failed, name), log.timed("maintain", None, name) as event:
                     event.engine = "delta-rs"
-                    needed = _named_versions(lake, name, retained) | _restated_version(driver, name)
+                    needed = _named_versions(lake, name, retained) | _versions_to_go_back_to(driver, name, hours)
                     done = maintain_table(lake, path, needed, keep, _key_of(driver, name))
                     event.details = done
                     merged, removed = merged + done["merged"], removed + done["removed"]
@@ -119,7 +121,7 @@ def _keep_releases(lake: Lake, published: list[releases.Release], keep: Retentio
 
 def _require_own(lake: Lake, name: str, path: str, delta: "DeltaTable") -> None:
     """Raise ChangedByOthers where rows are another's: a commit upon them would vouch for them."""
-    if reason := rewritten(name, lake.at(path), delta):
+    if reason := rewritten(name, lake.at(path), delta, is_shared=name == "event_log"):
         raise ChangedByOthers(reason)
 
 
@@ -139,12 +141,21 @@ def _named_versions(lake: Lake, name: str, retained: Collection[releases.Release
     return {version.version for version in versions if delta is not None and version.is_in(delta)}
 
 
-def _restated_version(driver: Driver, name: str) -> set[int]:
-    """The version that a restatement, recorded and not begun yet, takes a Bronze table back to."""
-    restated = read_restatement(driver.lake)
-    if restated is None or restated.rewound or name not in {feed.name for feed in driver.tables.feeds}:
-        return set()
-    return {require_version_before(driver.lake, name, restated.hour)}
+def _hours_to_go_back_to(driver: Driver) -> set[str]:
+    """The hours that Bronze may have to go back to before: of a restatement, and of the red hour that one heals."""
+    applied, restated = ledger.applied_hour(driver.lake, driver.tables), read_restatement(driver.lake)
+    red = find_red(driver.lake, driver.tables, applied, None)
+    return {cause.hour for cause in (restated, red) if cause is not None}
+
+
+def _versions_to_go_back_to(driver: Driver, name: str, hours: Collection[str]) -> set[int]:
+    """The versions of a Bronze table before ``hours``, as far as it has them still."""
+    versions = set()
+    if name in {feed.name for feed in driver.tables.feeds}:
+        for hour in hours:
+            with suppress(MedallionError):
+                versions.add(require_version_before(driver.lake, name, hour))
+    return versions
 
 
 def _key_of(driver: Driver, name: str) -> str | None:

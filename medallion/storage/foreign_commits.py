@@ -155,18 +155,18 @@ def require_ours(lake: "Lake", table: str, version: int, *, has_hours: bool = Tr
     return found
 
 
-def rewritten(name: str, folder: Place, delta: "DeltaTable", *, has_ways_out: bool = True) -> str | None:
+def rewritten(name: str, folder: Place, delta: "DeltaTable", *, is_shared: bool = False) -> str | None:
     """Say that rows of a table that is only appended to, or swept by upkeep, were changed by somebody else.
 
-    Appending alone is no such change: processes of the lake append side by side. None where there was none.
-    has_ways_out: whether the table waits for somebody to adopt or to discard the change.
+    None where there was none. is_shared: of a table that processes of the lake append to side by side: appending alone
+    is no change of it, and it waits for nobody to adopt or to discard one.
     """
     found = provenance(folder, delta.version())
-    commits = [commit for commit in found.changes if commit.operation != "WRITE" or commit.removed]
+    commits = [commit for commit in found.changes if not is_shared or commit.operation != "WRITE" or commit.removed]
     if not commits:
         return None
     changed = "; ".join(commit.describe() for commit in commits)
-    ways_out = f"; {advice.adopt_or_discard(name, found.version, None)}" if has_ways_out else ""
+    ways_out = f"; {advice.adopt_or_discard(name, found.version, None)}" if not is_shared else ""
     return f"{name} was changed by somebody else: {changed}{ways_out}"
 
 

@@ -218,7 +218,18 @@ def test_file_without_a_line_end_is_not_taken_for_one_that_was_cut_off(decode: A
     assert "cut off" not in str(refused.value)
 
 
-@pytest.mark.parametrize("damaged", [b"\0" * 3, b"\0" * 4096 + RECORD + b"\n"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_file_in_another_encoding_is_refused_though_its_one_line_could_be_read(decode: Any, encoding: str) -> None:
+    with pytest.raises(MedallionError, match=f"things of {HOUR} is refused"):
+        decode(insert().encode(encoding))
+
+
+def test_byte_order_mark_of_a_file_that_was_appended_is_no_fault(decode: Any) -> None:
+    _, changes = decode(RECORD + b"\n\xef\xbb\xbf" + insert(id=2).encode() + b"\n")
+    assert len(changes) == 2
+
+
+@pytest.mark.parametrize("damaged", [b"\0" * 3, b"\0" * 3 + b"\n", b"\0" * 4096 + RECORD + b"\n"])
 def test_a_file_with_a_part_that_was_never_written_is_refused(decode: Any, damaged: bytes) -> None:
     with pytest.raises(MedallionError, match="has NUL bytes in line 2: a part was never written"):
         decode(RECORD + b"\n" + damaged)

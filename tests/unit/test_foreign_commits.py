@@ -1,11 +1,13 @@
 """Commits of somebody else are told from ours, refused in Bronze with the ways out, never published unseen (F39)."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import CommitProperties, DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
@@ -19,7 +21,8 @@ from medallion.refresh.plan import ChangedSince, former_state
 from medallion.storage import fence
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.foreign_commits import UPON, ChangedByOthers, provenance
-from tests.unit.small_lake import ARROW, H0, H1, H2, TABLES, Shop, load, without_spark
+from medallion.storage.lake import table_id
+from tests.unit.small_lake import ARROW, H0, H1, H2, H3, TABLES, Shop, load, without_spark
 
 Act = Callable[[DeltaTable], Any]
 ORDERS = "bronze_orders"
@@ -221,6 +224,30 @@ def test_releases_that_somebody_changed_are_not_added_to(shop: Shop) -> None:
     adoption.discard(Run(shop.settings, None, "discard"), shop.driver(), "releases")
     shop.refresh(H2)
     assert shop.published() == {1: "one", 2: "two", 3: "three"}
+
+
+def test_release_that_somebody_appended_is_noticed(shop: Shop) -> None:
+    delta = shop.lake.opened(shop.lake.releases)
+    write_deltalake(delta, delta.to_pyarrow_table(filter=pc.field("release_id") == 2), mode="append")
+    shop.put(H2, {3: "three"})
+    with pytest.raises(ChangedByOthers, match="nothing is published: releases was changed by somebody else: version"):
+        shop.refresh()
+
+
+def test_table_whose_folder_went_back_is_rebuilt_as_another_one(shop: Shop, tmp_path: Path) -> None:
+    folder = Path(shop.lake.path("silver_orders"))
+    backup = shutil.copytree(folder, tmp_path / "backup")
+    shop.put(H2, {3: "three"})
+    shop.refresh()
+    shutil.rmtree(folder)
+    shutil.copytree(backup, folder)
+    before = table_id(shop.lake.opened(str(folder)))
+    shop.put(H3, {4: "four"})
+    shop.refresh()
+    assert shop.published() == {1: "one", 2: "two", 3: "three", 4: "four"}
+    assert table_id(shop.lake.opened(str(folder))) != before, "no number means two things"
+    (event,) = (row for row in event_log.read(shop.lake, hour=H3, event_type="refresh") if row.status == "warned")
+    assert "rebuilt, as it went back to version" in event.details["note"]
 
 
 def test_event_log_that_somebody_changed_is_added_to_with_a_warning(shop: Shop) -> None:
