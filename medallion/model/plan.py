@@ -48,7 +48,7 @@ class Expression:
 
     kind: the class in Catalyst, package: where that is. id: of an attribute or an alias. type: of an attribute, a
     literal, a cast or an aggregate, input_type: of what an aggregate is of. detail: what else makes it what it is.
-    plan: of a subquery.
+    plan: of a subquery. is_unclear: what makes it what it is was not written in full.
     """
 
     kind: str
@@ -62,6 +62,7 @@ class Expression:
     value: str | None = None
     detail: str = ""
     plan: "Node | None" = None
+    is_unclear: bool = False
 
     @property
     def is_column(self) -> bool:
@@ -75,7 +76,8 @@ class Expression:
             return f"#{self.id}"
         inner = ",".join(child.key for child in self.children)
         kind = "" if self.kind == "AggregateExpression" else self.type
-        return f"{self.kind}[{self.value}|{kind}|{self.detail}]({inner})"
+        own = f"@{id(self)}" if self.is_unclear else ""  # equal to nothing else
+        return f"{self.kind}{own}[{self.value}|{kind}|{self.detail}]({inner})"
 
     def walk(self) -> Iterator["Expression"]:
         """It and all that is in it, but for the plans of subqueries."""

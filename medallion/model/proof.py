@@ -26,7 +26,7 @@ from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
 from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table
 
-VERSION = 1  # of the proofs: what another version proved is proven again
+VERSION = 2  # of the proofs: what another version proved is proven again
 
 Node = Feed | Log | Table
 Analyser = Callable[[str, Mapping[str, tuple[Column, ...]]], Analysis]
@@ -124,8 +124,7 @@ class Prover:
         given = [name for name, *_ in analysis.columns]
         if absent := [key for key in table.keys if key not in given]:
             raise MedallionError(
-                f"{table.name}: its query gives no column {', '.join(absent)}, its key;"
-                f" it gives {', '.join(given)}"
+                f"{table.name}: its query gives no column {', '.join(absent)}, its key; it gives {', '.join(given)}"
             )
         return Proof(
             table.name, fingerprint, table.fingerprint, table.refresh_method, analysis.columns, inputs, restricted
