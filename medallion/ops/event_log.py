@@ -17,7 +17,7 @@ from medallion.ops.events import Event, events_as_arrow
 from medallion.ops.waiting_events import WaitingFile, read_waiting, store_unreadable, write_waiting
 from medallion.storage import files
 from medallion.storage.change_feed import data_file
-from medallion.storage.delta_writes import plain_schema
+from medallion.storage.delta_writes import plain_schema, text_column
 from medallion.storage.files import Place
 from medallion.storage.foreign_commits import UPON, rewritten
 from medallion.storage.lake import Lake
@@ -178,10 +178,8 @@ def _in_table(
     import pyarrow.compute as pc
     from pyarrow.dataset import dataset
 
-    # A file that upkeep has rewritten has texts of a type that Arrow does not compare.
     conditions = [
-        (pc.field(name).cast(pa.string()) if isinstance(value, str) else pc.field(name)) == value
-        for name, value in known.items()
+        (text_column(name) if isinstance(value, str) else pc.field(name)) == value for name, value in known.items()
     ]
     least, held = dict(known), pa.table(delta.get_add_actions(flatten=True))
     if isinstance(since, timedelta):

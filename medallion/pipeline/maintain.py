@@ -143,8 +143,9 @@ def _named_versions(lake: Lake, name: str, retained: Collection[releases.Release
 
 def _hours_to_go_back_to(driver: Driver) -> set[str]:
     """The hours that Bronze may have to go back to before: of a restatement, and of the red hour that one heals."""
-    applied, restated = ledger.applied_hour(driver.lake, driver.tables), read_restatement(driver.lake)
-    red = find_red(driver.lake, driver.tables, applied, None)
+    restated, red = read_restatement(driver.lake), None
+    with suppress(MedallionError):  # of a damaged table, which its own upkeep names
+        red = find_red(driver.lake, driver.tables, ledger.applied_hour(driver.lake, driver.tables), None)
     return {cause.hour for cause in (restated, red) if cause is not None}
 
 

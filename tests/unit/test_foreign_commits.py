@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from deltalake.schema import PrimitiveType
 from medallion.errors import MedallionError, UsageError
 from medallion.ops import event_log
 from medallion.pipeline import adoption, steps
+from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
 from medallion.refresh.plan import ChangedSince, former_state
@@ -228,13 +230,15 @@ def test_releases_that_somebody_changed_are_not_added_to(shop: Shop) -> None:
 
 def test_release_that_somebody_appended_is_noticed(shop: Shop) -> None:
     delta = shop.lake.opened(shop.lake.releases)
-    write_deltalake(delta, delta.to_pyarrow_table(filter=pc.field("release_id") == 2), mode="append")
+    write_deltalake(delta, delta.to_pyarrow_table().filter(pc.field("release_id") == 2), mode="append")
     shop.put(H2, {3: "three"})
     with pytest.raises(ChangedByOthers, match="nothing is published: releases was changed by somebody else: version"):
         shop.refresh()
 
 
-def test_table_whose_folder_went_back_is_rebuilt_as_another_one(shop: Shop, tmp_path: Path) -> None:
+def test_table_whose_folder_went_back_is_rebuilt_as_another_one(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = Path(shop.lake.path("silver_orders"))
     backup = shutil.copytree(folder, tmp_path / "backup")
     shop.put(H2, {3: "three"})
@@ -243,6 +247,7 @@ def test_table_whose_folder_went_back_is_rebuilt_as_another_one(shop: Shop, tmp_
     shutil.copytree(backup, folder)
     before = table_id(shop.lake.opened(str(folder)))
     shop.put(H3, {4: "four"})
+    monkeypatch.setattr(Driver, "sessions", lambda *_: SimpleNamespace(forget_logs=lambda: None))
     shop.refresh()
     assert shop.published() == {1: "one", 2: "two", 3: "three", 4: "four"}
     assert table_id(shop.lake.opened(str(folder))) != before, "no number means two things"

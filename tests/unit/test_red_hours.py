@@ -98,7 +98,7 @@ def test_upkeep_keeps_what_a_red_hour_goes_back_to(shop: Shop) -> None:
     maintain(Run(shop.settings, None, "maintain"), shop.driver(), Retention(0, 0))
     for hour in (H1, H2):
         shop.put(hour, {int(hour[-1]): "mended"})
-    shop.restate(H1)
+    operations.restate(run(shop, H1), shop.driver())
     assert red_hour(shop) is None and shop.published() == {0: H0, 1: "mended", 2: "mended"}
 
 
