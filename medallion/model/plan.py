@@ -251,6 +251,8 @@ def _written(tree: Expression) -> str:
             return shown if len(children) == 1 else f"{shown} FILTER (WHERE {children[1]})"
         case "WindowExpression":
             return f"{children[0]} OVER (...)"
+        case "GetStructField":
+            return f"{children[0]}.{tree.name}"
         case "CreateNamedStruct":
             return f"STRUCT({', '.join(children[1::2])})"
     return f"{_NAMES.get(tree.kind, in_words(tree.kind).replace(' ', '_'))}({', '.join(children)})"
