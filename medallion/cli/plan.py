@@ -49,7 +49,7 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
         return
     for name, proof in proofs.items():
         by = ", ".join(f"{source}.{column}" for source, column in proof.restricted.items())
-        click.echo(f"{name}  {proof.method}{f'; reads of a change {by}' if by else ''}")
+        click.echo(f"{name}  {proof.method}{f'; a change reads only the rows matched by {by}' if by else ''}")
 
 
 def _known(anew: bool, is_written: bool) -> "Mapping[str, Proof]":

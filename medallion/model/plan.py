@@ -176,7 +176,8 @@ class Analysis:
     """What Spark says of a query.
 
     plan: the JSON of its analysed plan. types: by result id, the types of aggregates and of what they are of, which the
-    JSON leaves out. columns: that it gives. is_deterministic: what Catalyst says of it, to which a clock is so.
+    JSON leaves out. columns: that it gives. is_deterministic: Catalyst's own flag, which is true even for clock
+    functions.
     """
 
     plan: str

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def adopt(run: Run, driver: Driver, table: str) -> Outcome:
     """Take what somebody else changed in ``table`` as a change of ours, in one commit that names each of theirs.
 
-    Raises UsageError when nobody has changed it, or it is computed; MedallionError when its columns cannot be had.
+    Raises UsageError when nobody has changed it, or it is computed; MedallionError when its columns do not fit the
+    declaration.
     """
     with driver.recording(run, "adopt") as log, log.timed("adopt", _layer(table), table) as event:
         event.engine = "delta-rs"

@@ -1,4 +1,4 @@
-"""Every query is analysed before anything is written: a typo costs seconds, and no half of a refresh.
+"""Queries are analysed before anything is written, so a typo costs seconds and never leaves half a refresh.
 
 Its SQL is read first, which names module, line and the nearest column, then Spark analyses it over tables without rows.
 What was found good is recorded beside the lake, so that each definition is analysed once.

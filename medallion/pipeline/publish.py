@@ -152,7 +152,7 @@ def _is_as_checked(driver: Driver, name: str, checked: CheckedTable, delta: "Del
 def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":
     """Open every table at its current version, each proven to be computed from its inputs' current versions.
 
-    Raises ChangedByOthers where rows of one are another's, MedallionError for any other that is no such table.
+    Raises ChangedByOthers when another program has changed one of them, MedallionError for any other reason.
     """
     tables: dict[str, DeltaTable] = {}
     for table in driver.tables:  # in dependency order

@@ -1,7 +1,7 @@
 """Commits of somebody else in a table of the lake: which they are, and what they changed.
 
-A commit of ours names, beside its writer's fencing number, the version that its writer had seen. Whoever writes looks
-at the log first, so a commit that was made upon the version right before it vouches for everything below, and of an
+A commit of ours names, beside its writer's fencing number, the version that its writer had seen. Every writer reads the
+log first, so a commit of ours that was made directly upon the version before it confirms everything up to there: of an
 undisturbed table one entry is read. A copy of our metadata names a version that a commit of ours follows already.
 """
 
@@ -57,7 +57,7 @@ class ForeignCommit:
     """One commit of somebody else.
 
     moment, who: as the log has them. added, removed: rows, an updated one is both; None where the log does not say.
-    changes: in what the table is another than before: rows, columns, or neither, as after upkeep.
+    changes: what differs from before: rows, columns, or nothing, as after upkeep.
     """
 
     version: int
