@@ -84,7 +84,8 @@ def test_session_starts_in_a_shell_that_is_set_up_for_another_spark(tmp_path: Pa
     done = session_in(shell)
     assert (done.returncode, done.stdout) == (0, "3 rows\n"), done.stderr
     (line,) = done.stderr.splitlines()
-    assert all(f"{name}=" in line for name in shell if name != "http_proxy") and "incubator" not in done.stderr
+    assert all(name in line for name in shell if name != "http_proxy") and "incubator" not in done.stderr
+    assert "SPARK_HOME=/nowhere" in line and "sc://" not in line, "which may have a token"
 
 
 def test_spark_that_does_not_start_says_why_in_one_line_and_its_own_words_below() -> None:
