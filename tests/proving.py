@@ -7,7 +7,7 @@ from functools import partial
 from medallion.errors import MedallionError
 from medallion.model import proof
 from medallion.model.proven import Proof
-from medallion.model.table import Table
+from medallion.model.table import Additive, ByKey, Recent, Table
 from medallion.settings import Settings
 from medallion.spark.plans import analyse_here
 
@@ -15,6 +15,16 @@ from medallion.spark.plans import analyse_here
 def prove(tables: Iterable[Table], nodes: Mapping[str, proof.Node]) -> dict[str, Proof]:
     """Prove ``tables`` as ``medallion plan`` does, without what was proven before."""
     return proof.prove(tables, nodes, partial(analyse_here, Settings.from_environment()))
+
+
+def refusal(query: str, method: ByKey | Additive | Recent | None, nodes: Mapping[str, proof.Node]) -> str:
+    """Why a table with this query and refresh method, over ``nodes``, is refused; empty if it is proven."""
+    table = Table(keys=("k",), query=query, incremental=method, name="gold_x", layer="gold")
+    try:
+        prove([keyed(table, nodes)], nodes)
+    except MedallionError as error:
+        return str(error)
+    return ""
 
 
 def keyed(table: Table, nodes: Mapping[str, proof.Node]) -> Table:

@@ -28,6 +28,7 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
     from medallion.model.registry import registry
     from medallion.model.table import Table
     from medallion.spark.plans import analyse_here
+    from medallion.storage.files import write_text
 
     every = registry(extras=True)
     tables = [table for table in every if isinstance(table, Table)]
@@ -36,9 +37,7 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
     path, text = lock_path(), lock_text(proofs.values())
     former = path.read_text() if path.exists() else ""
     if is_written:
-        written = path.with_name(f"{path.name}.part")
-        written.write_text(text)
-        written.replace(path)
+        write_text(path, text)
     elif is_checked and text != former:
         known = set(former.splitlines())
         changed = [name for name, proof in proofs.items() if lock_text([proof]).rstrip("\n") not in known]

@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from medallion.errors import MedallionError
+from medallion.model.column_types import spark_type
+from medallion.model.table import Feed, Log
 
 FLOATING_TYPES = frozenset({"float", "double"})
 
@@ -76,7 +78,8 @@ class Expression:
             return f"#{self.id}"
         inner = ",".join(child.key for child in self.children)
         kind = "" if self.kind == "AggregateExpression" else self.type
-        own = f"@{id(self)}" if self.is_unclear else ""  # equal to nothing else
+        # Equal to nothing else: what is not written in full, and what a subquery reads, are not compared.
+        own = f"@{id(self)}" if self.is_unclear or self.plan is not None else ""
         return f"{self.kind}{own}[{self.value}|{kind}|{self.detail}]({inner})"
 
     def walk(self) -> Iterator["Expression"]:
@@ -169,6 +172,11 @@ class Node:
 
 
 Column = tuple[str, str, bool]  # name, type, and whether it may be null
+
+
+def declared_columns(node: Feed | Log) -> tuple[Column, ...]:
+    """The columns of a fed table that queries are given: those that it declares."""
+    return tuple((column.name, spark_type(column.sql_type), not column.required) for column in node.columns)
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,9 @@ from hashlib import sha256
 from importlib.metadata import version
 
 from medallion.errors import MedallionError
-from medallion.model.column_types import spark_type
 from medallion.model.dependencies import Dependencies
 from medallion.model.determinism import prove_aggregates, prove_functions
-from medallion.model.plan import Analysis, Column, Nondeterministic, NoPlans, Plan, Unprovable
+from medallion.model.plan import Analysis, Column, Nondeterministic, NoPlans, Plan, Unprovable, declared_columns
 from medallion.model.plan_json import read_plan
 from medallion.model.proof_additive import Reading, prove_additive
 from medallion.model.proof_by_key import prove_by_key
@@ -82,7 +81,7 @@ class Prover:
             if isinstance(node, Table):
                 self._columns[name] = self._output_of(node)
             else:
-                self._columns[name] = tuple((c.name, spark_type(c.sql_type), not c.required) for c in node.columns)
+                self._columns[name] = declared_columns(node)
         return self._columns[name]
 
     def _output_of(self, table: Table) -> tuple[Column, ...]:

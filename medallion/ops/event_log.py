@@ -17,7 +17,7 @@ from medallion.ops.events import Event, events_as_arrow
 from medallion.ops.waiting_events import WaitingFile, read_waiting, store_unreadable, write_waiting
 from medallion.storage import files
 from medallion.storage.change_feed import data_file
-from medallion.storage.delta_writes import plain_schema, text_column
+from medallion.storage.delta_writes import text_column
 from medallion.storage.files import Place
 from medallion.storage.foreign_commits import UPON, rewritten
 from medallion.storage.lake import Lake
@@ -192,7 +192,7 @@ def _in_table(
     if not places:
         return []
     # Not the dataset that delta-rs makes: each step adds a small file, and that takes longer to tell of them all.
-    data = dataset([str(name) for name, _ in places], plain_schema(delta.schema().to_arrow()), "parquet", places[0][1])
+    data = dataset([str(name) for name, _ in places], pa.schema(delta.schema().to_arrow()), "parquet", places[0][1])
     condition = reduce(and_, conditions) if conditions else None
     rows: list[dict[str, Any]] = data.to_table(wanted, filter=condition).to_pylist()
     if "details" in wanted:

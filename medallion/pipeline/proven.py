@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from medallion.model.plan import Analysis, Column, NoPlans
+from medallion.model.plan import Analysis, Column, NoPlans, declared_columns
 from medallion.model.proof import Node, prove
 from medallion.model.proven import Proof
 from medallion.model.refresh_lock import read_lock
@@ -47,9 +47,5 @@ def proofs_of(
 
 def _unproven(table: Table, nodes: Mapping[str, Node], reason: str) -> Proof:
     """What a full recompute goes by: the declared columns of feeds."""
-    inputs = {
-        name: tuple((column.name, column.type, not column.required) for column in node.columns)
-        for name in table.inputs
-        if not isinstance(node := nodes[name], Table)
-    }
+    inputs = {name: declared_columns(node) for name in table.inputs if not isinstance(node := nodes[name], Table)}
     return Proof(table.name, "", table.fingerprint, table.refresh_method, (), inputs, unproven=reason)

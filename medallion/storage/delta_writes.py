@@ -81,16 +81,11 @@ def rows_with_keys(delta: "DeltaTable", keys: "pa.Table", columns: list[str]) ->
 
 
 def with_plain_texts(rows: "pa.Table") -> "pa.Table":
-    """``rows`` with texts of the type that Arrow can compare, group and join by."""
-    return rows.cast(plain_schema(rows.schema))
-
-
-def plain_schema(schema: Any) -> "pa.Schema":
-    """``schema``, of Arrow or of a Delta table as delta-rs gives it, with texts of the type that Arrow can compare."""
+    """``rows`` with texts of the type that Arrow can group and join by."""
     import pyarrow as pa
 
-    schema = pa.schema(schema)
-    return pa.schema([f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in schema])
+    texts = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in rows.schema]
+    return rows.cast(pa.schema(texts))
 
 
 def replace_keys(

@@ -1,12 +1,15 @@
 """What the plan of a query leaves out, and the proofs must know all the same, is refused or told apart."""
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
-from medallion.errors import MedallionError
-from medallion.model.table import Additive, ByKey, Feed, Recent, Table
-from tests.proving import keyed, prove
+from medallion.model.plan import Expression
+from medallion.model.plan import Node as PlanNode
+from medallion.model.proof import Node
+from medallion.model.table import Additive, ByKey, Feed, Recent
+from tests.proving import refusal as refusal_over
 
 pytestmark = pytest.mark.usefixtures("spark")  # which reads every query
 
@@ -16,18 +19,12 @@ ITEMS = Feed(
     " day DATE, sold_at TIMESTAMP",
     name="bronze_items",
 )
-NODES = {ITEMS.name: ITEMS}
+NODES: dict[str, Node] = {ITEMS.name: ITEMS}
 Method = ByKey | Additive | Recent | None
 KEY, PART = ByKey("order_id"), Additive(("a",))
 
 
-def refusal(query: str, method: Method) -> str:
-    table = Table(keys=("k",), query=query, incremental=method, name="gold_x", layer="gold")
-    try:
-        prove([keyed(table, NODES)], NODES)
-    except MedallionError as error:
-        return str(error)
-    return ""
+refusal = partial(refusal_over, nodes=NODES)
 
 
 def of_groups(first: str, second: str) -> str:
@@ -53,6 +50,27 @@ def test_an_order_by_one_field_of_a_struct_does_not_tell_rows_of_another_apart()
     query = "SELECT s.a AS a, s.b AS b, COUNT(*) AS c FROM {bronze_items} GROUP BY s.a, s.b ORDER BY a"
     assert "LIMIT 1 is not deterministic where rows tie" in refusal(f"{query} LIMIT 1", None)
     assert refusal(f"{query}, b LIMIT 1", None) == ""
+    numbered = "SELECT s.a AS a, s.b AS b, ROW_NUMBER() OVER (ORDER BY s.a) AS r FROM {bronze_items} GROUP BY s.a, s.b"
+    assert "is not deterministic" in refusal(numbered, None)
+
+
+def test_an_order_by_one_variable_does_not_tell_rows_of_another_apart() -> None:
+    within, by = "FILTER(l, (x, i) -> x > 1)", "FILTER(l, (x, i) -> i > 1)"
+    query = f"SELECT item_id, ROW_NUMBER() OVER (PARTITION BY {within} ORDER BY {by}) AS r FROM {{bronze_items}}"
+    assert "is not deterministic" in refusal(query, None)
+
+
+def test_a_group_by_a_field_that_is_not_selected_is_named_as_it_is_written() -> None:
+    assert "it groups by s.b and does not select it" in of_groups("s.a", "s.b")
+
+
+def test_subqueries_are_two_whatever_they_read() -> None:
+    query = "SELECT item_id FROM {bronze_items} ORDER BY (SELECT MAX(n) FROM {bronze_items}) LIMIT 3"
+    assert "is not deterministic" in refusal(query, None)
+    first, second = (
+        Expression("ScalarSubquery", "x", plan=PlanNode(kind, (), {}, (), {})) for kind in ("Project", "Aggregate")
+    )
+    assert first.key != second.key
 
 
 @pytest.mark.parametrize(

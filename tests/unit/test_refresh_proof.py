@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.refresh import refresh_layer
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
-from tests.proving import keyed, prove
+from tests.proving import prove
+from tests.proving import refusal as refusal_over
 
 ITEMS = Feed(
     keys=("item_id",),
@@ -48,14 +50,7 @@ TO_USERS = {"bronze_users": Via("user_id", "bronze_orders", "user_id")}
 pytestmark = pytest.mark.usefixtures("spark")  # which reads every query
 
 
-def refusal(query: str, method: ByKey | Additive | Recent | None) -> str:
-    """Why a table with this query and refresh method is refused; empty if it is proven."""
-    table = Table(keys=("k",), query=query, incremental=method, name="gold_x", layer="gold")
-    try:
-        prove([keyed(table, NODES)], NODES)
-    except MedallionError as error:
-        return str(error)
-    return ""
+refusal = partial(refusal_over, nodes=NODES)
 
 
 def of_part(body: str, rest: str = "SELECT * FROM a") -> str:
