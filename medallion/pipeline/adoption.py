@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest.schema_evolution import plan_evolution
-from medallion.model.table import Feed, Log
+from medallion.model.table import Feed, Log, Table
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.delta_writes import append_rows, properties
@@ -96,9 +96,13 @@ def _layer(table: str) -> str | None:
 
 
 def _path(driver: Driver, table: str) -> str:
-    """Where the table of that name is. Raises UsageError for a name that none has."""
+    """Where the table of that name is. Raises UsageError for one about which there is nothing to decide, ever."""
     lake = driver.lake
-    paths = {known.name: lake.path(known.name) for known in driver.tables}
+    if table == "event_log":
+        raise UsageError(
+            "event_log is only added to: a change by somebody else is noted there, and holds up nothing"
+        )
+    paths = {known.name: lake.path(known.name) for known in driver.tables if not isinstance(known, Table)}
     paths |= {f"quarantine_{feed.topic}": lake.quarantine(feed.topic) for feed in driver.tables.feeds}
     paths |= {"releases": lake.releases}
     if table not in paths:

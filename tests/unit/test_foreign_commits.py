@@ -348,6 +348,8 @@ def test_adopt_and_discard_say_when_there_is_nothing_to_decide(shop: Shop) -> No
             work(run, shop.driver(), "silver_orders")
         with pytest.raises(UsageError, match="there is no table 'bronze_x': choose bronze_items, bronze_orders, "):
             work(run, shop.driver(), "bronze_x")
+        with pytest.raises(UsageError, match="event_log is only added to"):
+            work(run, shop.driver(), "event_log")
 
 
 def test_discard_says_when_the_files_of_before_are_gone(shop: Shop) -> None:
