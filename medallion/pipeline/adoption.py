@@ -99,9 +99,7 @@ def _path(driver: Driver, table: str) -> str:
     """Where the table of that name is. Raises UsageError for one about which there is nothing to decide, ever."""
     lake = driver.lake
     if table == "event_log":
-        raise UsageError(
-            "event_log is only added to: a change by somebody else is noted there, and holds up nothing"
-        )
+        raise UsageError("event_log is only added to: a change by somebody else is noted there, and holds up nothing")
     paths = {known.name: lake.path(known.name) for known in driver.tables if not isinstance(known, Table)}
     paths |= {f"quarantine_{feed.topic}": lake.quarantine(feed.topic) for feed in driver.tables.feeds}
     paths |= {"releases": lake.releases}
