@@ -19,16 +19,17 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
     that could give other rows than its query is refused, with the construct that is in the way.
     """
     from medallion.model.proof import prove
-    from medallion.model.refresh_lock import lock_path, lock_text, read_lock
-    from medallion.model.registry import registry
+    from medallion.model.refresh_lock import NAME, lock_text, read_lock
     from medallion.model.table import Table
+    from medallion.project import find_project
     from medallion.spark.plans import analyse_here
 
-    every = registry(extras=True)
+    project = find_project()
+    every, path = project.registry(extras=True), project.root / NAME
     tables = [table for table in every if isinstance(table, Table)]
     analyse = partial(analyse_here, settings())
-    proofs = prove(tables, every.tables, analyse, {} if anew else read_lock())
-    path, text = lock_path(), lock_text(proofs.values())
+    proofs = prove(tables, every.tables, analyse, {} if anew else read_lock(path))
+    text = lock_text(proofs.values())
     former = path.read_text() if path.exists() else ""
     if is_written:
         path.write_text(text)

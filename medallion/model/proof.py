@@ -124,8 +124,7 @@ class Prover:
         given = [name for name, *_ in analysis.columns]
         if absent := [key for key in table.keys if key not in given]:
             raise MedallionError(
-                f"{table.name}: its query gives no column {', '.join(absent)}, its key;"
-                f" it gives {', '.join(given)}"
+                f"{table.name}: its query gives no column {', '.join(absent)}, its key; it gives {', '.join(given)}"
             )
         return Proof(
             table.name, fingerprint, table.fingerprint, table.refresh_method, analysis.columns, inputs, restricted

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from medallion.model.plan import Analysis, Column, NoPlans
 from medallion.model.proof import Node, prove
 from medallion.model.proven import Proof
-from medallion.model.refresh_lock import read_lock
+from medallion.model.refresh_lock import NAME, read_lock
 from medallion.model.table import Table
+from medallion.project import find_project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +31,7 @@ def proofs_of(
 
         return analyser(session())(query, inputs)
 
-    known = read_lock()
+    known = read_lock(find_project().root / NAME)
     proofs: dict[str, Proof] = {}
     for table in tables:
         try:
