@@ -16,9 +16,7 @@ FROM java AS locked
 WORKDIR /opt/medallion
 COPY pyproject.toml README.md LICENSE requirements.in requirements.txt jars.lock jars-s3.lock ./
 COPY scripts/bootstrap scripts/bootstrap.py scripts/bootstrap.txt scripts/
-COPY expectations/__init__.py expectations/scopes.py expectations/vocabulary.py expectations/
-COPY medallion/__init__.py medallion/errors.py medallion/hours.py medallion/settings.py medallion/
-COPY medallion/model medallion/model
+COPY medallion/__init__.py medallion/errors.py medallion/
 COPY medallion/spark/__init__.py medallion/spark/java.py medallion/spark/
 RUN --mount=type=secret,id=settings \
     --mount=type=secret,id=certificate \

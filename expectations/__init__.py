@@ -1,1 +1,1 @@
-"""Expectations: a vocabulary and one suite per layer."""
+"""Expectations between the tables of the shop: a suite per layer, and the values that columns may have."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from expectations.values import ORDER_STATUSES, sql_list
-from expectations.vocabulary import Expectation, Grouped, no_rows, refers_to
+from expectations.values import ORDER_STATUSES
+from medallion import Expectation, Grouped, no_rows, refers_to, sql_list
 
 SUITE: Mapping[str, tuple[Expectation, ...]] = {
     "bronze_orders": (

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from expectations.scopes import Lookup, Rows, Sums, Window
-from expectations.vocabulary import Expectation, adds_up, no_rows, refers_to
+from medallion import Expectation, Lookup, Rows, Sums, Window, adds_up, no_rows, refers_to
 
 SUITE: Mapping[str, tuple[Expectation, ...]] = {
     "gold_order_status_summary": (

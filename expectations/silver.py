@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from expectations.scopes import Lookup, RowCount, Sums
-from expectations.values import CUSTOMER_TIERS, sql_list
-from expectations.vocabulary import Expectation, adds_up, no_rows, refers_to
+from expectations.values import CUSTOMER_TIERS
+from medallion import Expectation, Lookup, RowCount, Sums, adds_up, no_rows, refers_to, sql_list
 
 _CUSTOMER_AS_NOW = no_rows(
     """

@@ -1,7 +1,78 @@
-"""Hourly batch refresh of a medallion lakehouse: the words in which a table is declared."""
+"""Hourly batch refresh of a medallion lakehouse: the words in which a project declares its tables and expectations.
 
-from medallion.model.chart import Chart
-from medallion.model.dimension import dimension
-from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table, Via
+``from medallion import Table, not_null``: a project imports these words from here, and no module below.
+"""
 
-__all__ = ["Additive", "ByKey", "Chart", "Feed", "Log", "Recent", "Table", "Via", "dimension"]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "Additive",
+    "ByKey",
+    "Chart",
+    "Expectation",
+    "Feed",
+    "Grouped",
+    "Keys",
+    "Log",
+    "Lookup",
+    "Recent",
+    "RowCount",
+    "Rows",
+    "Severity",
+    "Share",
+    "Sums",
+    "Table",
+    "Tolerance",
+    "Via",
+    "Window",
+    "adds_up",
+    "at_least",
+    "between",
+    "dimension",
+    "in_set",
+    "no_rows",
+    "not_empty",
+    "not_null",
+    "refers_to",
+    "sql_list",
+    "unique",
+]
+
+if TYPE_CHECKING:
+    from medallion.expect.literals import sql_list
+    from medallion.expect.scopes import Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance, Window
+    from medallion.expect.vocabulary import (
+        Expectation,
+        Grouped,
+        Severity,
+        adds_up,
+        at_least,
+        between,
+        in_set,
+        no_rows,
+        not_empty,
+        not_null,
+        refers_to,
+        unique,
+    )
+    from medallion.model.chart import Chart
+    from medallion.model.dimension import dimension
+    from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table, Via
+else:
+    _MODULES = (
+        "medallion.model.table",
+        "medallion.expect.vocabulary",
+        "medallion.expect.scopes",
+        "medallion.expect.literals",
+        "medallion.model.chart",
+        "medallion.model.dimension",
+    )
+
+    def __getattr__(name: str) -> object:
+        """Import a word when it is first asked for: set-up and commands that declare nothing do not wait for it."""
+        if name in __all__:
+            for module in map(import_module, _MODULES):
+                if name in vars(module):
+                    return globals().setdefault(name, vars(module)[name])
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

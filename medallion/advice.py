@@ -67,7 +67,7 @@ def adopt_or_discard(table: str, version: int | None, hour: str | None) -> str:
     if version is not None:
         ways.append(f"medallion discard {table} goes back to version {version}")
     if hour is not None:
-        ways.append(f"medallion refresh --restate {hour} applies that hour again to the table of before")
+        ways.append(f"medallion refresh --restate {hour} restores the table to before that hour and applies it again")
     return "; ".join(ways)
 
 

@@ -46,7 +46,7 @@ class CheckFailed(MedallionError):
 
 
 def without_data(error: object) -> str:
-    """Return what may be said of an error outside: of one that is not ours and may quote anything, its type alone."""
+    """Return what may be told outside of an error: of one that is not ours, and may quote rows, its type alone."""
     if isinstance(error, str):
         return error
     return str(getattr(error, "without_data", None) or f"{type(error).__name__}: its message is in the log")

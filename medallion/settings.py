@@ -106,7 +106,7 @@ class Settings(BaseSettings):
     )
     max_bad_lines: Share = Field(
         default=0.01,
-        description="Share of bad lines in a file above which the hour is refused; one beside lines that fit only at 0",
+        description="Share of bad lines in a file above which the hour is refused; one bad line refuses it only at 0",
     )
     lock_wait: Seconds = Field(default=600.0, description="Seconds to wait for another writer of the lake")
     source_wait: Seconds = Field(

@@ -1,8 +1,8 @@
 """What a check of changed rows looks at: by induction from a former check of the same tables, and exact.
 
 An expectation that passed at the versions a check has read still passes when the rows changed since pass, as its
-``by_change`` says (expectations/scopes.py). A verdict that it passed is final; whatever fails is judged once more on
-whole tables, so both ways agree on every input.
+``by_change`` says (medallion/expect/scopes.py). A verdict that it passed is final; whatever fails is judged once more
+on whole tables, so both ways agree on every input.
 """
 
 import re
@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from expectations.scopes import ByChange, Counted, Keys, Lookup, RowCount, Rows, Sums, Tolerance, Window
-from expectations.vocabulary import Expectation
 from medallion.checks.query_columns import named_columns
 from medallion.checks.scope_proof import QUERY, why_unproven, why_unstable
 from medallion.checks.shares import count, count_change, share_query
+from medallion.expect.scopes import ByChange, Counted, Keys, Lookup, RowCount, Rows, Sums, Tolerance, Window
+from medallion.expect.vocabulary import Expectation
 from medallion.ops.check_records import CheckedTable, Proof
 from medallion.storage.change_feed import Changes, changes
 from medallion.storage.duckdb_views import Views

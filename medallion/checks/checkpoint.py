@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
 
-from expectations.vocabulary import Expectation
 from medallion.checks.by_change import INSERTED, UNCHANGED, WHOLE, Basis, ChangedRows, Look, fingerprint
 from medallion.checks.context import CheckContext, placeholders, tables_in_query
 from medallion.checks.docs_queue import keep_for_docs
@@ -26,6 +25,7 @@ from medallion.checks.result import (
 from medallion.checks.scope_proof import QUERY
 from medallion.checks.together import failed_rows_query, join_expectations
 from medallion.errors import one_line
+from medallion.expect.vocabulary import Expectation
 from medallion.ops.check_records import Proof
 from medallion.storage.duckdb_views import TableAt, Views, open_views
 from medallion.storage.files import Place

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Protocol
 
-from expectations.scopes import Lookup, Share
-from expectations.vocabulary import Expectation
 from medallion.checks.by_change import Basis
 from medallion.checks.result import ExpectationResult
 from medallion.checks.scope_proof import QUERY
 from medallion.checks.volumes import VolumeRules
+from medallion.expect.scopes import Lookup, Share
+from medallion.expect.vocabulary import Expectation
 from medallion.storage.duckdb_views import Views
 
 

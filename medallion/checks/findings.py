@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from expectations.vocabulary import Expectation, Grouped
 from medallion.checks.result import EXAMPLES, ExpectationResult, Verdict, to_example
 from medallion.checks.scope_proof import QUERY
+from medallion.expect.vocabulary import Expectation, Grouped
 from medallion.storage.duckdb_views import Views
 
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from expectations.scopes import Window
 from medallion.checks.query_tree import (
     BATCH,
     Node,
@@ -22,6 +21,7 @@ from medallion.checks.query_tree import (
     seconds_of,
     table_called,
 )
+from medallion.expect.scopes import Window
 
 
 class Unproven(Exception):
@@ -250,6 +250,8 @@ class QueryShape:
             return False
         right = condition["right"]
         if column_of(condition["left"]) != window.column.lower() or right.get("function_name") != "-":
+            return False
+        if len(right["children"]) != 2:  # a minus sign
             return False
         newest, span = right["children"]
         if newest.get("type") != "SUBQUERY" or newest.get("subquery_type") != "SCALAR":

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from expectations.vocabulary import Severity
+from medallion.expect.vocabulary import Severity
 from medallion.ops.check_records import Proof
 from medallion.ops.event_schema import WORST_FIRST, Status
 

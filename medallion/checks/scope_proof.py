@@ -6,11 +6,11 @@ A proof goes by shapes that are known to be right. What has another shape is ref
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from expectations.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance, Window
-from expectations.vocabulary import Expectation, is_read_alike, refers_to, unique
 from medallion.checks.query_shapes import QueryShape, Unproven, require, require_row_value
 from medallion.checks.query_tree import Unreadable, instability, parse, parse_expression
 from medallion.errors import MedallionError
+from medallion.expect.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance, Window
+from medallion.expect.vocabulary import Expectation, is_read_alike, refers_to, unique
 
 QUERY = "unexpected_rows_query"
 _BY_VALUE = frozenset({"ExpectColumnValuesToNotBeNull", "ExpectColumnValuesToBeInSet", "ExpectColumnValuesToBeBetween"})

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from expectations.scopes import Counted, Tolerance
+from medallion.expect.scopes import Counted, Tolerance
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

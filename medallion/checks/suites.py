@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from expectations.vocabulary import Expectation
+from medallion.expect.vocabulary import Expectation
 from medallion.project import find_project
 
 

@@ -6,8 +6,8 @@ verdict tells; those of a table that does not get it are judged one by one, so b
 
 from collections.abc import Sequence
 
-from expectations.vocabulary import Expectation, Severity, is_read_alike, no_rows
 from medallion.checks.scope_proof import QUERY
+from medallion.expect.vocabulary import Expectation, Severity, is_read_alike, no_rows
 
 _END = "; \t\r\n"  # of a query, which has no place inside another
 

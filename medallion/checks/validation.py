@@ -25,10 +25,10 @@ from great_expectations.expectations.core.unexpected_rows_expectation import Une
 from great_expectations.expectations.expectation import Expectation as GxExpectation
 from great_expectations.expectations.metadata_types import FailureSeverity
 
-from expectations.vocabulary import Expectation
 from medallion.checks import data_docs, dialect
 from medallion.checks.result import EXAMPLES, Judged, Validation, Verdict
 from medallion.errors import one_line
+from medallion.expect.vocabulary import Expectation
 
 _WHOLE = "whole"  # the batch of a table that all of its rows are
 _NUMBER = "number"  # in an expectation's meta: its place in our suite, as results come in an order of their own

@@ -1,11 +1,17 @@
 """medallion plan: how each table of the project is refreshed, as Spark reads its query."""
 
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from medallion.cli.common import settings
 from medallion.errors import MedallionError
+
+if TYPE_CHECKING:
+    from medallion.model.proven import Proof
 
 
 @click.command()
@@ -19,7 +25,7 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
     that could give other rows than its query is refused, with the construct that is in the way.
     """
     from medallion.model.proof import prove
-    from medallion.model.refresh_lock import NAME, lock_text, read_lock
+    from medallion.model.refresh_lock import NAME, lock_text
     from medallion.model.table import Table
     from medallion.project import find_project
     from medallion.spark.plans import analyse_here
@@ -27,12 +33,14 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
     project = find_project()
     every, path = project.registry(extras=True), project.root / NAME
     tables = [table for table in every if isinstance(table, Table)]
-    analyse = partial(analyse_here, settings())
-    proofs = prove(tables, every.tables, analyse, {} if anew else read_lock(path))
+    analyse = partial(analyse_here, settings().replace(spark_connect=None))  # a Spark Connect server shows no plans
+    proofs = prove(tables, every.tables, analyse, _known(path, anew, is_written))
     text = lock_text(proofs.values())
     former = path.read_text() if path.exists() else ""
     if is_written:
-        path.write_text(text)
+        written = path.with_name(f"{path.name}.part")
+        written.write_text(text)
+        written.replace(path)
     elif is_checked and text != former:
         known = set(former.splitlines())
         changed = [name for name, proof in proofs.items() if lock_text([proof]).rstrip("\n") not in known]
@@ -43,4 +51,16 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
         return
     for name, proof in proofs.items():
         by = ", ".join(f"{source}.{column}" for source, column in proof.restricted.items())
-        click.echo(f"{name}  {proof.method}{f'; reads of a change {by}' if by else ''}")
+        click.echo(f"{name}  {proof.method}{f'; a change reads only the rows matched by {by}' if by else ''}")
+
+
+def _known(path: Path, anew: bool, is_written: bool) -> "Mapping[str, Proof]":
+    """What was proven before; nothing where it is proven anew, or where a lock that cannot be read is written again."""
+    from medallion.model.refresh_lock import read_lock
+
+    try:
+        return {} if anew else read_lock(path)
+    except MedallionError:
+        if not is_written:
+            raise
+        return {}

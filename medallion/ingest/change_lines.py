@@ -36,4 +36,4 @@ def is_too_long(raw: bytes) -> bool:
 
 def has_hole(raw: bytes, complete: bool) -> bool:
     """Check whether a part of a line was never written: how many lines are missing with it, nobody knows."""
-    return _HOLE in raw or (not complete and raw.endswith(b"\0"))
+    return _HOLE in raw or not raw.strip(b"\0\r\n") or (not complete and raw.endswith(b"\0"))

@@ -99,6 +99,12 @@ def _decode(lake: Lake, log: Log, hour: str) -> Decoded | None:
     return decode_hour(lake, (log.fed_by,), hour, max_bad_lines=1.0).get(log.of)
 
 
+def require_own_log(lake: Lake, log: Log) -> None:
+    """Raise ChangedByOthers where somebody else has changed the rows of ``log``."""
+    if (delta := lake.open(lake.path(log.name))) is not None:
+        require_ours(lake, log.name, delta.version(), has_hours=False)
+
+
 def rewind_log(lake: Lake, log: Log, hour: str) -> str | None:
     """Take a log back to before ``hour``, where its table is already, by removing the changes since; what to warn of.
 
@@ -223,7 +229,7 @@ def append_lines(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> Ap
     applied = hour_in(delta)
     if applied is not None and applied >= hour:
         return None
-    require_ours(lake, log.name, delta.version())
+    require_ours(lake, log.name, delta.version(), has_hours=False)
     _append(lake, log, hour, decoded, delta)
     return applied_before(lake, log, decoded)
 

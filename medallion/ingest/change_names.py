@@ -7,6 +7,7 @@ published without them.
 import re
 import unicodedata
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from medallion.hours import PATTERN, is_hour
@@ -51,12 +52,14 @@ def judge_name(name: str, topics: tuple[str, ...], running: str) -> ChangeFile |
         running: The hour that has begun: of later ones nothing is taken.
     """
     _, folder, *rest = PurePosixPath(name).parts
-    if folder.casefold() not in topics or any(_is_no_data(part) for part in rest):
+    if any(_is_no_data(part) for part in rest):
         return None
+    if folder.casefold() not in topics:
+        return _of_no_feed(folder, topics, rest)
     match = _CHANGE_FILE.fullmatch(name)
     hour = match[2] if match else _borne_hour("/".join(rest))
     if hour is None:
-        return Ignored(_why_not_taken(folder, topics, rest)) if rest and ".json" in rest[0].casefold() else None
+        return Ignored(_why_not_taken(folder, topics, rest)) if rest and ".json" in rest[-1].casefold() else None
     if not is_hour(hour):
         return Ignored(f"{hour[:10]} is not on the calendar")
     if hour > running:
@@ -69,6 +72,14 @@ def judge_name(name: str, topics: tuple[str, ...], running: str) -> ChangeFile |
 def shown_path(name: str) -> str:
     """Quote a name from the source: escaped, and cut."""
     return repr(name[:_SHOWN])
+
+
+def _of_no_feed(folder: str, topics: tuple[str, ...], rest: list[str]) -> Ignored | None:
+    """A file with an hour that lies in the folder of no feed, where one may have been meant."""
+    if not rest:
+        return Ignored("a change file lies in the folder of its feed, cdc/<feed>/") if _borne_hour(folder) else None
+    close = get_close_matches(folder.casefold(), topics, n=1, cutoff=0.8)
+    return Ignored(f"no feed is called {folder[:_SHOWN]}: did you mean cdc/{close[0]}/?") if close else None
 
 
 def _is_no_data(name: str) -> bool:

@@ -246,7 +246,7 @@ def _operation(raw: bytes) -> tuple[bool, dict[str, Any]]:
     if is_too_long(raw):
         raise _NoRecord(f"longer than {MAX_LINE} bytes")
     try:
-        line = json.loads(raw, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)
+        line = json.loads(_text(raw), parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)
     except _Unfit:
         raise
     except (ValueError, RecursionError, ArithmeticError) as error:
@@ -262,12 +262,17 @@ def _operation(raw: bytes) -> tuple[bool, dict[str, Any]]:
     return operation == "delete", row
 
 
+def _text(raw: bytes) -> str:
+    """A line in UTF-8: of bytes, the parser would guess the encoding of each line anew."""
+    return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogatepass")
+
+
 def _is_json(raw: bytes) -> bool:
     """Check whether a line is JSON from its start to its end, which the first part of a row never is."""
     if is_too_long(raw):
         return False
     try:
-        json.loads(raw, parse_int=str, parse_float=str)
+        json.loads(_text(raw), parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
         return False
     return True

@@ -13,7 +13,7 @@ from medallion.ingest.decode import Decoded, why_unfit
 from medallion.ingest.ledger import Manifest, known_manifest
 from medallion.model.table import Feed
 from medallion.storage import files
-from medallion.storage.delta_writes import properties, with_plain_texts
+from medallion.storage.delta_writes import properties, text_column, with_plain_texts
 from medallion.storage.files import Place, write_json
 from medallion.storage.foreign_commits import ChangedByOthers, rewritten
 from medallion.storage.lake import Lake
@@ -50,7 +50,6 @@ def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Deco
 
     Raises ChangedByOthers where somebody else has changed the table.
     """
-    import pyarrow.dataset as ds
     from deltalake import write_deltalake
 
     path = lake.quarantine(feed.topic)
@@ -61,7 +60,7 @@ def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Deco
     if delta is not None:
         require_writable_here(name, path, delta)
     commit = properties(upon=delta)
-    former = delta.to_pyarrow_dataset().count_rows(filter=ds.field("hour") == hour) if delta is not None else 0
+    former = delta.to_pyarrow_dataset().count_rows(filter=text_column("hour") == hour) if delta is not None else 0
     if not decoded.rejected and not former:
         return
 
@@ -79,11 +78,9 @@ def read_rejected(lake: Lake, feed: Feed, hour: str | None = None) -> list[Rejec
 
     Raises UsageError for more lines than MAX_LINES, or of more bytes than MAX_BYTES: no single hour has so many.
     """
-    import pyarrow.compute as pc
-
     lines: list[Rejected] = []
     read = 0
-    for batch in _batches(lake, feed, list(Rejected.__dataclass_fields__), hour and pc.field("hour") == hour):
+    for batch in _batches(lake, feed, list(Rejected.__dataclass_fields__), hour and text_column("hour") == hour):
         read += batch.nbytes
         if len(lines) + batch.num_rows > MAX_LINES or read > MAX_BYTES:
             raise UsageError(

@@ -6,7 +6,7 @@ from typing import Any
 
 from medallion import advice
 from medallion.errors import MedallionError, UsageError
-from medallion.ingest.change_log import rewind_log
+from medallion.ingest.change_log import require_own_log, rewind_log
 from medallion.ingest.landing import is_as_landed
 from medallion.ingest.ledger import landed_hours, named_hours, read_manifest
 from medallion.ingest.source import Listing
@@ -158,6 +158,9 @@ def rewind_bronze(
     restatement = read_restatement(lake)
     if restatement is None or restatement.rewound:
         return restatement
+    logs = (*tables.logs, *lake_tables.dropped_logs(lake))
+    for log in logs:  # before any table goes back: what it keeps of before would pass for ours
+        require_own_log(lake, log)
     for feed in tables.feeds:
         if (lake.applied_hour(feed.name) or "") >= restatement.hour:
             newest = lake.version(feed.name) or 0
@@ -167,7 +170,7 @@ def rewind_bronze(
                     f"what was adopted in {feed.name} is not kept: {'; '.join(lost)}; where it still holds, make the"
                     " change again and adopt it"
                 )
-    for log in (*tables.logs, *lake_tables.dropped_logs(lake)):
+    for log in logs:
         if warning := rewind_log(lake, log, restatement.hour):
             warn(warning)
     report(f"Bronze is as it was before {restatement.hour}")

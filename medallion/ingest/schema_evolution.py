@@ -88,7 +88,7 @@ def require_evolvable(lake: Lake, tables: Iterable[Feed | Log]) -> list[str]:
     notes = []
     for table in tables:
         if (delta := lake.open(lake.path(table.name))) is not None:
-            require_ours(lake, table.name, delta.version())
+            require_ours(lake, table.name, delta.version(), has_hours=isinstance(table, Feed))
             require_known_features(table.name, lake.path(table.name), delta)
             if isinstance(table, Log):
                 require_writable_here(table.name, lake.path(table.name), delta)

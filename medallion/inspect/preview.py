@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError, UsageError
-from medallion.model.registry import Registry
+from medallion.model.plan import Column
+from medallion.model.registry import Node, Registry
 from medallion.model.table import Table
 from medallion.ops.releases import Release
 from medallion.spark.collect import quoted
@@ -100,14 +101,21 @@ class Preview:
     def _input(self, name: str) -> "DataFrame":
         published, node = self.release.version_of(name), self.tables[name]
         if published is not None:
-            return self._published(published)
+            return self._published(published, _declared(node))
         if not isinstance(node, Table):
             raise MedallionError(f"{self.table.name} reads {name}, which no release has: refresh an hour first")
         return self._computed(node)
 
-    def _published(self, version: NamedVersion) -> "DataFrame":
+    def _published(self, version: NamedVersion, columns: tuple[Column, ...] | None = None) -> "DataFrame":
         state = state_of(open_current(self.lake, version))
-        return read_table(self.spark, self.lake.path(version.table), state)
+        return read_table(self.spark, self.lake.path(version.table), state, columns=columns)
+
+
+def _declared(node: Node) -> tuple[Column, ...] | None:
+    """The columns of a fed table that a refresh gives a query; None for a computed one: it has no others."""
+    if isinstance(node, Table):
+        return None
+    return tuple((column.name, column.type, not column.required) for column in node.columns)
 
 
 def _collect(rows: "DataFrame", keys: tuple[str, ...], limit: int, *last: str) -> Rows:

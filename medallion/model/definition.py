@@ -7,8 +7,8 @@ from medallion.model.table import Feed, Log, Table
 
 
 def definition_keys(nodes: Mapping[str, Feed | Log | Table]) -> dict[str, str]:
-    """By table, a key that changes with its query, keys and refresh method, with those that it follows from, and with
-    declared columns.
+    """By table, a key that changes when its query, keys, refresh method or declared columns do, or those of a table
+    that it is computed from.
 
     nodes: every table by name, each after its inputs.
     """

@@ -15,9 +15,15 @@ _UNSTABLE = frozenset(
         *("Rand", "Randn", "RandStr", "Uniform", "Uuid", "Shuffle", "Now", "LocalTimestamp", "SessionUser"),
         *("MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart"),
         *("InputFileBlockLength", "CallMethodViaReflection", "AesEncrypt", "SparkVersion", "RandomSample"),
+        "VariableReference",
     }
 )
 _MOVING_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
+_MOMENTS_OF_TEXT = ("date", "timestamp", "timestamp_ntz")
+# What gives no text, so that a cast of it to a moment reads none.
+_NO_TEXT = re.compile(r"(?!DateFormat)\w*(Date|Time|Day|Month|Interval|Trunc)\w*")
+# What makes one row of several, or a value of several: of texts that a collation holds equal it takes any.
+_UNITES = frozenset({"Aggregate", "Distinct", "Intersect", "Except", "Union", "Expand"})
 # Functions of a user's own, and what is not judged row by row, whatever it is called.
 _UNKNOWN = frozenset({"ScalaUDF", "PythonUDF", "PythonUDAF", "PythonUDTF", "ApplyFunctionExpression", "V2Aggregator"})
 _LISTS = frozenset({"CollectList", "CollectSet"})
@@ -59,8 +65,11 @@ def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
         known: Whether every function must be known; else Unprovable is raised.
     """
     _require_fixed_moments(query)
+    _require_no_try(query)
+    _require_no_collations(plan, query, known=known)
     if known:
         _require_no_sessions(query)
+        _require_no_escapes(query)
     for node in plan.root.walk():
         if node.kind == "Sample":
             share = float(node.detail["upperBound"]) - float(node.detail["lowerBound"])
@@ -77,8 +86,31 @@ def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
 def _require_fixed_moments(query: str) -> None:
     for token in tokenize(query, dialect="spark"):
         words = token.text.lower().split()
-        if token.token_type == TokenType.STRING and words and words[0] in _MOVING_MOMENTS:
+        if token.token_type.name.endswith("STRING") and words and words[0] in _MOVING_MOMENTS:
             raise Nondeterministic(f"'{token.text}' is not deterministic")
+
+
+def _require_no_try(query: str) -> None:
+    """Raise Nondeterministic for TRY_SUM and TRY_AVG, which no plan tells from SUM and AVG: whether a sum on the way
+    overflows, and makes it null, goes by the order of reading."""
+    for token, following in pairwise(tokenize(query, dialect="spark")):
+        if token.text.lower() in {"try_sum", "try_avg"} and following.token_type == TokenType.L_PAREN:
+            raise Nondeterministic(
+                f"{token.text.upper()} is not deterministic where it overflows: write {token.text[4:].upper()}"
+            )
+
+
+def _require_no_collations(plan: Plan, query: str, *, known: bool) -> None:
+    """Raise for a collation, which plans leave out of types: by it texts that differ are equal, and of these one
+    stands for all. No input has one, so that the query would say so."""
+    tokens = tokenize(query, dialect="spark")
+    if not any(token.text.lower() == "collate" and token.token_type != TokenType.STRING for token in tokens):
+        return
+    remedy = "write LOWER() or UPPER() of the text"
+    if known:
+        raise Unprovable(f"it has COLLATE, by which texts that differ are equal: {remedy}")
+    if any(node.kind in _UNITES for node in plan.root.walk()):
+        raise Nondeterministic(f"COLLATE is not deterministic where texts that differ are equal: {remedy}")
 
 
 def _require_no_sessions(query: str) -> None:
@@ -89,11 +121,33 @@ def _require_no_sessions(query: str) -> None:
             raise Unprovable("it has SESSION_WINDOW, whose sessions are not known to be refreshed rightly")
 
 
+def _require_no_escapes(query: str) -> None:
+    """Raise Unprovable for LIKE with ESCAPE: plans leave its character out, so that two of them look alike."""
+    for token, following in pairwise(tokenize(query, dialect="spark")):
+        if token.text.lower() == "escape" and following.token_type == TokenType.STRING:
+            raise Unprovable("it has ESCAPE, which no plan shows: escape by a backslash, or use STARTSWITH or RLIKE")
+
+
 def _prove_function(part: Expression, *, known: bool) -> None:
+    is_moment = (part.kind == "Cast" and part.type in _MOMENTS_OF_TEXT) or part.kind.startswith("ParseTo")
+    if is_moment and any(map(_is_made_text, part.children)):
+        raise Nondeterministic(f"{part} is not deterministic where it is read as 'now': write the text as it is")
     if part.kind in _UNSTABLE or (part.kind.startswith("Current") and part.kind != "CurrentRow"):
         raise Nondeterministic(f"{part} is not deterministic")
     if known and (part.kind in _UNKNOWN or not part.package.startswith("org.apache.spark.sql.catalyst")):
         raise Unprovable(f"{part} is not known to be deterministic")
+
+
+def _is_made_text(tree: Expression) -> bool:
+    """Whether it may be a text of no column: Spark computes that first, and reads 'now' and 'today' in it."""
+    if tree.columns or any(part.plan is not None or "Lambda" in part.kind for part in tree.walk()):
+        return False
+    if tree.kind == "Literal":
+        words = (tree.value or "").lower().split()
+        return tree.type == "string" and bool(words) and words[0] in _MOVING_MOMENTS
+    if tree.kind == "Cast":
+        return tree.type == "string" and _is_made_text(tree.children[0])
+    return not _NO_TEXT.fullmatch(tree.kind) and any(part.type == "string" for part in tree.walk())
 
 
 def prove_aggregates(plan: Plan, *, known: bool) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from expectations.vocabulary import Expectation
 from medallion.errors import MedallionError
+from medallion.expect.vocabulary import Expectation
 from medallion.model.table import ByKey, Table
 
 START, END = "__START_AT", "__END_AT"

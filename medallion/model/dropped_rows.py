@@ -3,8 +3,8 @@
 from dataclasses import replace
 from math import inf
 
-from expectations.vocabulary import spark_text
 from medallion.errors import MedallionError
+from medallion.expect.literals import spark_text
 from medallion.model.table import BROKEN, QUARANTINE, Additive, Drop, Table
 
 

@@ -64,7 +64,7 @@ class Relation:
         return replace(relation, pending=relation.waiting(pairs, via, self))
 
     def waiting(self, pairs: list[tuple[int, int]], via: Mapping[str, Via], other: "Relation") -> frozenset[Instance]:
-        """Its readings that ``pairs`` of its columns with those of ``other`` do not lead to their table."""
+        """The pending readings that ``pairs`` of columns with ``other`` do not connect to the table of ``via``."""
         return frozenset(instance for instance in self.pending if not self._meets(instance, pairs, via, other))
 
     def _meets(

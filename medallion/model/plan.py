@@ -48,7 +48,7 @@ class Expression:
 
     kind: the class in Catalyst, package: where that is. id: of an attribute or an alias. type: of an attribute, a
     literal, a cast or an aggregate, input_type: of what an aggregate is of. detail: what else makes it what it is.
-    plan: of a subquery.
+    plan: of a subquery. is_unclear: what makes it what it is was not written in full.
     """
 
     kind: str
@@ -62,6 +62,7 @@ class Expression:
     value: str | None = None
     detail: str = ""
     plan: "Node | None" = None
+    is_unclear: bool = False
 
     @property
     def is_column(self) -> bool:
@@ -75,7 +76,8 @@ class Expression:
             return f"#{self.id}"
         inner = ",".join(child.key for child in self.children)
         kind = "" if self.kind == "AggregateExpression" else self.type
-        return f"{self.kind}[{self.value}|{kind}|{self.detail}]({inner})"
+        own = f"@{id(self)}" if self.is_unclear else ""  # equal to nothing else
+        return f"{self.kind}{own}[{self.value}|{kind}|{self.detail}]({inner})"
 
     def walk(self) -> Iterator["Expression"]:
         """It and all that is in it, but for the plans of subqueries."""
@@ -174,7 +176,8 @@ class Analysis:
     """What Spark says of a query.
 
     plan: the JSON of its analysed plan. types: by result id, the types of aggregates and of what they are of, which the
-    JSON leaves out. columns: that it gives. is_deterministic: what Catalyst says of it, to which a clock is so.
+    JSON leaves out. columns: that it gives. is_deterministic: Catalyst's own flag, which is true even for clock
+    functions.
     """
 
     plan: str
@@ -249,6 +252,8 @@ def _written(tree: Expression) -> str:
             return shown if len(children) == 1 else f"{shown} FILTER (WHERE {children[1]})"
         case "WindowExpression":
             return f"{children[0]} OVER (...)"
+        case "GetStructField":
+            return f"{children[0]}.{tree.name}"
         case "CreateNamedStruct":
             return f"STRUCT({', '.join(children[1::2])})"
     return f"{_NAMES.get(tree.kind, in_words(tree.kind).replace(' ', '_'))}({', '.join(children)})"

@@ -6,8 +6,11 @@ from typing import Any
 
 from medallion.model.plan import OWN_OUTPUT, Analysis, Expression, Node, Plan, object_name
 
-# Of an expression, what differs between two analyses of the same text.
+# Of an expression, what differs between two analyses of the same text, and what is kept elsewhere.
 _IDENTITY = frozenset({"class", "num-children", "exprId", "resultId", "name", "qualifier", "metadata", "evalContext"})
+# Written as null whatever they are. Two that differ in the first two alone give one value, or fail; a plan has one
+# definition to an expression that is common; and LIKE with ESCAPE is refused by its text.
+_NEVER_WRITTEN = frozenset({"evalMode", "evalContext", "id", "escapeChar", "value"})
 
 
 def read_plan(analysis: Analysis) -> Plan:
@@ -57,7 +60,9 @@ class _Reader:
         if kind == "AggregateExpression":
             type_text, input_type = self._types.get(item["resultId"]["id"], ("unknown", "unknown"))
         plan = item.get("plan")
-        detail = {name: value for name, value in item.items() if name not in _IDENTITY and _is_plain(value)}
+        detail = {name: value for name, value in item.items() if name not in _IDENTITY and _is_told(value)}
+        if kind == "NamedLambdaVariable":  # known by its name alone: (a, b) -> a - b is not (a, b) -> b - a
+            detail["name"] = item["name"]
         return Expression(
             kind,
             package,
@@ -70,6 +75,7 @@ class _Reader:
             None if item.get("value") is None else str(item["value"]),
             json.dumps(detail, sort_keys=True),
             self.node(plan) if plan is not None and _is_tree(plan) else None,
+            any(value is None for name, value in detail.items() if name not in _NEVER_WRITTEN),
         )
 
 
@@ -112,8 +118,11 @@ def _is_tree(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict) and "class" in value[0]
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a field is a value, and not a child or its number."""
-    if isinstance(value, bool | str) or value is None:
-        return True
-    return isinstance(value, dict) and ("object" in value or "product-class" in value)
+def _is_told(value: Any) -> bool:
+    """Whether a field makes an expression what it is: any value does, such as the place of a field in a struct or the
+    schema of a JSON text. Not what is an expression or a plan of its own, such as the branches of a CASE, which are
+    among the children, and no id."""
+    if isinstance(value, dict):
+        is_own = "class" in value or str(value.get("product-class", "")).endswith("ExprId")
+        return not is_own and all(map(_is_told, value.values()))
+    return not isinstance(value, list) or all(map(_is_told, value))

@@ -26,7 +26,7 @@ from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
 from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table
 
-VERSION = 1  # of the proofs: what another version proved is proven again
+VERSION = 2  # of the proofs: what another version proved is proven again
 
 Node = Feed | Log | Table
 Analyser = Callable[[str, Mapping[str, tuple[Column, ...]]], Analysis]

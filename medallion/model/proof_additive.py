@@ -162,8 +162,10 @@ class _Part:
 
 
 def _passed(whole: Whole, items: tuple[Expression, ...]) -> Whole:
-    """The columns as a list of items gives them. Of what is not given any more nothing above can group by: an id that
-    no column has stands for it."""
+    """The columns as a list of items gives them.
+
+    A column that is not passed on gets an id that nothing has, so nothing above can group by it.
+    """
     given: dict[int, int] = {}
     for item in items:
         inner = item.unalias()

@@ -17,14 +17,14 @@ def prove_recent(table: Table, method: Recent, plan: Plan, inputs: Mapping[str, 
     types = {name: kind for name, kind, _ in inputs[method.input]}
     if types.get(method.column) not in {"timestamp", "timestamp_ntz", "date"}:
         raise Unprovable(f"{method.input}.{method.column} is no TIMESTAMP or DATE, whose newest rows are known")
-    _Proof(method, plan).require_bound(plan.root)
+    _Proof(method, plan, is_of_days=types[method.column] == "date").require_bound(plan.root)
 
 
 class _Proof:
     """The proof for one query."""
 
-    def __init__(self, method: Recent, plan: Plan) -> None:
-        self._method, self._plan = method, plan
+    def __init__(self, method: Recent, plan: Plan, *, is_of_days: bool) -> None:
+        self._method, self._plan, self._is_of_days = method, plan, is_of_days
         self._message = (
             f"{method.input} is read without the condition {method.column} > the largest {method.column} -"
             f" INTERVAL of at most {method.span}"
@@ -84,7 +84,7 @@ class _Proof:
         column = column.unalias()
         while column.kind == "Cast" and column.children[0].type == "date" and column.type.startswith("timestamp"):
             column = column.children[0]
-        while limit.kind in {"Cast", "DatetimeSub"}:
+        while self._keeps_moment(limit) or limit.kind == "DatetimeSub":
             limit = limit.children[0]
         span = self._span_before_newest(limit)
         return id_of(column) if column.is_column and span is not None and span <= self._method.span else -1
@@ -92,12 +92,17 @@ class _Proof:
     def _span_before_newest(self, limit: Expression) -> timedelta | None:
         """How far before the newest value ``limit`` is."""
         newest = limit.children[0] if limit.children else limit
-        while newest.kind == "Cast":
+        while self._keeps_moment(newest):
             newest = newest.children[0]
         if newest.plan is None or not self._is_newest(newest.plan):
             return None
         shifts = [child for child in limit.children[1:] if not child.plan]
         return _length(shifts[0]) if len(shifts) == 1 else None
+
+    def _keeps_moment(self, limit: Expression) -> bool:
+        """Whether it is a cast that moves no moment. That of a time to a date goes back to the day's beginning, which
+        the refresh allows for only where the column itself has days."""
+        return limit.kind == "Cast" and (limit.type.startswith("timestamp") or self._is_of_days)
 
     def _is_newest(self, plan: Node) -> bool:
         """Whether it is SELECT MAX(column) FROM input, and nothing more."""

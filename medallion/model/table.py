@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Formatter
 from textwrap import dedent
 
-from expectations.vocabulary import Expectation, not_null, unique
+from medallion.expect.vocabulary import Expectation, not_null, unique
 from medallion.model.chart import Chart
 from medallion.model.column_types import SqlType, parse_columns, parse_type
 from medallion.model.refresh_method import RefreshMethod

@@ -17,6 +17,7 @@ from medallion.ops.events import Event, events_as_arrow
 from medallion.ops.waiting_events import WaitingFile, read_waiting, store_unreadable, write_waiting
 from medallion.storage import files
 from medallion.storage.change_feed import data_file
+from medallion.storage.delta_writes import plain_schema, text_column
 from medallion.storage.files import Place
 from medallion.storage.foreign_commits import UPON, rewritten
 from medallion.storage.lake import Lake
@@ -128,7 +129,7 @@ def append(lake: Lake, events: Sequence[Event]) -> None:
     if delta is None:
         write_deltalake(path, events_as_arrow(events), mode="append", name="event_log", storage_options=options)
         return
-    if note := rewritten("event_log", lake.at(path), delta):
+    if note := rewritten("event_log", lake.at(path), delta, is_shared=True):
         _LOGGER.warning("%s", note)
         about = Event("event_log", None, "maintain", "", 1, table_name="event_log", engine="delta-rs", status="warned")
         about.details = {"note": note}
@@ -177,7 +178,9 @@ def _in_table(
     import pyarrow.compute as pc
     from pyarrow.dataset import dataset
 
-    conditions = [pc.field(name) == value for name, value in known.items()]
+    conditions = [
+        (text_column(name) if isinstance(value, str) else pc.field(name)) == value for name, value in known.items()
+    ]
     least, held = dict(known), pa.table(delta.get_add_actions(flatten=True))
     if isinstance(since, timedelta):
         since, held = _newest(held, since)
@@ -189,7 +192,7 @@ def _in_table(
     if not places:
         return []
     # Not the dataset that delta-rs makes: each step adds a small file, and that takes longer to tell of them all.
-    data = dataset([str(name) for name, _ in places], pa.schema(delta.schema().to_arrow()), "parquet", places[0][1])
+    data = dataset([str(name) for name, _ in places], plain_schema(delta.schema().to_arrow()), "parquet", places[0][1])
     condition = reduce(and_, conditions) if conditions else None
     rows: list[dict[str, Any]] = data.to_table(wanted, filter=condition).to_pylist()
     if "details" in wanted:

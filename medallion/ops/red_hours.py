@@ -19,8 +19,8 @@ VALIDATION = "validation"  # stands for a layer in the record of the check of wh
 class RedHour:
     """An hour whose check failed.
 
-    hour: the first that may have made it fail, from which a restatement heals it whatever was applied since. until: the
-    hour that Bronze was at. layer: of the check, or VALIDATION. run_id, report: of that check. failures: what failed.
+    hour: the earliest that may be at fault; restating from it always heals. until: the hour that Bronze was at. layer:
+    of the check, or VALIDATION. run_id, report: of that check. failures: what failed.
     """
 
     hour: str

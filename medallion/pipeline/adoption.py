@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def adopt(run: Run, driver: Driver, table: str) -> Outcome:
     """Take what somebody else changed in ``table`` as a change of ours, in one commit that names each of theirs.
 
-    Raises UsageError when nobody has changed it, or it is computed; MedallionError when its columns cannot be had.
+    Raises UsageError when nobody has changed it, or it is computed; MedallionError when its columns do not fit the
+    declaration.
     """
     with driver.recording(run, "adopt") as log, log.timed("adopt", _layer(driver, table), table) as event:
         event.engine = "delta-rs"
@@ -54,8 +55,9 @@ def discard(run: Run, driver: Driver, table: str) -> Outcome:
         former = None if found.version is None else lake.open(_path(driver, table), found.version)
         if former is None or not _is_whole(driver, former):
             raise MedallionError(
-                f"{table} cannot go back: the files of its last version of ours, {found.version}, are not kept;"
-                f" medallion adopt {table} keeps what it has now"
+                f"{table} cannot go back: the files of its last version of ours"
+                f"{'' if found.version is None else f', {found.version},'} are not kept; medallion adopt {table} keeps"
+                " what it has now"
             )
         number = former.transaction_version(LEDGER)
         discarded = [commit.as_record() for commit in found.changes]
@@ -98,7 +100,7 @@ def _path(driver: Driver, table: str) -> str:
     lake = driver.lake
     paths = {known.name: lake.path(known.name) for known in driver.tables}
     paths |= {f"quarantine_{feed.topic}": lake.quarantine(feed.topic) for feed in driver.tables.feeds}
-    paths |= {"event_log": lake.event_log, "releases": lake.releases}
+    paths |= {"releases": lake.releases}
     if table not in paths:
         raise UsageError(f"there is no table {table[:80]!r}: choose {', '.join(sorted(paths))}")
     return paths[table]

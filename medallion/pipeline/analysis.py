@@ -1,4 +1,4 @@
-"""Every query is analysed before anything is written: a typo costs seconds, and no half of a refresh.
+"""Queries are analysed before anything is written, so a typo costs seconds and never leaves half a refresh.
 
 Its SQL is read first, which names module, line and the nearest column, then Spark analyses it over tables without rows.
 What was found good is recorded beside the lake, so that each definition is analysed once.
@@ -45,17 +45,22 @@ def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) ->
 
     What refresh.lock has proven is not asked again, and needs no Spark.
     """
+    from medallion.model.refresh_lock import NAME, read_lock
     from medallion.pipeline.proven import proofs_of
+    from medallion.project import find_project
     from medallion.spark.empty_frames import EmptyFrames
 
-    nodes, problems = driver.tables.tables, dict[str, str]()
+    nodes, problems, unread = driver.tables.tables, dict[str, str](), set[str]()
+    known, frames = read_lock(find_project().root / NAME), None
     for table in tables:
-        if problems.keys() & {*table.inputs}:
-            continue  # what it reads is wrong
+        if (problems.keys() | unread) & {*table.inputs}:
+            unread.add(table.name)  # what it reads is wrong, or reads what is
+            continue
         try:
-            proof = proofs_of([table], nodes, lambda: driver.spark(log))[table.name]
+            proof = proofs_of([table], nodes, lambda: driver.spark(log), known)[table.name]
             if proof.unproven:  # as a Spark Connect server shows no plans
-                EmptyFrames(driver.spark(log), nodes).analyse(table)
+                frames = frames or EmptyFrames(driver.spark(log), nodes)
+                frames.analyse(table)
         except MedallionError as error:
             problems[table.name] = one_line(error, 500)
     return problems

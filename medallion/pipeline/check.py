@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from medallion.checks.volumes import VolumeRules
     from medallion.ops.check_records import History
 
+MAX_SUSPECTS = 24  # hours before the failed one whose lines are looked through
 EXPLAINED = 5  # failed expectations whose lines are looked for in every hour that may be at fault
 MAX_ORIGINS = 3  # files that are named
 
@@ -99,13 +100,14 @@ def _with_failures(
 ) -> CheckRecord:
     """Return the record of a failed check with what failed, the first hour that may be at fault, and its lines."""
     suspects = _suspects(driver, record, former)
-    earlier = [ChangeOrigins(driver.lake, hour, driver.tables) for hour in suspects[:-1]]
+    earlier = [ChangeOrigins(driver.lake, hour, driver.tables) for hour in suspects[:-1][-MAX_SUSPECTS:]]
     failures: list[Failure] = []
     for place, (table, failure) in enumerate(result.failures):
         if failure.status != "failed":  # the rest are warnings
             break
-        before = [text for origins in earlier for text in origins.describe([table], failure.examples)]
-        origins = (*(before if place < EXPLAINED else ()), *failure.origins)[:MAX_ORIGINS]
+        looked_through = earlier if place < EXPLAINED else ()
+        before = [text for origins in looked_through for text in origins.describe([table], failure.examples)]
+        origins = (*before, *failure.origins)[:MAX_ORIGINS]
         # An error of an engine may quote values, and status and notes are read outside.
         observed = "it could not be judged" if failure.error else failure.observed
         failures.append(Failure(table, failure.meaning, observed, "; ".join(origins)))

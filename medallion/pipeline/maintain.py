@@ -6,7 +6,7 @@ Whatever a kept release names stays, and so does everything younger than the tim
 import json
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,9 @@ from urllib.parse import unquote
 
 from medallion.checks import report_store
 from medallion.errors import MedallionError, one_line
+from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
+from medallion.ingest.unpublished import find_red
 from medallion.model.table import ByKey, Table
 from medallion.ops import releases
 from medallion.pipeline.driver import Driver
@@ -26,7 +28,7 @@ from medallion.storage import fence, files
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import properties, timestamp_literal
 from medallion.storage.files import Place
-from medallion.storage.foreign_commits import provenance
+from medallion.storage.foreign_commits import ChangedByOthers, provenance, rewritten
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.log_cleanup import clean_log, turn_off_log_cleanup
 from medallion.storage.named_versions import holds, moment_set_aside, set_aside_folders
@@ -61,13 +63,15 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
     with driver.recording(run, "maintain") as log:
         with log.timed("maintain", cpu=driver.cpu) as whole:
             whole.engine = "delta-rs"
-            retained = _keep_releases(lake, keep)
             merged = removed = 0
             failed: dict[str, Exception] = {}
+            retained, hours = releases.read_all(lake), _hours_to_go_back_to(driver)
+            with _noting(failed, "releases"):
+                retained = _keep_releases(lake, retained, keep)
             for name, path in _tables(driver):
                 with _noting(failed, name), log.timed("maintain", None, name) as event:
                     event.engine = "delta-rs"
-                    needed = _named_versions(lake, name, retained) | _restated_version(driver, name)
+                    needed = _named_versions(lake, name, retained) | _versions_to_go_back_to(driver, name, hours)
                     done = maintain_table(lake, path, needed, keep, _key_of(driver, name))
                     event.details = done
                     merged, removed = merged + done["merged"], removed + done["removed"]
@@ -103,16 +107,22 @@ def _noting(failed: dict[str, Exception], name: str) -> Iterator[None]:
         failed[name] = error
 
 
-def _keep_releases(lake: Lake, keep: Retention) -> list[releases.Release]:
+def _keep_releases(lake: Lake, published: list[releases.Release], keep: Retention) -> list[releases.Release]:
     """Drop the releases that are too old; those that stay."""
-    published = releases.read_all(lake)
     since = datetime.now(UTC) - timedelta(hours=keep.hours)
     retained = [r for place, r in enumerate(published) if r.published_at >= since or place >= len(published) - 2]
     if len(retained) < len(published):
         delta = lake.open(lake.releases)
         assert delta is not None, "there are releases"
+        _require_own(lake, "releases", lake.releases, delta)
         delta.delete(f"release_id < {retained[0].release_id}", commit_properties=properties(upon=delta))
     return retained
+
+
+def _require_own(lake: Lake, name: str, path: str, delta: "DeltaTable") -> None:
+    """Raise ChangedByOthers where rows are another's: a commit upon them would vouch for them."""
+    if reason := rewritten(name, lake.at(path), delta, is_shared=name == "event_log"):
+        raise ChangedByOthers(reason)
 
 
 def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
@@ -131,12 +141,22 @@ def _named_versions(lake: Lake, name: str, retained: Collection[releases.Release
     return {version.version for version in versions if delta is not None and version.is_in(delta)}
 
 
-def _restated_version(driver: Driver, name: str) -> set[int]:
-    """The version that a restatement, recorded and not begun yet, takes a Bronze table back to."""
-    restated = read_restatement(driver.lake)
-    if restated is None or restated.rewound or name not in {feed.name for feed in driver.tables.feeds}:
-        return set()
-    return {require_version_before(driver.lake, name, restated.hour)}
+def _hours_to_go_back_to(driver: Driver) -> set[str]:
+    """The hours that Bronze may have to go back to before: of a restatement, and of the red hour that one heals."""
+    restated, red = read_restatement(driver.lake), None
+    with suppress(MedallionError):  # of a damaged table, which its own upkeep names
+        red = find_red(driver.lake, driver.tables, ledger.applied_hour(driver.lake, driver.tables), None)
+    return {cause.hour for cause in (restated, red) if cause is not None}
+
+
+def _versions_to_go_back_to(driver: Driver, name: str, hours: Collection[str]) -> set[int]:
+    """The versions of a Bronze table before ``hours``, as far as it has them still."""
+    versions = set()
+    if name in {feed.name for feed in driver.tables.feeds}:
+        for hour in hours:
+            with suppress(MedallionError):
+                versions.add(require_version_before(driver.lake, name, hour))
+    return versions
 
 
 def _key_of(driver: Driver, name: str) -> str | None:
@@ -214,6 +234,7 @@ def _forget_events(lake: Lake, keep: Retention) -> None:
     delta = lake.open(lake.event_log)
     if delta is not None:
         before = datetime.now(UTC) - timedelta(days=keep.days)
+        _require_own(lake, "event_log", lake.event_log, delta)
         delta.delete(f"event_timestamp < {timestamp_literal(before)}", commit_properties=properties(upon=delta))
 
 

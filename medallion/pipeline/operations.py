@@ -103,7 +103,7 @@ def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
     """
     lake = driver.lake
     with driver.writing(run, "load"):
-        if releases.latest(lake) is not None:
+        if releases.latest(lake) is not None or any(lake.applied_hour(feed.name) for feed in driver.tables.feeds):
             raise UsageError(f"lake {lake.root} is loaded already: refresh it, or remove the folder to start over")
         driver.record_tables()
         analyse_queries(run, driver)

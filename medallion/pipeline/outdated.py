@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def find_outdated_input(driver: Driver, table: Node, tables: "Mapping[str, DeltaTable]") -> str | None:
     """Say which input of ``table`` has other rows now than it was computed from; None where all have the same.
 
-    tables: the table and its inputs as they are now. Raises ChangedByOthers where rows of the table are another's.
+    tables: the table and its inputs as they are now. Raises ChangedByOthers when another program has changed the table.
     """
     if not isinstance(table, Table):
         return None

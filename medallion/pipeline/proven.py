@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 
 def proofs_of(
-    tables: Iterable[Table], nodes: Mapping[str, Node], session: "Callable[[], SparkSession]"
+    tables: Iterable[Table],
+    nodes: Mapping[str, Node],
+    session: "Callable[[], SparkSession]",
+    known: Mapping[str, Proof] | None = None,
 ) -> dict[str, Proof]:
     """Prove ``tables``, those that refresh.lock does not have in ``session``, which is asked for only then.
+
+    known: what refresh.lock has, where it was read already.
 
     Returns:
         By table, what is proven; why nothing is, where only a Spark Connect server could tell.
@@ -31,7 +36,7 @@ def proofs_of(
 
         return analyser(session())(query, inputs)
 
-    known = read_lock(find_project().root / NAME)
+    known = read_lock(find_project().root / NAME) if known is None else known
     proofs: dict[str, Proof] = {}
     for table in tables:
         try:

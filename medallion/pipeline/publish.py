@@ -10,6 +10,7 @@ from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.ingest.restatement import end_restatement, read_restatement
 from medallion.inspect.validate import problems, validate
+from medallion.model.table import Feed
 from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read_check_records, write_check_record
 from medallion.ops.event_log import EventLog
@@ -151,7 +152,7 @@ def _is_as_checked(driver: Driver, name: str, checked: CheckedTable, delta: "Del
 def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":
     """Open every table at its current version, each proven to be computed from its inputs' current versions.
 
-    Raises ChangedByOthers where rows of one are another's, MedallionError for any other that is no such table.
+    Raises ChangedByOthers when another program has changed one of them, MedallionError for any other reason.
     """
     tables: dict[str, DeltaTable] = {}
     for table in driver.tables:  # in dependency order
@@ -160,7 +161,7 @@ def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":
             raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
         tables[table.name] = delta
         if table.layer == driver.tables.fed_layer:
-            require_ours(driver.lake, table.name, delta.version())
+            require_ours(driver.lake, table.name, delta.version(), has_hours=isinstance(table, Feed))
         if reason := find_outdated_input(driver, table, tables):
             raise MedallionError(f"{reason}: nothing is published; refresh the {table.layer} layer")
     return tables

@@ -1,6 +1,7 @@
 """The step `refresh`: the tables of one layer, brought to their inputs' current versions."""
 
 from collections import Counter
+from dataclasses import replace
 
 from medallion import advice
 from medallion.errors import MedallionError
@@ -9,6 +10,7 @@ from medallion.ingest import ledger
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.selection import select_tables
 from medallion.model.table import Table
+from medallion.ops import releases
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
@@ -46,10 +48,14 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
     )
     with log.timed("refresh", layer, cpu=driver.cpu) as event:
         results: list[Written] = []
+        release = releases.latest(driver.lake)
 
         def work(table: Table) -> None:
             with log.timed("refresh", layer, table.name) as step:
+                went_back = _set_aside_if_it_went_back(refresh_run, table, release)
                 written = strategy(refresh_run, table)
+                if went_back:
+                    written = replace(written, warning=went_back)
                 step.rows_in, step.rows_out, step.bytes_out = (
                     written.rows_in,
                     written.rows_out,
@@ -85,6 +91,25 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
     state = "".join(f", {_STATE_WORDS[work]}, for {count} of them" for work, count in counts.items())
     count = f"{len(tables)} of {len(every)}" if run.select else len(tables)
     return Outcome("succeeded", f"refreshed {count} {layer} tables{state}", run.hour)
+
+
+def _set_aside_if_it_went_back(run: RefreshRun, table: Table, release: releases.Release | None) -> str | None:
+    """Set a table aside that has fewer versions than ``release`` names, as one restored from a backup, and say so.
+
+    Its next commits would have numbers that others have had, by which its readers would take them for known rows.
+    """
+    published = release.version_of(table.name) if release else None
+    if published is None or (run.lake.folder(table.name) / "_delta_log" / f"{published.version:020}.json").exists():
+        return None
+    delta = run.lake.open(run.lake.path(table.name))
+    if delta is None or delta.version() >= published.version or not published.is_in(delta):
+        return None
+    version, moved_to = delta.version(), run.lake.move_damaged_table(table.name)
+    run.sessions.forget_logs()
+    return (
+        f"rebuilt, as it went back to version {version}, and the newest release names {published.version}: somebody"
+        f" restored its folder; what was there is in {moved_to}"
+    )
 
 
 def _require_success(log: EventLog, layer: str, failures: Failures, refreshed: int) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
 
-from expectations.vocabulary import Expectation
 from medallion.errors import MedallionError, UsageError
+from medallion.expect.vocabulary import Expectation
 from medallion.model.registry import Node, Registry, as_declared, build
 from medallion.model.table import Feed, Log, Table
 from medallion.project import manifest

@@ -88,8 +88,8 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     """
     require_followable(refresh.changes, refresh.inputs)
     values = _trace_keys(refresh, by)
-    if any(isinstance(value, str) and {"\\", "'"}.intersection(value) for value in values):
-        raise FullRecompute(f"upsert on {by.column} needs text without quotes or backslashes")
+    if any(isinstance(value, str) and {"\\", "'", "$"}.intersection(value) for value in values):
+        raise FullRecompute(f"upsert on {by.column} needs text without quotes, backslashes and dollar signs")
     if None in values and len(values) > delta_writes.MAX_LISTED_KEYS:
         raise FullRecompute(
             f"{by.column} is null in one of more than {delta_writes.MAX_LISTED_KEYS:,} rows that changed"

@@ -33,8 +33,8 @@ def overwrite(
 ) -> TableState:
     """Put ``rows`` in the place of all that the table had, in one commit; its columns stay as they are.
 
-    Of a small table only what differs is written, so what reads it finds no more changed than is. commit: gives the
-    JSON of a commit by what it replaces.
+    Of a small table only rows that differ are written, so its readers do not see unchanged rows as changed. commit:
+    gives the JSON of a commit by what it replaces.
     """
     is_small = former.rows <= SMALL_ROWS and former.bytes <= SMALL_BYTES and not features_for_spark(former.delta)
     data = collect(rows, SMALL_ROWS) if is_small else None  # a table may have been small until now

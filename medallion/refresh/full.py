@@ -67,7 +67,8 @@ def _computed_rows(target: Target, *, is_first: bool) -> "DataFrame":
     """All rows of the table. Where aggregate state is worth having, the first time and as long as it is small, they are
     computed from it: the next small change is then added to it."""
     table = target.table
-    if isinstance(table.incremental, Additive) and (is_first or has_small_state(target)) and is_worth_state(target):
+    is_additive = isinstance(table.incremental, Additive) and not target.proof.unproven
+    if is_additive and (is_first or has_small_state(target)) and is_worth_state(target):
         return rows_from_parts(target, AggregateState.rebuild)
     return target.spark.sql(table.query, **read_inputs(target.spark, target.lake, target.inputs, target.proof))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def input_states(lake: Lake, table: Table) -> dict[str, TableState]:
     """The current state of each input. Raises MedallionError when one has not been written,
-    ChangedByOthers when rows of one are another's."""
+    ChangedByOthers when another program has changed one of them."""
     inputs = {}
     for name in table.inputs:
         state = lake.state(name)

@@ -100,7 +100,7 @@ def _record(jars: str, archive: Path, folder: str) -> None:
     if gateway is not None:  # the JVM ends, and writes its archive, when its standard input does
         process = gateway.proc
         process.stdin.close()
-        process.wait(timeout=120)
+        process.wait(timeout=600)  # a loaded machine takes minutes to write it
 
 
 def main(arguments: Sequence[str]) -> None:

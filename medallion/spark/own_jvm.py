@@ -94,9 +94,9 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     if failure is not None:
         lines = words.last()
         raise JvmDidNotStart(telling_line(lines) or str(failure), lines) from failure
+    _words = words
     SparkContext._ensure_initialized(gateway=gateway)
     words.pass_on()
-    _words = words
 
 
 def has_own_jvm() -> bool:

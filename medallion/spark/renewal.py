@@ -39,7 +39,10 @@ def attached(settings: Settings) -> "tuple[SparkSession, str]":
         return spark, ""
     process = jvm_of(spark)
     short = shortage_of(process)
-    if not short or not _is_kept(process) or _has_others(process, urlsplit(settings.spark_connect).port or 0):
+    try:
+        if not short or not _is_kept(process) or _has_others(process, urlsplit(settings.spark_connect).port or 0):
+            return spark, ""
+    except psutil.Error:  # it has ended meanwhile, or is another account's
         return spark, ""
     spark.stop()
     _end(process)
@@ -50,6 +53,7 @@ def attached(settings: Settings) -> "tuple[SparkSession, str]":
         except MedallionError:
             if time.monotonic() > deadline:
                 raise
+            time.sleep(0.2)
 
 
 def _end(process: int) -> None:

@@ -31,6 +31,7 @@ ANOTHERS = (
 CLUSTER_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
 CLUSTERS = (*CLUSTER_FOLDERS, "PYSPARK_PYTHON")  # taken where the master is one
 PYTHON_PATH = "PYTHONPATH"
+PLACES = frozenset(("SPARK_HOME", PYTHON_PATH, "PYSPARK_PYTHON", *CLUSTER_FOLDERS))
 
 
 def spark_home() -> Path:
@@ -57,10 +58,21 @@ def without_another_spark(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ignored(environment: Mapping[str, str], used: Mapping[str, str]) -> str:
-    """Say which variables of ``environment`` are not ``used``, as they lead to another Spark; empty for none."""
+    """Say which variables of ``environment`` are not ``used``, as they lead to another Spark; empty for none.
+
+    Of places their values too; not of the others, which may hold a token.
+    """
     names = [name for name in (*ANOTHERS, *CLUSTERS, PYTHON_PATH) if environment.get(name)]
-    others = [f"{name}={environment[name]}" for name in names if environment[name] != used.get(name)]
-    return f"not used, as it is of another Spark than the one in {spark_home()}: {', '.join(others)}" if others else ""
+    others = [
+        f"{name}={environment[name]}" if name in PLACES else name
+        for name in names
+        if environment[name] != used.get(name)
+    ]
+    return (
+        f"ignored, as they belong to another Spark than the one in {spark_home()}: {', '.join(others)}"
+        if others
+        else ""
+    )
 
 
 def require_open_files() -> None:

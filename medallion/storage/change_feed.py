@@ -77,15 +77,8 @@ def _commit_metadata(actions: Sequence[tuple[str, dict[str, Any]]]) -> Mapping[s
 
 def _keeps_columns(folder: Place, version: int, metadata: dict[str, Any]) -> bool:
     """Check whether a commit that changed a table's metadata kept its columns."""
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    try:
-        former = DeltaTable(str(folder), version=version - 1, storage_options=files.storage_options(folder))
-    except (DeltaError, OSError):
-        return False
-    same: bool = json.loads(metadata["schemaString"]) == json.loads(former.schema().to_json())
-    return same and metadata["partitionColumns"] == former.metadata().partition_columns
+    former = columns_at(folder, version - 1)
+    return former is not None and former == columns_of(metadata["schemaString"], metadata["partitionColumns"])
 
 
 def columns_at(folder: Place, version: int) -> Any:

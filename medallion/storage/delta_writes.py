@@ -13,6 +13,7 @@ from medallion.storage.foreign_commits import stamp, stamped
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable
+    from pyarrow.compute import Expression
 
 # A larger table is written by Spark: there a cluster is worth its overhead.
 MAX_LOCAL_TABLE_BYTES = 1 << 30
@@ -20,6 +21,17 @@ MAX_LOCAL_TABLE_BYTES = 1 << 30
 # millisecond for each; more are joined.
 MAX_LISTED_KEYS = 2_000
 IS_INSERTED = "_is_inserted"
+
+
+def text_column(name: str) -> "Expression":
+    """The column ``name``, to be compared with texts.
+
+    A file in which delta-rs has rewritten rows has texts of a type that Arrow does not compare.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.field(name).cast(pa.string())
 
 
 def rows_having(delta: "DeltaTable", column: str, values: list[Any], columns: list[str] | None = None) -> "pa.Table":
@@ -33,8 +45,7 @@ def rows_having(delta: "DeltaTable", column: str, values: list[Any], columns: li
     data, at = delta.to_pyarrow_dataset(), pc.field(column)
     kind = data.schema.field(column).type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        # Arrow cannot compare bounds with the texts of a file, which are of another type there.
-        wanted = at.cast(pa.string()).isin(pa.array(values, pa.string()))
+        wanted = text_column(column).isin(pa.array(values, pa.string()))
     else:
         sought = pa.array(values, kind)
         # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
@@ -54,8 +65,7 @@ def rows_with_keys(delta: "DeltaTable", keys: "pa.Table", columns: list[str]) ->
     for name in keys.column_names:
         sought, at = pc.unique(keys[name]), pc.field(name)
         if pa.types.is_string(sought.type):
-            # Arrow cannot compare bounds with the texts of a file, which are of another type there.
-            conditions.append(at.cast(pa.string()).isin(sought))
+            conditions.append(text_column(name).isin(sought))
             continue
         bounds = pc.min_max(sought)
         # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
@@ -71,11 +81,16 @@ def rows_with_keys(delta: "DeltaTable", keys: "pa.Table", columns: list[str]) ->
 
 
 def with_plain_texts(rows: "pa.Table") -> "pa.Table":
-    """``rows`` with texts of the type that Arrow can group and join by."""
+    """``rows`` with texts of the type that Arrow can compare, group and join by."""
+    return rows.cast(plain_schema(rows.schema))
+
+
+def plain_schema(schema: Any) -> "pa.Schema":
+    """``schema``, of Arrow or of a Delta table as delta-rs gives it, with texts of the type that Arrow can compare."""
     import pyarrow as pa
 
-    texts = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in rows.schema]
-    return rows.cast(pa.schema(texts))
+    schema = pa.schema(schema)
+    return pa.schema([f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in schema])
 
 
 def replace_keys(

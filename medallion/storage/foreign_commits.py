@@ -1,7 +1,7 @@
 """Commits of somebody else in a table of the lake: which they are, and what they changed.
 
-A commit of ours names, beside its writer's fencing number, the version that its writer had seen. Whoever writes looks
-at the log first, so a commit that was made upon the version right before it vouches for everything below, and of an
+A commit of ours names, beside its writer's fencing number, the version that its writer had seen. Every writer reads the
+log first, so a commit of ours that was made directly upon the version before it confirms everything up to there: of an
 undisturbed table one entry is read. A copy of our metadata names a version that a commit of ours follows already.
 """
 
@@ -57,7 +57,7 @@ class ForeignCommit:
     """One commit of somebody else.
 
     moment, who: as the log has them. added, removed: rows, an updated one is both; None where the log does not say.
-    changes: in what the table is another than before: rows, columns, or neither, as after upkeep.
+    changes: what differs from before: rows, columns, or nothing, as after upkeep.
     """
 
     version: int
@@ -137,8 +137,10 @@ def provenance(folder: Place, version: int) -> Provenance:
     return _standing(folder, None, foreign)
 
 
-def require_ours(lake: "Lake", table: str, version: int) -> Provenance:
+def require_ours(lake: "Lake", table: str, version: int, *, has_hours: bool = True) -> Provenance:
     """Return where the rows of ``table`` at ``version`` come from.
+
+    has_hours: whether restating an hour brings the rows of before back, as it does not for a change log.
 
     Raises ChangedByOthers where somebody else has changed them, ComputedTableChanged where a refresh mends that.
     """
@@ -147,22 +149,24 @@ def require_ours(lake: "Lake", table: str, version: int) -> Provenance:
         changed = f"{table} was changed by somebody else: {found.describe()}"
         if INPUTS in found.origin:
             raise ComputedTableChanged(f"{changed}; {advice.recompute(table)}")
-        ways_out = advice.adopt_or_discard(table, found.version, lake.applied_hour(table))
+        ways_out = advice.adopt_or_discard(table, found.version, lake.applied_hour(table) if has_hours else None)
         raise ChangedByOthers(f"{changed}; nothing was written: {ways_out}")
     return found
 
 
-def rewritten(name: str, folder: Place, delta: "DeltaTable") -> str | None:
+def rewritten(name: str, folder: Place, delta: "DeltaTable", *, is_shared: bool = False) -> str | None:
     """Say that rows of a table that is only appended to, or swept by upkeep, were changed by somebody else.
 
-    Appending alone is no such change: processes of the lake append side by side. None where there was none.
+    None where there was none. is_shared: of a table that processes of the lake append to side by side: appending alone
+    is no change of it, and it waits for nobody to adopt or to discard one.
     """
     found = provenance(folder, delta.version())
-    commits = [commit for commit in found.changes if commit.operation != "WRITE" or commit.removed]
+    commits = [commit for commit in found.changes if not is_shared or commit.operation != "WRITE" or commit.removed]
     if not commits:
         return None
     changed = "; ".join(commit.describe() for commit in commits)
-    return f"{name} was changed by somebody else: {changed}; {advice.adopt_or_discard(name, found.version, None)}"
+    ways_out = f"; {advice.adopt_or_discard(name, found.version, None)}" if not is_shared else ""
+    return f"{name} was changed by somebody else: {changed}{ways_out}"
 
 
 def adopted_between(folder: Place, oldest: int, newest: int) -> list[str]:
@@ -267,7 +271,7 @@ def _row_counts(folder: Place, entry: LogEntry) -> tuple[int | None, int | None]
     """The rows that a commit added and removed."""
     metrics = entry.info.get("operationMetrics") or {}
     if names := _COUNTS.get(entry.operation):
-        counts = [next((int(metrics[name]) for name in kind if name in metrics), None) for kind in names]
+        counts = [next((_number(metrics[name]) for name in kind if name in metrics), None) for kind in names]
         if counts != [None, None, None]:
             inserted, updated, deleted = (count or 0 for count in counts)
             return inserted + updated, deleted + updated
@@ -278,8 +282,18 @@ def _row_counts(folder: Place, entry: LogEntry) -> tuple[int | None, int | None]
 
 
 def _records(action: Mapping[str, Any]) -> int | None:
-    count = json.loads(action.get("stats") or "{}").get("numRecords")
-    return None if count is None else int(count)
+    try:
+        return _number(json.loads(action.get("stats") or "{}").get("numRecords"))
+    except (AttributeError, ValueError):  # statistics that no reader could use
+        return None
+
+
+def _number(value: Any) -> int | None:
+    """A count of another's log; None where it is none."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _rows_at(folder: Place, version: int) -> int | None:

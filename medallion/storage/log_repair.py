@@ -26,8 +26,9 @@ def repair_checkpoints(folder: Place) -> str | None:
     with _repairing:
         try:
             wrong, gone = _damaged_checkpoints(folder)
-            for place in gone:
-                place.unlink(missing_ok=True)
+            for place, judged in gone.items():
+                if _stamp(place) == judged:  # else somebody else has written it again meanwhile
+                    place.unlink(missing_ok=True)
         except (OSError, MedallionError):  # which proves nothing, or may not be changed by this account
             return None
     return wrong
@@ -47,9 +48,20 @@ def take_repairs() -> Sequence[tuple[str, str]]:
     return taken
 
 
-def _damaged_checkpoints(folder: Place) -> tuple[str | None, list[Place]]:
-    """What is wrong with the newest checkpoints, and the files to be removed for the entries to be read instead."""
+def _stamp(place: Place) -> tuple[float, int] | None:
+    """What changes when a file is written again; None where it is gone."""
+    try:
+        stat = place.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_mtime, stat.st_size
+
+
+def _damaged_checkpoints(folder: Place) -> tuple[str | None, dict[Place, tuple[float, int] | None]]:
+    """What is wrong with the newest checkpoints, and the files to be removed for the entries to be read instead, each
+    with its stamp of before it was judged."""
     names = {place.name: place for place in (folder / "_delta_log").iterdir()}
+    stamps = {place: _stamp(place) for name, place in names.items() if "checkpoint" in name}
     commits, checkpoints = commits_in(names), checkpoints_in(names)
     hinted = hinted_checkpoint(names.get(_HINT))
     wrong, gone, base = None, list[Place](), -1
@@ -64,7 +76,7 @@ def _damaged_checkpoints(folder: Place) -> tuple[str | None, list[Place]]:
         gone += [*checkpoints[version], *_checksums(names, version)]
         if _HINT in names and names[_HINT] not in gone:
             gone.append(names[_HINT])
-    return (wrong, gone) if wrong and _are_whole(commits, base) else (None, [])
+    return (wrong, {place: stamps.get(place) for place in gone}) if wrong and _are_whole(commits, base) else (None, {})
 
 
 def _checksums(names: Mapping[str, Place], version: int) -> list[Place]:

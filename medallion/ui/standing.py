@@ -45,11 +45,6 @@ class Standing:
         """The newest hour that the source or the lake has."""
         return self.pending[-1] if self.pending else self.applied
 
-    @property
-    def is_up_to_date(self) -> bool:
-        """Whether the source was listed and has nothing that the lake has not."""
-        return self.source_error is None and not self.pending
-
     def lag_hours(self, hour: str | None) -> float | None:
         """How many hours ``hour`` lies behind the newest one."""
         if hour is None or self.newest is None:

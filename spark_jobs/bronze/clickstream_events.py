@@ -1,7 +1,6 @@
 """Clicks in the shop, as the tracker sends them. One row per event_id."""
 
-from expectations.vocabulary import not_empty
-from medallion import Feed
+from medallion import Feed, not_empty
 
 TABLE = Feed(
     keys=("event_id",),

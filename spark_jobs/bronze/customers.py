@@ -1,7 +1,6 @@
 """Customers, as the account service has them. One row per customer_id."""
 
-from expectations.vocabulary import not_empty
-from medallion import Feed
+from medallion import Feed, not_empty
 
 TABLE = Feed(
     keys=("customer_id",),

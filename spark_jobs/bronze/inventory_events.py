@@ -1,7 +1,6 @@
 """Movements of stock, as the warehouses book them. One row per inventory_event_id."""
 
-from expectations.vocabulary import not_empty
-from medallion import Feed
+from medallion import Feed, not_empty
 
 TABLE = Feed(
     keys=("inventory_event_id",),

@@ -1,7 +1,6 @@
 """Lines of orders, as the order service has them; a line may come hours after its order. One row per order_item_id."""
 
-from expectations.vocabulary import not_empty
-from medallion import Feed
+from medallion import Feed, not_empty
 
 TABLE = Feed(
     keys=("order_item_id",),

@@ -1,7 +1,6 @@
 """Orders, as the order service has them. One row per order_id."""
 
-from expectations.vocabulary import not_empty
-from medallion import Feed
+from medallion import Feed, not_empty
 
 TABLE = Feed(
     keys=("order_id",),

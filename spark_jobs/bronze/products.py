@@ -1,7 +1,6 @@
 """Products, as the catalogue has them. One row per product_id."""
 
-from expectations.vocabulary import not_empty
-from medallion import Feed
+from medallion import Feed, not_empty
 
 TABLE = Feed(
     keys=("product_id",),

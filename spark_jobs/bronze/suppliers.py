@@ -1,7 +1,6 @@
 """Suppliers, as purchasing has them. One row per supplier_id."""
 
-from expectations.vocabulary import not_empty
-from medallion import Feed
+from medallion import Feed, not_empty
 
 TABLE = Feed(
     keys=("supplier_id",),

@@ -3,8 +3,7 @@
 A week is an ISO week. An order with lines in two categories counts in both; returned orders are not cancelled.
 """
 
-from expectations.vocabulary import at_least, between, not_null
-from medallion import Additive, Chart, Table
+from medallion import Additive, Chart, Table, at_least, between, not_null
 
 TABLE = Table(
     keys=("category", "week_start"),

@@ -1,7 +1,6 @@
 """Lifetime value of each customer, in total and per month. One row per user_id."""
 
-from expectations.vocabulary import at_least, not_null
-from medallion import ByKey, Table, Via
+from medallion import ByKey, Table, Via, at_least, not_null
 
 TABLE = Table(
     keys=("user_id",),

@@ -3,8 +3,7 @@
 Amounts exclude cancelled and returned orders.
 """
 
-from expectations.vocabulary import at_least, not_null
-from medallion import ByKey, Table
+from medallion import ByKey, Table, at_least, not_null
 
 TABLE = Table(
     keys=("user_id",),

@@ -1,7 +1,6 @@
 """Orders by the day they were placed. One row per day."""
 
-from expectations.vocabulary import at_least
-from medallion import Additive, Chart, Table
+from medallion import Additive, Chart, Table, at_least
 
 TABLE = Table(
     keys=("day",),

@@ -4,9 +4,7 @@ The key is derived from the customer and the start of the version, so a rebuild 
 version also stands for earlier dates.
 """
 
-from expectations.scopes import Keys
-from expectations.vocabulary import no_rows, not_null
-from medallion import ByKey, Table
+from medallion import ByKey, Keys, Table, no_rows, not_null
 
 TABLE = Table(
     keys=("customer_key",),

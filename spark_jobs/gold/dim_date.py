@@ -1,7 +1,6 @@
 """The days of the star schema, from the first day with an order to the last. One row per date_key."""
 
-from expectations.vocabulary import between, not_null
-from medallion import Table
+from medallion import Table, between, not_null
 
 TABLE = Table(
     keys=("date_key",),

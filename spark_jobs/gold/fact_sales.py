@@ -3,8 +3,7 @@
 A key is null where customer or product did not exist then, between a deletion and a return.
 """
 
-from expectations.vocabulary import not_null, refers_to
-from medallion import ByKey, Table, Via
+from medallion import ByKey, Table, Via, not_null, refers_to
 
 TABLE = Table(
     keys=("order_item_id",),

@@ -1,7 +1,6 @@
 """How long the stock of each sold product lasts, against its supplier's lead time. One row per product_id."""
 
-from expectations.vocabulary import at_least, in_set, not_null
-from medallion import Additive, Chart, Table
+from medallion import Additive, Chart, Table, at_least, in_set, not_null
 
 TABLE = Table(
     keys=("product_id",),

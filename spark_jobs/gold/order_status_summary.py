@@ -1,8 +1,7 @@
 """Orders, revenue and customers by order status. One row per order_status."""
 
 from expectations.values import ORDER_STATUSES
-from expectations.vocabulary import at_least, in_set, not_null
-from medallion import Additive, Chart, Table
+from medallion import Additive, Chart, Table, at_least, in_set, not_null
 
 TABLE = Table(
     keys=("order_status",),

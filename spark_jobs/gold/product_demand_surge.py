@@ -5,8 +5,7 @@ The day ends with the newest click in the table, not at the current time.
 
 from datetime import timedelta
 
-from expectations.vocabulary import at_least, in_set, not_null
-from medallion import Chart, Recent, Table
+from medallion import Chart, Recent, Table, at_least, in_set, not_null
 
 TABLE = Table(
     keys=("product_id",),

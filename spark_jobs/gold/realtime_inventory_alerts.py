@@ -1,7 +1,6 @@
 """Products whose stock ends before a reorder can arrive (risk CRITICAL). One row per product_id."""
 
-from expectations.vocabulary import in_set, not_null
-from medallion import Chart, Table
+from medallion import Chart, Table, in_set, not_null
 
 TABLE = Table(
     keys=("product_id",),

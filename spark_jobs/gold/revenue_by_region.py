@@ -3,8 +3,7 @@
 Cancelled and returned orders are excluded, on the day they were placed.
 """
 
-from expectations.vocabulary import at_least
-from medallion import Additive, Table
+from medallion import Additive, Table, at_least
 
 TABLE = Table(
     keys=("day", "customer_region"),

@@ -1,7 +1,6 @@
 """Earnings and delivery of each supplier's products, beside its stock. One row per supplier_id."""
 
-from expectations.vocabulary import at_least, between, not_null
-from medallion import Additive, Chart, Table
+from medallion import Additive, Chart, Table, at_least, between, not_null
 
 TABLE = Table(
     keys=("supplier_id",),

@@ -3,8 +3,7 @@
 A week is an ISO week and belongs to the year of its Monday.
 """
 
-from expectations.vocabulary import at_least, not_null
-from medallion import Additive, Chart, Table
+from medallion import Additive, Chart, Table, at_least, not_null
 
 TABLE = Table(
     keys=("week_start", "category"),

@@ -3,8 +3,7 @@
 The lower user_id wins a tie.
 """
 
-from expectations.vocabulary import between, not_null
-from medallion import Table
+from medallion import Table, between, not_null
 
 TABLE = Table(
     keys=("customer_region", "place"),

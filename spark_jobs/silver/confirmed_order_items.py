@@ -1,7 +1,6 @@
 """The enriched order lines that count as sold: neither cancelled nor returned. One row per order_item_id."""
 
-from expectations.vocabulary import in_set
-from medallion import ByKey, Table
+from medallion import ByKey, Table, in_set
 
 TABLE = Table(
     keys=("order_item_id",),

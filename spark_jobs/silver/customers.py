@@ -1,8 +1,7 @@
 """Customers of the four known tiers. One row per customer_id."""
 
-from expectations.values import CUSTOMER_TIERS, sql_list
-from expectations.vocabulary import in_set, not_null
-from medallion import ByKey, Table
+from expectations.values import CUSTOMER_TIERS
+from medallion import ByKey, Table, in_set, not_null, sql_list
 
 TABLE = Table(
     keys=("customer_id",),

@@ -3,9 +3,7 @@
 One row per customer_id and __START_AT.
 """
 
-from expectations.scopes import Keys, Rows
-from expectations.vocabulary import no_rows
-from medallion import dimension
+from medallion import Keys, Rows, dimension, no_rows
 
 TABLE = dimension(
     "bronze_customers_log",

@@ -1,7 +1,6 @@
 """Clicks of known users in the five steps of the purchase funnel. One row per event_id."""
 
-from expectations.vocabulary import in_set, not_null
-from medallion import ByKey, Table
+from medallion import ByKey, Table, in_set, not_null
 
 TABLE = Table(
     keys=("event_id",),

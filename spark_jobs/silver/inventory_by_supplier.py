@@ -1,7 +1,6 @@
 """Stock and movements per supplier, over all its products and warehouses. One row per supplier_id."""
 
-from expectations.vocabulary import at_least, not_null
-from medallion import Table
+from medallion import Table, at_least, not_null
 
 TABLE = Table(
     keys=("supplier_id",),

@@ -1,7 +1,6 @@
 """Stock and movements per product and warehouse. One row per product_id and warehouse_id."""
 
-from expectations.vocabulary import at_least, not_null
-from medallion import Additive, Table
+from medallion import Additive, Table, at_least, not_null
 
 TABLE = Table(
     keys=("product_id", "warehouse_id"),

@@ -3,9 +3,8 @@
 One row per order_item_id.
 """
 
-from expectations.values import ORDER_STATUSES, sql_list
-from expectations.vocabulary import at_least, between, in_set, not_null
-from medallion import ByKey, Table, Via
+from expectations.values import ORDER_STATUSES
+from medallion import ByKey, Table, Via, at_least, between, in_set, not_null, sql_list
 
 TABLE = Table(
     keys=("order_item_id",),

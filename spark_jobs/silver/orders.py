@@ -1,8 +1,7 @@
 """Orders of known customers; orders to review are flagged. One row per order_id."""
 
 from expectations.values import CUSTOMER_TIERS
-from expectations.vocabulary import in_set, not_null
-from medallion import ByKey, Table
+from medallion import ByKey, Table, in_set, not_null
 
 TABLE = Table(
     keys=("order_id",),

@@ -1,8 +1,7 @@
 """Orders of known customers that have a valid status, total and item. One row per order_id."""
 
-from expectations.values import CUSTOMER_TIERS, ORDER_STATUSES, sql_list
-from expectations.vocabulary import at_least, between, in_set
-from medallion import ByKey, Table, Via
+from expectations.values import CUSTOMER_TIERS, ORDER_STATUSES
+from medallion import ByKey, Table, Via, at_least, between, in_set, sql_list
 
 TABLE = Table(
     keys=("order_id",),

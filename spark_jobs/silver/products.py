@@ -1,7 +1,6 @@
 """The product catalogue for reporting, without costs. One row per product_id."""
 
-from expectations.vocabulary import at_least, not_null
-from medallion import ByKey, Table
+from medallion import ByKey, Table, at_least, not_null
 
 TABLE = Table(
     keys=("product_id",),

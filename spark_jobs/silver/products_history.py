@@ -3,9 +3,7 @@
 One row per product_id and __START_AT.
 """
 
-from expectations.scopes import Rows
-from expectations.vocabulary import no_rows, not_null
-from medallion import dimension
+from medallion import Rows, dimension, no_rows, not_null
 
 TABLE = dimension(
     "bronze_products_log",

@@ -1,7 +1,6 @@
 """Products after their newest change, in any order of arrival (SCD type 1). One row per product_id."""
 
-from expectations.vocabulary import not_null
-from medallion import dimension
+from medallion import dimension, not_null
 
 TABLE = dimension(
     "bronze_products_log",

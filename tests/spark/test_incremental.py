@@ -299,7 +299,7 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
     )  # the shop is small, and nearly all of it changes
     refresh(shop, 0, "full")
     ways: dict[str, set[str]] = {table.name: set() for table in tables()}
-    hours = int(os.environ.get("MEDALLION_HISTORY", "8"))
+    hours = int(os.environ.get("MEDALLION_HISTORY", "6"))
     for hour in range(1, hours + 1):
         monkeypatch.setattr(
             delta_writes, "MAX_LOCAL_TABLE_BYTES", -1 if hour % 3 == 0 else 1 << 30
@@ -331,7 +331,7 @@ def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: py
     extras = ",".join(f"+{table.name}" for table in tables(extras=True) if table.extra)
     refresh(shop, 0, "full", extras, extras=True)
     ways: dict[str, set[str]] = {table.name: set() for table in tables(extras, extras=True)}
-    for hour in range(1, 5):
+    for hour in range(1, 4):
         for _ in range(3):
             shop.live()
         for topic, keys in (("customers", 17), ("products", 14)):

@@ -125,7 +125,7 @@ def test_a_lake_that_is_loaded_is_not_loaded_over(driver: Driver) -> None:
 def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from expectations import vocabulary
+    from medallion.expect import vocabulary
 
     broken = {"silver_customers": (vocabulary.at_least("customer_id", 10**12),)}
     monkeypatch.setattr(Project, "suite", lambda _, layer: broken if layer == "silver" else {})

@@ -14,8 +14,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from expectations.scopes import Keys, Lookup, RowCount, Rows, Sums, Window
-from expectations.vocabulary import (
+from medallion.checks import by_change
+from medallion.checks.by_change import Basis
+from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
+from medallion.checks.context import CheckContext
+from medallion.checks.query_columns import named_columns
+from medallion.checks.result import CheckResult
+from medallion.expect.scopes import Keys, Lookup, RowCount, Rows, Sums, Window
+from medallion.expect.vocabulary import (
     Expectation,
     adds_up,
     at_least,
@@ -27,12 +33,6 @@ from expectations.vocabulary import (
     refers_to,
     unique,
 )
-from medallion.checks import by_change
-from medallion.checks.by_change import Basis
-from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
-from medallion.checks.context import CheckContext
-from medallion.checks.query_columns import named_columns
-from medallion.checks.result import CheckResult
 from medallion.ops.check_records import CheckedTable
 from medallion.storage.duckdb_views import TableAt
 from tests.unit.test_suites import ACROSS, BREAKS, OWN, PROMISES, QUERY, bad_rows, database  # noqa: F401

@@ -17,7 +17,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from expectations.vocabulary import (
+from medallion.checks import report_store
+from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
+from medallion.checks.context import CheckContext
+from medallion.checks.docs_queue import build_data_docs
+from medallion.checks.report_page import render, render_index
+from medallion.checks.result import CheckResult, ExpectationResult, TableResult, slug
+from medallion.expect.vocabulary import (
     Expectation,
     at_least,
     between,
@@ -28,12 +34,6 @@ from expectations.vocabulary import (
     refers_to,
     unique,
 )
-from medallion.checks import report_store
-from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
-from medallion.checks.context import CheckContext
-from medallion.checks.docs_queue import build_data_docs
-from medallion.checks.report_page import render, render_index
-from medallion.checks.result import CheckResult, ExpectationResult, TableResult, slug
 from medallion.storage.duckdb_views import TableAt, open_views
 
 ROOT = Path(__file__).parents[2]

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -218,7 +219,21 @@ def test_file_without_a_line_end_is_not_taken_for_one_that_was_cut_off(decode: A
     assert "cut off" not in str(refused.value)
 
 
-@pytest.mark.parametrize("damaged", [b"\0" * 3, b"\0" * 4096 + RECORD + b"\n"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_no_line_in_another_encoding_is_a_record_though_it_could_be_read(decode: Any, encoding: str, end: str) -> None:
+    records = 0
+    with suppress(MedallionError):
+        records = decode((insert().strip() + end).encode(encoding))[0].records
+    assert records == 0, "and a file without any is refused where the hour is decoded"
+
+
+def test_byte_order_mark_of_a_file_that_was_appended_is_no_fault(decode: Any) -> None:
+    _, changes = decode(RECORD + b"\n\xef\xbb\xbf" + insert(id=2).encode() + b"\n")
+    assert len(changes) == 2
+
+
+@pytest.mark.parametrize("damaged", [b"\0" * 3, b"\0" * 3 + b"\n", b"\0" * 4096 + RECORD + b"\n"])
 def test_a_file_with_a_part_that_was_never_written_is_refused(decode: Any, damaged: bytes) -> None:
     with pytest.raises(MedallionError, match="has NUL bytes in line 2: a part was never written"):
         decode(RECORD + b"\n" + damaged)

@@ -1,11 +1,14 @@
 """Commits of somebody else are told from ours, refused in Bronze with the ways out, never published unseen (F39)."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import CommitProperties, DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
@@ -13,13 +16,15 @@ from deltalake.schema import PrimitiveType
 from medallion.errors import MedallionError, UsageError
 from medallion.ops import event_log
 from medallion.pipeline import adoption, steps
+from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
 from medallion.refresh.plan import ChangedSince, former_state
 from medallion.storage import fence
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.foreign_commits import UPON, ChangedByOthers, provenance
-from tests.unit.small_lake import ARROW, H0, H1, H2, TABLES, Shop, load, without_spark
+from medallion.storage.lake import table_id
+from tests.unit.small_lake import ARROW, H0, H1, H2, H3, TABLES, Shop, load, without_spark
 
 Act = Callable[[DeltaTable], Any]
 ORDERS = "bronze_orders"
@@ -223,6 +228,33 @@ def test_releases_that_somebody_changed_are_not_added_to(shop: Shop) -> None:
     assert shop.published() == {1: "one", 2: "two", 3: "three"}
 
 
+def test_release_that_somebody_appended_is_noticed(shop: Shop) -> None:
+    delta = shop.lake.opened(shop.lake.releases)
+    write_deltalake(delta, delta.to_pyarrow_table().filter(pc.field("release_id") == 2), mode="append")
+    shop.put(H2, {3: "three"})
+    with pytest.raises(ChangedByOthers, match="nothing is published: releases was changed by somebody else: version"):
+        shop.refresh()
+
+
+def test_table_whose_folder_went_back_is_rebuilt_as_another_one(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shop.lake.path("silver_orders"))
+    backup = shutil.copytree(folder, tmp_path / "backup")
+    shop.put(H2, {3: "three"})
+    shop.refresh()
+    shutil.rmtree(folder)
+    shutil.copytree(backup, folder)
+    before = table_id(shop.lake.opened(str(folder)))
+    shop.put(H3, {4: "four"})
+    monkeypatch.setattr(Driver, "sessions", lambda *_: SimpleNamespace(forget_logs=lambda: None))
+    shop.refresh()
+    assert shop.published() == {1: "one", 2: "two", 3: "three", 4: "four"}
+    assert table_id(shop.lake.opened(str(folder))) != before, "no number means two things"
+    (event,) = (row for row in event_log.read(shop.lake, hour=H3, event_type="refresh") if row.status == "warned")
+    assert "rebuilt, as it went back to version" in event.details["note"]
+
+
 def test_event_log_that_somebody_changed_is_added_to_with_a_warning(shop: Shop) -> None:
     shop.lake.opened(shop.lake.event_log).delete()
     shop.put(H2, {3: "three"})
@@ -240,6 +272,25 @@ def test_upkeep_leaves_a_table_alone_that_somebody_changed(shop: Shop) -> None:
     assert found(shop, ORDERS) == ["UPDATE"]
     (event,) = (row for row in event_log.read(shop.lake, event_type="maintain") if row.table_name == ORDERS)
     assert "left as it is, as somebody else changed it: version" in event.details["note"]
+
+
+@pytest.mark.parametrize("name", ["releases", "event_log"])
+def test_upkeep_drops_no_row_of_a_table_of_records_that_somebody_changed(shop: Shop, name: str) -> None:
+    path = getattr(shop.lake, name)
+    column = "release_id" if name == "releases" else "attempt"
+    shop.lake.opened(path).update({column: f"{column} + 0"})
+    count = shop.lake.opened(path).count()
+    with pytest.raises(MedallionError, match=f"upkeep of {name} failed"):
+        maintain(Run(shop.settings, None, "maintain"), shop.driver(), Retention(0, 0))
+    assert shop.lake.opened(path).count() >= count
+
+
+def test_a_comment_on_a_column_changes_no_row(shop: Shop) -> None:
+    delta = shop.lake.opened(shop.lake.path(ORDERS))
+    before = delta.version()
+    delta.alter.set_column_metadata("name", {"comment": "as on the label"})
+    assert found(shop, ORDERS) == []
+    assert shop.lake.same_rows(ORDERS, before, before + 1)
 
 
 def test_copied_metadata_does_not_make_a_commit_ours(shop: Shop) -> None:
@@ -275,6 +326,12 @@ def test_what_a_stranger_writes_into_the_log_stays_on_one_line(shop: Shop) -> No
     mischief = CommitProperties(custom_metadata={"userName": "eve\nall is well\x1b[2J", "userMetadata": "[1"})
     delta = shop.lake.opened(shop.lake.path(ORDERS))
     delta.delete("id = 1", commit_properties=mischief)
+    log = Path(shop.lake.path(ORDERS), "_delta_log", f"{delta.version():020}.json")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "commitInfo" in line:
+            line["commitInfo"]["operationMetrics"] = {"numDeletedRows": None}
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     shop.put(H2, {3: "three"})
     with pytest.raises(ChangedByOthers) as refused:
         shop.refresh()

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from expectations.vocabulary import Expectation, at_least, between, in_set, no_rows, not_null, unique
 from medallion.checks import by_change
 from medallion.checks.by_change import CHANGED, WHOLE
 from medallion.checks.report_store import DATA_DOCS, WAITING
 from medallion.checks.together import failed_rows_query, join_expectations
+from medallion.expect.vocabulary import Expectation, at_least, between, in_set, no_rows, not_null, unique
 from tests.unit.test_check_by_change import Lake, basis_of, even_a_large_share, looked_at, verdicts  # noqa: F401
 
 ROW = {"id": 1, "tier": 1, "paid": 5, "note": "a"}

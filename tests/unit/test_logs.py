@@ -14,6 +14,7 @@ from medallion.ingest.change_log import rewind_log
 from medallion.ingest.source import digest
 from medallion.model.table import Feed, Log
 from medallion.ops import releases
+from medallion.storage.foreign_commits import ChangedByOthers
 from medallion.storage.lake import Lake
 from medallion.storage.rewind import rewind
 from tests.shop import build
@@ -221,6 +222,17 @@ def test_a_restatement_takes_it_back_and_forward(lake: Lake) -> None:
     land(lake, H1, {"insert": {"id": 7, "name": "late"}})
     keep(lake, H1)
     assert [(row[0], row[3]) for row in told(lake)[2:]] == [(1, H0), (7, H1)]
+
+
+def test_a_restatement_does_not_vouch_for_rows_of_a_log_that_somebody_removed(lake: Lake) -> None:
+    change_log.begin_log(lake, LOG, "/source/snapshot")
+    for hour, change in ((H0, DELETED), (H1, BACK)):
+        land(lake, hour, change)
+        keep(lake, hour)
+    lake.opened(lake.path(LOG.name)).delete("_hour IS NULL")
+    with pytest.raises(ChangedByOthers, match=f"{LOG.name} was changed by somebody else") as refusal:
+        change_log.require_own_log(lake, LOG)
+    assert "--restate" not in str(refusal.value), "its earlier rows would stay as they are"
 
 
 def test_log_begins_again_when_an_hour_before_it_is_restated(lake: Lake) -> None:

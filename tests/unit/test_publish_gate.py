@@ -8,9 +8,9 @@ from unittest.mock import patch
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from expectations.vocabulary import in_set
 from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRule
 from medallion.errors import CheckFailed, MedallionError
+from medallion.expect.vocabulary import in_set
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.table import Drop, Table
 from medallion.ops import event_log, releases

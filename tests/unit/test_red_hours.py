@@ -14,6 +14,7 @@ from medallion.inspect.status import lake_status
 from medallion.ops.check_records import Failure
 from medallion.ops.red_hours import VALIDATION, RedHour
 from medallion.pipeline import operations, publish
+from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.reprocess import require_published
 from medallion.pipeline.run import Run
 from tests.shop import graph
@@ -84,6 +85,21 @@ def test_a_red_hour_is_named_in_status_and_heals_on_the_map_when_it_is_restated(
     shop.restate(H1)
     assert red_hour(shop) is None and shop.published() == {0: H0, 1: "mended"}
     assert [(mark.hour, mark.status) for mark in hour_history(shop.lake)] == [(H0, "published"), (H1, "restated")]
+
+
+def test_upkeep_keeps_what_a_red_hour_goes_back_to(shop: Shop) -> None:
+    for number, hour in enumerate((H0, H1, H2)):
+        shop.put(hour, {number: hour})
+        shop.refresh(hour)
+    shop.put(H1, EMPTIED)
+    shop.put(H2, '{"delete": {"id": 2}}\n')
+    with pytest.raises(CheckFailed):
+        shop.restate(H1)
+    maintain(Run(shop.settings, None, "maintain"), shop.driver(), Retention(0, 0))
+    for hour in (H1, H2):
+        shop.put(hour, {int(hour[-1]): "mended"})
+    operations.restate(run(shop, H1), shop.driver())
+    assert red_hour(shop) is None and shop.published() == {0: H0, 1: "mended", 2: "mended"}
 
 
 def test_every_hour_of_a_restatement_is_green_on_the_map_when_it_has_healed_them(shop: Shop) -> None:

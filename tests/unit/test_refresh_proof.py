@@ -447,6 +447,10 @@ NEWEST = "(SELECT MAX(sold_at) FROM {bronze_items})"
         ("n > 0", "is read without the condition"),
         ("sold_at > (SELECT MAX(sold_at) FROM {bronze_items} WHERE n > 5) - INTERVAL '1' DAY", "is read without"),
         ("sold_at > (SELECT MIN(sold_at) FROM {bronze_items}) - INTERVAL '1' DAY", "is read without the condition"),
+        (f"sold_at >= CAST({NEWEST} AS DATE) - INTERVAL '1' DAY", "is read without the condition"),
+        (f"sold_at >= CAST({NEWEST} - INTERVAL '1' DAY AS DATE)", "is read without the condition"),
+        (f"sold_at >= CAST(CAST({NEWEST} AS DATE) AS TIMESTAMP) - INTERVAL '1' DAY", "is read without the condition"),
+        (f"sold_at >= CAST({NEWEST} AS STRING)", "is read without the condition"),
     ],
 )
 def test_only_the_newest_rows_may_matter_to_a_table_of_the_latest(where: str, reason: str) -> None:

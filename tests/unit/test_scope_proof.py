@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from expectations.scopes import ByChange, Keys, Lookup, Rows, Share, Sums, Tolerance, Window
-from expectations.vocabulary import Expectation, adds_up, at_least, no_rows, not_null, refers_to, unique
 from medallion.checks import by_change
 from medallion.checks.scope_proof import require_proven, why_unproven, why_unstable
 from medallion.errors import MedallionError
+from medallion.expect.scopes import ByChange, Keys, Lookup, Rows, Share, Sums, Tolerance, Window
+from medallion.expect.vocabulary import Expectation, adds_up, at_least, no_rows, not_null, refers_to, unique
 from tests.unit.test_check_by_change import Lake, basis_of, even_a_large_share, looked_at, verdicts  # noqa: F401
 
 BLOCKED = Lookup((("blocked", "store", "store"),))

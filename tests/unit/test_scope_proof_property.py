@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import duckdb
 import pytest
 
-from expectations.scopes import ByChange, Keys, Lookup, Rows
-from expectations.vocabulary import no_rows
 from medallion.checks.scope_proof import why_unproven
+from medallion.expect.scopes import ByChange, Keys, Lookup, Rows
+from medallion.expect.vocabulary import no_rows
 
 COLUMNS = ("k", "j", "v")
 KINDS = ("Rows", "Keys", "Lookup")

@@ -46,6 +46,9 @@ def test_hours_are_listed_in_order_with_the_files_of_known_feeds(tmp_path: Path)
         ("orders/2099-01-01T00.json", "hour 2099-01-01T00 lies in the future"),
         ("orders/2099-01-01T00.json.gz", "hour 2099-01-01T00 lies in the future"),
         ("orders/..json", "a change file is named YYYY-MM-DDTHH.json"),
+        ("orders/dt=2025-11-30/hour=01/part-0.json", "'dt=2025-11-30' is a folder"),
+        ("order/2025-11-30T01.json", "no feed is called order: did you mean cdc/orders/?"),
+        ("2025-11-30T01.json", "a change file lies in the folder of its feed"),
     ],
 )
 def test_a_stray_name_at_the_source_is_ignored_with_a_warning(tmp_path: Path, name: str, reason: str) -> None:

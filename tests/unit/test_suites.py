@@ -9,10 +9,10 @@ import duckdb
 import pytest
 
 from bench.duck import translated
-from expectations.vocabulary import Expectation
 from medallion.checks.checkpoint import bind
 from medallion.checks.result import Verdict
 from medallion.checks.suites import suites
+from medallion.expect.vocabulary import Expectation
 from medallion.model.table import Table
 from tests.shop import SHOP, registry
 

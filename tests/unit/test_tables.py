@@ -11,8 +11,8 @@ import sqlglot
 from sqlglot import exp
 
 from bench.duck import translated
-from expectations.vocabulary import in_set, not_null, unique
 from medallion.errors import MedallionError, UsageError
+from medallion.expect.vocabulary import in_set, not_null, unique
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.registry import Node
 from medallion.model.table import Additive, Feed, Table

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from expectations.vocabulary import not_empty
+from medallion.expect.vocabulary import not_empty
 from medallion.hours import hour_number
 from medallion.inspect.validate import problems, validate
 from medallion.model.table import Feed, Table

@@ -14,7 +14,8 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Literal
 
-from expectations.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance
+from medallion.expect.literals import sql_list
+from medallion.expect.scopes import ByChange, Keys, Lookup, RowCount, Rows, Share, Sums, Tolerance
 
 Severity = Literal["critical", "warning", "drop"]
 _ROW_COUNT = re.compile(r"\(\s*SELECT\s+COUNT\(\*\)(?:\s+AS\s+\w+)?\s+FROM\s+\{\w+\}\s*\)", re.IGNORECASE)
@@ -99,7 +100,7 @@ def in_set(
     """Every non-null value of ``column`` is one of ``values``."""
     meaning = f"{column} is one of {', '.join(values)}"
     arguments = {"column": column, "value_set": list(values)}
-    condition = f"{column} IN ({', '.join(map(spark_text, values))})"
+    condition = f"{column} IN {sql_list(values)}"
     expectation = Expectation("ExpectColumnValuesToBeInSet", arguments, meaning, severity, condition)
     return _with_tolerance(expectation, allowed_percent)
 
@@ -198,12 +199,6 @@ def _with_tolerance(expectation: Expectation, percent: float) -> Expectation:
 def is_read_alike(condition: str) -> bool:
     """Whether a condition has no character by which Spark and DuckDB may read another value."""
     return not _OTHER_IN_DUCKDB.intersection(condition)
-
-
-def spark_text(value: str) -> str:
-    """``value`` as a literal in the SQL of Spark, in which a brace is doubled; to Spark, '' is no quote but nothing."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return "'" + escaped.replace("{", "{{").replace("}", "}}") + "'"
 
 
 def _but(meaning: str, allowed_percent: float) -> str:
