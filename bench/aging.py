@@ -19,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from medallion.cli.console import progress_bar
 from medallion.demo.generate import generate
 from medallion.hours import format_hour, hour_number, parse_hour
-from medallion.model.registry import Registry, registry
+from medallion.model.registry import Registry
 from medallion.model.table import Feed
 from medallion.ops import releases
 from medallion.ops.event_log import EventLog
@@ -27,6 +27,7 @@ from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver, open_driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
+from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.spark.session import spark_session
 from medallion.storage.lake import LEDGER, Lake
@@ -37,7 +38,7 @@ FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 
 def age(settings: Settings, hours: int) -> None:
     """Let ``hours`` pass over a loaded lake, up to the first hour of changes."""
-    lake, tables = Lake.of(settings), registry()
+    lake, tables = Lake.of(settings), find_project().registry()
     first = parse_hour(FIRST_HOUR) - timedelta(hours=hours)
     rows = {table.name: DeltaTable(lake.path(table.name)).to_pyarrow_table() for table in tables}
     with progress_bar() as advance, open_driver(settings, report=lambda _: None) as driver:

@@ -24,8 +24,8 @@ from medallion.airflow.local import DAG_ID, WARM, LocalAirflow
 from medallion.airflow.ports import free_port
 from medallion.errors import MedallionError
 from medallion.hours import hour_from_number, hour_number
-from medallion.model.registry import registry
 from medallion.ops import event_log
+from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.storage.files import write_json
 from medallion.storage.lake import Lake
@@ -64,7 +64,7 @@ def measure(settings: Settings, days: int, warm_up: int, hours: int, work: Path)
                 if number % each >= warm_up:
                     runs.append({"spark": mode, **run})
     cold, attached = lakes
-    if wrong := differing(cold, attached, registry()):
+    if wrong := differing(cold, attached, find_project().registry()):
         raise MedallionError(f"the two differ in {', '.join(wrong)}: void")
     return {"days": days, "warm_up": warm_up, "commit": commit(), "machine": machine(), "runs": runs, "first": first}
 

@@ -3,8 +3,8 @@
 import threading
 
 from medallion.model.refresh_method import RefreshMethod
-from medallion.model.registry import registry
 from medallion.model.table import Table
+from medallion.project import find_project
 from medallion.refresh.commits import commit_metadata
 from medallion.refresh.inputs import input_states
 from medallion.refresh.run import RefreshRun, Written
@@ -22,7 +22,7 @@ def refresh_naive(run: RefreshRun, table: Table) -> Written:
     spark, lake = run.sessions.full, run.lake
     with _ONE_AFTER_THE_OTHER:
         inputs = input_states(lake, table)
-        for feed in registry().feeds:
+        for feed in find_project().registry().feeds:
             spark.read.format("delta").load(lake.path(feed.name)).createOrReplaceTempView(feed.name)
         rows = spark.sql(table.query.format(**{name: name for name in table.inputs}))
         rows.createOrReplaceTempView(table.name)

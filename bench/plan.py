@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from medallion.errors import UsageError
 from medallion.model.table import STRATEGIES as RUN_STRATEGIES
-from medallion.ops.event_schema import PHASES as EVENT_PHASES
+from medallion.ops.event_schema import phases_of
+from medallion.project import find_project
 
 FIRST_HOUR = "2025-11-30T00"  # of the changes of a generated source
 
@@ -18,7 +19,8 @@ CATALOGUE = ("customers", "products", "suppliers")
 
 
 # Those of an hour but its session, which is measured apart, and the extra tables, which take no part.
-PHASES = (*(phase for phase in EVENT_PHASES if phase not in {"session", "platinum"}), "other")
+_EVERY_PHASE = phases_of(find_project().layers, external=True)
+PHASES = (*(phase for phase in _EVERY_PHASE if phase not in {"session", "platinum"}), "other")
 
 
 VIEWS = "views"  # the phase in which all views of another engine are read, apart from the total

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from medallion.inspect.query import digest, open_release, types_of
-from medallion.model.registry import Node, registry
+from medallion.model.registry import Node
 from medallion.model.table import Table
 from medallion.ops import releases
+from medallion.project import find_project
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def publish_copies(lake: Lake, hour: str, strategy: str, rows: "Callable[[str], 
     from deltalake import write_deltalake
 
     versions = {}
-    for table in registry():
+    for table in find_project().registry():
         if isinstance(table, Table):
             write_deltalake(lake.path(table.name), rows(table.name), mode="overwrite", schema_mode="overwrite")
             versions[table.name] = lake.version(table.name) or 0

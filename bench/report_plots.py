@@ -7,7 +7,8 @@ from typing import Any
 from bench.measures import Key, medians_by_phase, series_of_first_repeat, strategy_label
 from bench.parts import Drawing, draw
 from bench.plan import PHASES
-from medallion.ops.event_schema import PHASE_COLOURS, RUN_PHASES, STRATEGY_COLOURS
+from medallion.ops.event_schema import STRATEGY_COLOURS, phases_of
+from medallion.project import find_project
 from medallion.ui.plots import add_legend, make_figure
 
 COLOURS = {
@@ -18,13 +19,14 @@ COLOURS = {
     "feldera": "#8a3fbf",
 }
 OTHER_COLOUR = "#e6e8eb"
+_EVERY_PHASE = phases_of(find_project().layers, external=True)
 DAG_COLOURS: dict[str, str] = {
     "queue": OTHER_COLOUR,
     "start": "#f1c9a5",
-    **{phase: PHASE_COLOURS[phase] for phase in RUN_PHASES},
+    **phases_of(find_project().layers),
 }
 STACK_COLOURS: dict[str, str] = {
-    **{phase: colour for phase, colour in PHASE_COLOURS.items() if phase in PHASES},
+    **{phase: colour for phase, colour in _EVERY_PHASE.items() if phase in PHASES},
     "other": OTHER_COLOUR,
 }
 

@@ -20,9 +20,9 @@ from bench.results import CONDITIONS, read_results, write_results
 from bench.sources import folder_bytes, prepare, require_room
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_from_number, hour_number
-from medallion.model.registry import registry
 from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
+from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -176,5 +176,5 @@ def footprint(lake: Lake) -> Counter[tuple[str, str]]:
 def _require_equal(drivers: Mapping[str, Remote | FelderaDriver], hour: str) -> None:
     reference, *others = drivers
     for other in others:
-        if wrong := differing(Lake(drivers[reference].lake), Lake(drivers[other].lake), registry()):
+        if wrong := differing(Lake(drivers[reference].lake), Lake(drivers[other].lake), find_project().registry()):
             raise MedallionError(f"after hour {hour}, {other} and {reference} differ in {', '.join(wrong)}: void")

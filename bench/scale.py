@@ -18,11 +18,11 @@ import psutil
 
 from medallion.demo.generate import generate
 from medallion.errors import MedallionError
-from medallion.model.registry import registry
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver, open_driver
 from medallion.pipeline.run import Run
+from medallion.project import find_project
 from medallion.settings import Settings
 
 FULL, INCREMENTAL = 2, 4  # hours of each: the first of them warms up, and the first incremental one makes its sums
@@ -109,7 +109,7 @@ def _measure_hours(driver: Driver, scale: float, days: int) -> None:
     with driver.recording(Run(settings, None, "scale"), "scale") as log:
         held = memory(driver.spark(log))
     release = releases.require_release(lake, None)
-    states = [lake.state(table.name, release.versions[table.name]) for table in registry()]
+    states = [lake.state(table.name, release.versions[table.name]) for table in find_project().registry()]
     held |= {"rows": sum(s.rows for s in states if s), "lake_megabytes": round(sum(s.bytes for s in states if s) / 1e6)}
     print(json.dumps({"scale": scale, "step": "held"} | held), flush=True)
 

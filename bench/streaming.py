@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medallion.demo.generate import generate
-from medallion.model.registry import registry
 from medallion.model.table import Feed, Table
+from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.session import spark_session
@@ -35,7 +35,7 @@ LINE, DELETED = "_line", "_deleted"
 
 def clicks() -> tuple[Feed, Table]:
     """The feed and the table that a stream leads to."""
-    tables = registry(extras=False)
+    tables = find_project().registry(extras=False)
     feed, table = tables["bronze_clickstream_events"], tables["silver_enriched_clickstream"]
     assert isinstance(feed, Feed)
     assert isinstance(table, Table)

@@ -8,9 +8,9 @@ from airflow.sdk import DAG
 
 from medallion.airflow.pipelines import PipelineOnSpark, compare_views, write_pipeline
 from medallion.airflow.tasks import EVERY_DAG
-from medallion.settings import Settings
+from medallion.project import find_project
 
-WORK = f"{Settings.from_environment().lake}/ops/pipeline"
+WORK = f"{find_project().settings().lake}/ops/pipeline"
 
 with DAG("declarative_refresh", doc_md=__doc__, schedule=None, **EVERY_DAG) as dag:
     release = write_pipeline(WORK)

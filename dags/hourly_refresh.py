@@ -16,9 +16,9 @@ from medallion.airflow.landing import LandChanges
 from medallion.airflow.redo import ACTIONS
 from medallion.airflow.tasks import EVERY_DAG, HOUR, LAND, SPARK, RunOnSpark, assets, lineage, policy, run_here
 from medallion.airflow.timetable import Hourly
-from medallion.model.table import LAYERS, STRATEGIES
+from medallion.model.table import STRATEGIES
 from medallion.ops.lake_tables import tables_at_parse_time
-from medallion.settings import Settings
+from medallion.project import find_project
 
 with DAG(
     "hourly_refresh",
@@ -87,22 +87,23 @@ with DAG(
         ),
     },
 ) as dag:
+    tables = tables_at_parse_time(find_project().settings())
     # LandChanges waits for the hour's turn or ends with the reason; the ledger keeps hours in order.
-    land = LandChanges(task_id=LAND, **policy("land", "bronze"))
+    land = LandChanges(task_id=LAND, **policy("land", tables.fed_layer))
 
     layers = []
-    for layer in tables_at_parse_time(Settings.from_environment()).layers:
+    for layer in tables.layers:
         with TaskGroup(layer) as group:
-            if layer == "bronze":
+            if not tables.is_computed(layer):
                 work = run_here.override(task_id="apply_changes", **policy("apply", layer))("apply", layer, HOUR)
             else:
                 work = RunOnSpark(task_id="refresh", step="refresh", layer=layer, **policy("refresh", layer))
-            # A table counts as updated once it was checked, from Gold on once it is published: readers see it then.
-            outlets = assets(layer) if layer in LAYERS[:2] else []
+            # A table counts as updated once it was checked, a result once it is published: readers see it then.
+            outlets = [] if layer in tables.result_layers else assets(layer)
             work >> run_here.override(task_id="check", outlets=outlets, **policy("check", layer))("check", layer, HOUR)
         layers.append(group)
 
-    publish = run_here.override(task_id="publish", outlets=assets(*LAYERS[2:]), **policy("publish", None))(
+    publish = run_here.override(task_id="publish", outlets=assets(*tables.result_layers), **policy("publish", None))(
         "publish", None, HOUR
     )
     # Validate the release that readers have; later hours wait if it fails.

@@ -52,8 +52,9 @@ def restate(hour: str) -> str:
     return f"run medallion refresh --restate {hour} (in Airflow: {form})"
 
 
-def recompute(layer: str) -> str:
-    """Say how a table of ``layer`` that somebody changed is recomputed."""
+def recompute(table: str) -> str:
+    """Say how a computed table that somebody changed is recomputed."""
+    layer = table.removeprefix("quarantine_").partition("_")[0]
     return f"run medallion refresh (in Airflow: clear the task {layer}.refresh of its run) to recompute it"
 
 

@@ -141,14 +141,17 @@ class Settings(BaseSettings):
         return (init_settings,)
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Return the settings that ``environment`` names, defaults elsewhere.
+    def from_environment(
+        cls, environment: Mapping[str, str] = os.environ, defaults: Mapping[str, str] | None = None
+    ) -> "Settings":
+        """Return the settings that ``environment`` names, ``defaults`` by field elsewhere.
 
         Raises:
             UsageError: A value cannot be used; the message names the variable.
         """
         source = EnvSettingsSource(cls)
-        texts = {name.lower(): text.strip() for name, text in environment.items()}
+        texts = {f"{PREFIX}{name}".lower(): text for name, text in (defaults or {}).items()}
+        texts |= {name.lower(): text.strip() for name, text in environment.items() if text.strip()}
         source.env_vars = {name: text for name, text in texts.items() if text}
         values = source()
         try:

@@ -23,11 +23,11 @@ from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.ingest.source import change_files, open_source
 from medallion.ingest.unpublished import find_unpublished
 from medallion.model.refresh_method import read_state_work
-from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log, releases
 from medallion.ops.lake_tables import tables_of
 from medallion.ops.red_hours import UnpublishedHour
+from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 from medallion.ui.runs import PRICE
@@ -42,7 +42,7 @@ RUNS = f"dags/{DAG_ID}/dagRuns"
 
 def main() -> None:
     airflow = LocalAirflow.of_this_project()
-    settings = Settings.from_environment(airflow.environment)
+    settings = find_project().settings(airflow.environment)
     lake = Lake.of(settings)
     airflow.require_ports()
     if "://" not in settings.source and not Path(settings.source).exists():
@@ -135,7 +135,7 @@ def first_to_restate(unpublished: UnpublishedHour | None, restated: Restatement 
 
 def _running_demo() -> tuple[LocalAirflow, Settings, Lake]:
     airflow = LocalAirflow.of_this_project()
-    settings = Settings.from_environment(airflow.environment)
+    settings = find_project().settings(airflow.environment)
     lake = Lake.of(settings)
     if releases.latest(lake) is None:
         raise MedallionError("there is no demo yet: make demo first")
@@ -177,7 +177,8 @@ def next_hours(settings: Settings, lake: Lake) -> list[str]:
 
 def listed_hours(settings: Settings) -> list[str]:
     """The hours that the source has, in order."""
-    return list(change_files(open_source(settings), tuple(feed.topic for feed in registry().feeds)).hours)
+    topics = tuple(feed.topic for feed in find_project().registry().feeds)
+    return list(change_files(open_source(settings), topics).hours)
 
 
 def run_id_of(hour: str) -> str:

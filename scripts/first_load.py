@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from medallion.demo.generate import generate
 from medallion.ingest.source import S3Source, open_source
 from medallion.ops import releases
-from medallion.settings import Settings
+from medallion.project import find_project
 from medallion.storage.lake import Lake
 
 BUNDLED = "http://s3:8333"
@@ -22,7 +22,7 @@ UNFINISHED = "unfinished"  # exists while the demo source is being copied
 
 def main() -> None:
     """Fill the bundled store if it is empty, load the lake if it is not."""
-    settings = Settings.from_environment()
+    settings = find_project().settings()
     if releases.latest(Lake(settings.lake)) is not None:
         print("the lake is loaded already")
         return

@@ -12,9 +12,9 @@ from sqlglot.optimizer.qualify import qualify
 
 from medallion.cli.main import cli
 from medallion.model.parsed_query import parse
-from medallion.model.registry import registry
 from medallion.model.table import Feed, Log, Table
 from medallion.ops.event_schema import DESCRIPTIONS, ENGINES, EVENT_TYPES, STATUSES
+from medallion.project import find_project
 from medallion.settings import PREFIX, PROJECT, Settings
 
 FOLDER = PROJECT / "docs" / "reference"
@@ -77,7 +77,7 @@ def tables_page() -> str:
     known: dict[str, dict[str, str]] = {}
     parts: list[str] = []
     layer = ""
-    for table in registry(extras=True):
+    for table in find_project().registry(extras=True):
         if table.layer != layer:
             layer = table.layer
             parts.append(f"## {layer.capitalize()}")

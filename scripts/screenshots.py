@@ -17,7 +17,8 @@ from medallion.airflow.local import DAG_ID, USER, LocalAirflow
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, format_hour, parse_hour
 from medallion.ops import releases
-from medallion.settings import PROJECT, Settings
+from medallion.project import find_project
+from medallion.settings import PROJECT
 from medallion.storage.lake import Lake
 
 IMAGES = PROJECT / "docs" / "images"
@@ -39,7 +40,7 @@ Picture = tuple[str, str, int, Sequence[str]]  # name, page, height, what is pre
 
 def main() -> None:
     airflow = LocalAirflow.of_this_project()
-    lake = Lake(Settings.from_environment(airflow.environment).lake)
+    lake = Lake(find_project().settings(airflow.environment).lake)
     green, red = newest(airflow, "success", "publish"), newest(airflow, "failed", None)
     last = releases.require_release(lake, None).hour
     if not (green and last):

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from medallion.demo.generate import generate
-from medallion.model.registry import registry
 from medallion.model.table import Table
 from medallion.settings import Settings
 from medallion.spark.configuration import TABLE_PROPERTIES
@@ -23,6 +22,7 @@ from medallion.spark.jvm import jvm_of
 from medallion.spark.jvm_usage import jvm_usage, shortage, shown
 from medallion.spark.session import spark_session
 from tests.jvm import MAX_SHARE
+from tests.shop import registry
 
 EVERY = 25  # tables between two lines of figures
 

@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
-from medallion.model.registry import build
 from medallion.model.table import Additive, ByKey, Feed, Recent, Table, Via
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
@@ -31,6 +30,7 @@ from medallion.storage.lake import Lake
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.proving import prove
 from tests.refresh_run import refresh_run
+from tests.shop import build
 
 ITEMS = Feed(
     keys=("item_id",),

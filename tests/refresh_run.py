@@ -4,13 +4,14 @@ from typing import Any
 
 from medallion.model.proof import proven_before
 from medallion.model.proven import Proof
-from medallion.model.registry import Registry, registry
+from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.refresh.cost import RecentCosts
 from medallion.refresh.run import RefreshRun
 from medallion.spark.sessions import Sessions
 from medallion.storage.lake import Lake
 from tests.proving import prove
+from tests.shop import registry
 
 
 def refresh_run(

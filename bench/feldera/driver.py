@@ -20,9 +20,9 @@ from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.decode import DELETED
 from medallion.ingest.landing import copy_change_files, decode_hour, decoded_file, forget_decoded
 from medallion.ingest.source import FolderSource, change_files
-from medallion.model.registry import registry
 from medallion.model.table import Feed
 from medallion.ops.event_log import EventLog
+from medallion.project import find_project
 from medallion.storage import files
 from medallion.storage.lake import Lake
 
@@ -146,7 +146,7 @@ class FelderaDriver:
 
 
 def _feeds() -> tuple[Feed, ...]:
-    return tuple(registry().feeds)
+    return tuple(find_project().registry().feeds)
 
 
 def _snapshot_lines(source: Path, feed: Feed) -> Iterator[bytes]:

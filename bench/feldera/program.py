@@ -15,8 +15,9 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from medallion.errors import MedallionError
-from medallion.model.registry import Registry, registry
+from medallion.model.registry import Registry
 from medallion.model.table import Feed, Table
+from medallion.project import find_project
 
 Columns = dict[str, str]  # name -> type, in Spark's words
 _DECIMAL = {exp.DataType.Type.DECIMAL}
@@ -47,7 +48,7 @@ def program(tables: Registry | None = None) -> str:
     known: dict[str, Columns] = {}
     required: dict[str, set[str]] = {}
     parts = []
-    for node in tables or registry():
+    for node in tables or find_project().registry():
         if isinstance(node, Feed):
             known[node.name] = {column.name: column.type for column in node.columns}
             required[node.name] = {column.name for column in node.columns if column.required}

@@ -17,7 +17,7 @@ from medallion.hours import parse_hour
 from medallion.ingest.quarantine import feed_of, parse_corrected_lines, require_fitting_corrections
 from medallion.ops import releases
 from medallion.ops.lake_tables import tables_of
-from medallion.settings import Settings
+from medallion.project import find_project
 from medallion.storage.lake import Lake
 from medallion.templating import render_notice
 
@@ -55,7 +55,7 @@ def roll_back(user: GetUserDep, number: Number, confirmed: Text = "") -> HTMLRes
 
     if confirmed != "yes":
         raise UsageError(NOT_CONFIRMED)
-    settings = Settings.from_environment()
+    settings = find_project().settings()
     run_id = _run_id("rollback")
     _record(user, "medallion_rollback", {"release": number, "run_id": run_id})
     with open_driver(settings) as driver:
@@ -74,7 +74,7 @@ def replay(user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Tex
     if confirmed != "yes":
         raise UsageError(NOT_CONFIRMED)
     parse_hour(hour)
-    lake = Lake.of(Settings.from_environment())
+    lake = Lake.of(find_project().settings())
     chosen = feed_of(tables_of(lake).feeds, feed)
     require_fitting_corrections(lake, chosen, hour, parse_corrected_lines(lines, "the text"))
     run_id = _run_id("replay")

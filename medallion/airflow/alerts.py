@@ -19,7 +19,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from medallion.airflow.runs import RequestRefused
 from medallion.errors import without_data
-from medallion.settings import Settings
+from medallion.project import find_project
 
 IN_A_ROW = 3
 LATE = timedelta(hours=1)
@@ -122,7 +122,7 @@ def failed_in_a_row() -> int:
     from medallion.storage.lake import Lake
 
     failed: dict[str, None] = {}
-    lake = Lake.of(Settings.from_environment())
+    lake = Lake.of(find_project().settings())
     for row in event_log.read(lake, event_log.RECENT, ("run_id", "event_type", "status", "table_name")):
         if row.event_type == "publish" and row.status == "succeeded":
             failed.clear()

@@ -17,6 +17,7 @@ from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR
 from medallion.ops import event_log
 from medallion.pipeline.turns import End, Request, Take, Wait, decide, read_line
+from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -57,7 +58,7 @@ class HourArrived(BaseTrigger):
         """Poll until an hour arrives. Errors of source or lake may pass meanwhile; a timeout names the last one."""
         from medallion.ingest.arrivals import Arrivals  # here, as every parse of the DAG file would import its engines
 
-        settings = Settings.from_environment()
+        settings = find_project().settings()
         arrivals = Arrivals(settings, self.pace["settle"])
         until, why = time.monotonic() + self.pace["timeout"], "none has arrived"
         while time.monotonic() < until:

@@ -24,6 +24,7 @@ from medallion.ingest.never_applied import warn_of_never_applied
 from medallion.model.selection import select_tables
 from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait, decide, read_line
+from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -71,7 +72,7 @@ class LandChanges(BaseOperator):
         return self._go_on(context, event)
 
     def _go_on(self, context: Any, event: Mapping[str, Any]) -> str:
-        dag_run, settings = context["dag_run"], Settings.from_environment()
+        dag_run, settings = context["dag_run"], find_project().settings()
         with noting_failures(context["ti"]), as_airflow_errors():
             require_known_keys(dag_run.conf, self.dag.params if self.has_dag() else ())
             require_selection(context["params"], settings)
@@ -157,7 +158,7 @@ class Turn(BaseTrigger):
             await asyncio.sleep(self._poll)
 
     def _look(self) -> tuple[Line, Verdict]:
-        settings, request = Settings.from_environment(), self._request
+        settings, request = find_project().settings(), self._request
         line = read_line(settings, request.until or request.hour)
         return line, decide(request, line, self._runs, settings.catch_up_hours)
 
@@ -165,5 +166,5 @@ class Turn(BaseTrigger):
 def _patience(wait: Wait) -> float:
     """Seconds to wait at most."""
     if wait.what == "source":
-        return Settings.from_environment().source_wait
+        return find_project().settings().source_wait
     return TURN_SECONDS if wait.what == "turn" else PLACE_SECONDS

@@ -5,7 +5,7 @@ import logging
 from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
-from medallion.settings import Settings
+from medallion.project import find_project
 
 _SWITCHES = ("statsd_on", "statsd_datadog_enabled", "otel_on")
 STEPS = ("check", "validate")  # after which there is something new to send: a red check ends a run
@@ -18,7 +18,7 @@ def send_metrics(run_id: str) -> None:
     from medallion.inspect.metrics import run_metrics
 
     try:
-        for name, value in run_metrics(Settings.from_environment(), run_id).items():
+        for name, value in run_metrics(find_project().settings(), run_id).items():
             stats.gauge(name, value)
     except Exception:
         logging.getLogger(__name__).exception("the metrics of run %s were not sent", run_id)

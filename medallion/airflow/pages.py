@@ -20,7 +20,7 @@ from medallion.inspect.results import write_csv
 from medallion.model.table import STRATEGIES
 from medallion.ops.lake_tables import tables_of
 from medallion.ops.releases import require_release
-from medallion.settings import Settings
+from medallion.project import find_project
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
@@ -43,7 +43,7 @@ app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
 
 
 def _lake() -> Lake:
-    return Lake.of(Settings.from_environment())
+    return Lake.of(find_project().settings())
 
 
 @app.exception_handler(MedallionError)
@@ -133,7 +133,7 @@ def runs(
     """Every run in figures."""
     for hour in filter(None, (since, until)):
         parse_hour(hour)
-    currency = Settings.from_environment().currency
+    currency = find_project().settings().currency
     return HTMLResponse(runs_page(_lake(), since, until, price, actions.running_runs(), currency), headers=OURS)
 
 
@@ -179,14 +179,14 @@ def expectations(status: str = "", table: str = "", layer: str = "") -> HTMLResp
 @app.get("/results", response_class=HTMLResponse)
 def results(table: str = "") -> HTMLResponse:
     """What the newest release holds; table: one of its tables."""
-    lake, currency = _lake(), Settings.from_environment().currency
+    lake, currency = _lake(), find_project().settings().currency
     return HTMLResponse(results_page(lake, tables_of(lake), table, currency), headers=OURS)
 
 
 @app.get("/table", response_class=HTMLResponse)
 def table(name: str, column: str = "") -> HTMLResponse:
     """Everything about one table."""
-    lake, currency = _lake(), Settings.from_environment().currency
+    lake, currency = _lake(), find_project().settings().currency
     return HTMLResponse(table_page(lake, tables_of(lake), name, column, currency), headers=OURS)
 
 
@@ -204,7 +204,7 @@ def table_csv(name: str) -> StreamingResponse:
 @app.get("/status", response_class=HTMLResponse)
 def status(table: str = "") -> HTMLResponse:
     """Freshness, checks and lineage; table: the one whose neighbours are lit."""
-    standing = read_standing(Settings.from_environment(), actions.running_runs())
+    standing = read_standing(find_project().settings(), actions.running_runs())
     return HTMLResponse(status_page(standing, tables_of(_lake()), table), headers=OURS)
 
 

@@ -12,7 +12,7 @@ from medallion.airflow.failures import as_airflow_errors
 from medallion.airflow.tasks import RunOnSpark, spark_master
 from medallion.errors import CheckFailed
 from medallion.ops.lake_tables import tables_of
-from medallion.settings import Settings
+from medallion.project import find_project
 from medallion.spark.configuration import is_local
 
 
@@ -26,8 +26,8 @@ def write_pipeline(work: str) -> int:
 
     with as_airflow_errors():
         require_master(spark_master(RunOnSpark.connection))
-        write_specification(work, Settings.from_environment())
-        return releases.require_release(Lake.of(Settings.from_environment()), None).release_id
+        write_specification(work, find_project().settings())
+        return releases.require_release(Lake.of(find_project().settings()), None).release_id
 
 
 @task
@@ -38,7 +38,7 @@ def compare_views(work: str, number: int) -> str:
     from medallion.storage.lake import Lake
 
     with as_airflow_errors():
-        lake = Lake.of(Settings.from_environment())
+        lake = Lake.of(find_project().settings())
         release = releases.require_release(lake, int(number))
         if wrong := differing_views(lake, release, tables_of(lake), Path(work)):
             raise CheckFailed(f"the pipeline has other rows than release {release.release_id} in {', '.join(wrong)}")
@@ -67,7 +67,7 @@ class PipelineOnSpark(SparkPipelinesOperator):
     def __init__(self, *, work: str, number: Any, **kwargs: Any) -> None:
         from medallion.declarative.specification import SPECIFICATION, environment
 
-        lake = Settings.from_environment().lake
+        lake = find_project().settings().lake
         variables = {"MEDALLION_LAKE": lake, "MEDALLION_RELEASE": number, **environment(work)}
         super().__init__(pipeline_spec=f"{work}/{SPECIFICATION}", env_vars=variables, **kwargs)
 

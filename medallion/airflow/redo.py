@@ -8,6 +8,7 @@ from medallion.airflow.tasks import SELECT, RunOnSpark, run_of, spark_master
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.pipeline.turns import read_line
+from medallion.project import find_project
 from medallion.settings import Settings
 
 Redo = Literal["restate", "reprocess"]
@@ -26,7 +27,7 @@ def redo_hour(action: Redo, context: Mapping[str, Any]) -> str:
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.reprocess import require_published
 
-    settings = Settings.from_environment().replace(spark_master=spark_master(RunOnSpark.connection))
+    settings = find_project().settings().replace(spark_master=spark_master(RunOnSpark.connection))
     try:
         hour = confirmed_hour(action, context["params"], context["dag_run"])
         _require_turn(action, settings, context["dag_run"])
@@ -51,7 +52,7 @@ def redo_selection(context: Mapping[str, Any]) -> str:
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.reprocess import at_published_hour
 
-    settings = Settings.from_environment()
+    settings = find_project().settings()
     try:
         _require_turn("reprocess", settings, context["dag_run"])
         with open_driver(settings) as driver:

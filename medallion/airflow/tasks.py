@@ -25,9 +25,9 @@ from medallion.airflow.runs import RequestRefused, describe_redo, requested_hour
 from medallion.errors import CheckFailed, UsageError
 from medallion.inspect.openlineage import PARENT
 from medallion.loopback import go_past_proxies
-from medallion.model.table import Layer
 from medallion.ops.event_schema import EventType
 from medallion.ops.lake_tables import tables_at_parse_time, tables_of
+from medallion.project import find_project
 from medallion.settings import PROJECT, Settings
 from medallion.storage.lake import Lake
 
@@ -58,7 +58,7 @@ EVERY_DAG: dict[str, Any] = {
 
 
 @task
-def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
+def run_here(step: str, layer: str | None, hour: str, **context: Any) -> str:
     """Run ``step`` in this process, without a JVM; applying changes to a table beyond its means starts one.
 
     Return the hour. The reason of a failure, and of the last step what the run did, becomes the run's note.
@@ -74,7 +74,7 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
             from medallion.checks.docs_queue import build_data_docs
             from medallion.inspect.run_summary import run_summary
 
-            lake = Lake.of(Settings.from_environment())
+            lake = Lake.of(find_project().settings())
             redone = describe_redo(context["params"], ti.xcom_pull(task_ids=LAND, key=SELECT))
             leave_note(ti, redone + run_summary(lake, context["dag_run"].run_id))
             if error := build_data_docs(lake.reports):
@@ -82,7 +82,7 @@ def run_here(step: str, layer: Layer | None, hour: str, **context: Any) -> str:
     return str(outcome.hour)
 
 
-def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Mapping[str, Any]) -> "Outcome":
+def run_in_process(step: str, layer: str | None, hour: str | None, context: Mapping[str, Any]) -> "Outcome":
     """Run a step of the run that ``context`` is of. Raise what its errors mean to the scheduler."""
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.steps import run_step
@@ -90,7 +90,7 @@ def run_in_process(step: str, layer: Layer | None, hour: str | None, context: Ma
     # It tells of some two hundred of its own methods each time it is imported.
     logging.getLogger("great_expectations").setLevel(logging.WARNING)
     with as_airflow_errors():
-        settings = Settings.from_environment()
+        settings = find_project().settings()
         if step == "apply":
             settings = settings.replace(spark_master=spark_master(RunOnSpark.connection))
         with open_driver(settings) as driver:
@@ -122,7 +122,7 @@ def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any 
 
     with noting_failures(ti), as_airflow_errors():
         require_known_keys(dag_run.conf, dag.params)
-        settings = Settings.from_environment()
+        settings = find_project().settings()
         run = Run(settings, None, dag_run.run_id, ti.try_number)
         with open_driver(settings) as driver:
             maintain(run, driver, Retention(params["keep_hours"], params["keep_days"]))
@@ -142,7 +142,7 @@ def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag
         require_known_keys(dag_run.conf, dag.params)
         feed, hour, text = (text_of(params, key) or "" for key in ("feed", "hour", "lines"))
         lines = parse_corrected_lines(text, "the parameter lines") if text else None
-        settings = Settings.from_environment().replace(spark_master=spark_master(RunOnSpark.connection))
+        settings = find_project().settings().replace(spark_master=spark_master(RunOnSpark.connection))
         with open_driver(settings) as driver:
             run = Run(settings, hour, dag_run.run_id, ti.try_number)
             operations.replay(run, driver, feed, lines)
@@ -156,7 +156,7 @@ def self_check(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag: 
 
     with noting_failures(ti), as_airflow_errors():
         require_known_keys(dag_run.conf, dag.params)
-        status = lake_status(Settings.from_environment(), params["stale_hours"], params["max_failures"])
+        status = lake_status(find_project().settings(), params["stale_hours"], params["max_failures"])
         if status.problems:
             raise CheckFailed("; ".join(status.problems))
 
@@ -166,7 +166,7 @@ class RunOnSpark(SparkSubmitOperator):
 
     connection = "spark_default"
 
-    def __init__(self, *, step: str, layer: Layer, **kwargs: Any) -> None:
+    def __init__(self, *, step: str, layer: str, **kwargs: Any) -> None:
         self._step, self._layer = step, layer
         super().__init__(
             application=str(PROJECT / "spark_jobs" / "run.py"),
@@ -198,7 +198,7 @@ class RunOnSpark(SparkSubmitOperator):
         go_past_proxies()
         with noting_failures(context["ti"], f"{self._layer} {self._step}"):
             with as_airflow_errors():
-                settings = Settings.from_environment()
+                settings = find_project().settings()
                 if settings.spark_connect and context["params"].get("spark") != "submit":
                     hour = context["ti"].xcom_pull(task_ids=LAND)
                     run_in_process(self._step, self._layer, hour, context)
@@ -221,13 +221,13 @@ class RunOnSpark(SparkSubmitOperator):
                 raise with_reason(AirflowException(str(error).splitlines()[-1]), reason) from None
 
 
-def policy(step: EventType, layer: Layer | None) -> dict[str, Any]:
+def policy(step: EventType, layer: str | None) -> dict[str, Any]:
     """What a task of ``step`` does when a try of it fails, as arguments of the task."""
     record = partial(record_failure, step=step, layer=layer)
     return {"on_failure_callback": [record, Webhook(step=step, layer=layer)], "on_retry_callback": record}
 
 
-def record_failure(context: Mapping[str, Any], *, step: EventType, layer: Layer | None) -> None:
+def record_failure(context: Mapping[str, Any], *, step: EventType, layer: str | None) -> None:
     """See to it that a failed try has its row in the event log; one that was killed could not write it.
 
     A request that was refused is no failure of the step.
@@ -238,7 +238,7 @@ def record_failure(context: Mapping[str, Any], *, step: EventType, layer: Layer 
         return
     ti = context["ti"]
     try:
-        lake = Lake.of(Settings.from_environment())
+        lake = Lake.of(find_project().settings())
         hour = requested_hour(context["params"], context["dag_run"]) or ti.xcom_pull(task_ids=LAND)
         log = EventLog(lake, run_id=context["run_id"], hour=hour, strategy="", attempt=ti.try_number)
         close_lost_step(lake, log, step, layer, error=str(context.get("exception") or "the process was killed"))
@@ -260,9 +260,9 @@ def spark_master(conn_id: str) -> str:
     return f"{host}:{port}" if port else host
 
 
-def assets(*layers: Layer) -> list[Asset]:
+def assets(*layers: str) -> list[Asset]:
     """The tables of ``layers`` as assets, by table name, for others to schedule on."""
-    settings = Settings.from_environment()
+    settings = find_project().settings()
     lake = Lake(settings.lake if "://" in settings.lake else Path(settings.lake).absolute().as_uri())
     tables = tables_at_parse_time(settings)
     return [Asset(name=t.name, uri=lake.path(t.name)) for layer in layers for t in tables.layer(layer)]
@@ -270,7 +270,7 @@ def assets(*layers: Layer) -> list[Asset]:
 
 def lineage() -> str:
     """The graph of tables in Markdown: what each holds, and what it is made from."""
-    lines, tables = [], tables_at_parse_time(Settings.from_environment())
+    lines, tables = [], tables_at_parse_time(find_project().settings())
     for layer in tables.layers:
         lines += ["", f"### {layer.capitalize()}", ""]
         for table in tables.layer(layer):

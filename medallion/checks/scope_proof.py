@@ -116,9 +116,9 @@ def _prove_shape(shape: QueryShape, scope: ByChange) -> None:
 def main() -> None:
     """Prove what every expectation of the project declares: a part of ``make check``."""
     from medallion.checks.suites import suites
-    from medallion.model.registry import registry
+    from medallion.project import find_project
 
-    every = registry(extras=True)
+    every = find_project().registry(extras=True)
     count = 0
     try:
         for layer in every.layers:

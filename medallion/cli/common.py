@@ -18,6 +18,7 @@ from medallion.csv_cells import plain_cells
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.model.table import STRATEGIES
+from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -100,7 +101,7 @@ def settings() -> Settings:
     """Return the settings of this command, which the environment names; read when first asked for."""
     root = click.get_current_context().find_root()
     if root.obj is None:
-        root.obj = Settings.from_environment()
+        root.obj = find_project().settings()
     return cast(Settings, root.obj)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,17 +25,18 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
     that could give other rows than its query is refused, with the construct that is in the way.
     """
     from medallion.model.proof import prove
-    from medallion.model.refresh_lock import lock_path, lock_text
-    from medallion.model.registry import registry
+    from medallion.model.refresh_lock import NAME, lock_text
     from medallion.model.table import Table
+    from medallion.project import find_project
     from medallion.spark.plans import analyse_here
     from medallion.storage.files import write_text
 
-    every = registry(extras=True)
+    project = find_project()
+    every, path = project.registry(extras=True), project.root / NAME
     tables = [table for table in every if isinstance(table, Table)]
     analyse = partial(analyse_here, settings().replace(spark_connect=None))  # a Spark Connect server shows no plans
-    proofs = prove(tables, every.tables, analyse, _known(anew, is_written))
-    path, text = lock_path(), lock_text(proofs.values())
+    proofs = prove(tables, every.tables, analyse, _known(path, anew, is_written))
+    text = lock_text(proofs.values())
     former = path.read_text() if path.exists() else ""
     if is_written:
         write_text(path, text)
@@ -51,12 +53,12 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
         click.echo(f"{name}  {proof.method}{f'; a change reads only the rows matched by {by}' if by else ''}")
 
 
-def _known(anew: bool, is_written: bool) -> "Mapping[str, Proof]":
+def _known(path: Path, anew: bool, is_written: bool) -> "Mapping[str, Proof]":
     """What was proven before; nothing where it is proven anew, or where a lock that cannot be read is written again."""
     from medallion.model.refresh_lock import read_lock
 
     try:
-        return {} if anew else read_lock()
+        return {} if anew else read_lock(path)
     except MedallionError:
         if not is_written:
             raise

@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from medallion.model.table import Feed, Log, Table
 from medallion.ops import releases
 from medallion.ops.lake_tables import tables_of
-from medallion.settings import Settings
+from medallion.project import find_project
 from medallion.storage.lake import Lake
 from medallion.storage.named_versions import open_named
 
-LAKE = Lake.of(Settings.from_environment())
+LAKE = Lake.of(find_project().settings())
 RELEASE = os.environ.get("MEDALLION_RELEASE")
 PUBLISHED = releases.require_release(LAKE, int(RELEASE)) if RELEASE else None
 

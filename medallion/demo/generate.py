@@ -14,7 +14,7 @@ from medallion.demo.stock import Stock
 from medallion.demo.writers import ChangeFiles, Images, SnapshotTable, Style
 from medallion.errors import UsageError
 from medallion.hours import hour_from_number
-from medallion.model.registry import registry
+from medallion.project import find_project
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
@@ -96,7 +96,7 @@ def _check_replaceable(target: Path) -> None:
 
 def _build(root: Path, plan: Plan, progress: Progress) -> Summary:
     identity = f"medallion-demo-source/{plan.days}/{plan.scale}/{plan.seed}"
-    feeds = {feed.topic: feed for feed in registry().feeds}
+    feeds = {feed.topic: feed for feed in find_project().registry().feeds}
     tables = {
         topic: SnapshotTable(
             root / "snapshot" / feed.name, feed, identity=f"{identity}/{feed.name}", written_at=plan.start

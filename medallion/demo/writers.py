@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from medallion.errors import UsageError
 from medallion.hours import hour_from_number
 from medallion.ingest.arrow_types import arrow_type
-from medallion.model.registry import registry
 from medallion.model.table import Feed
+from medallion.project import find_project
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -37,7 +37,7 @@ _DELTA_TYPES = {"BIGINT": "long", "INT": "integer"}  # any other is the SQL type
 
 def feed(topic: str) -> Feed:
     """The feed whose changes come in the folder ``topic``. Raises UsageError in a project without the shop's tables."""
-    for feed in registry().feeds:
+    for feed in find_project().registry().feeds:
         if feed.topic == topic:
             return feed
     raise UsageError(

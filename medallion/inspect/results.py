@@ -72,11 +72,11 @@ class TableResult:
 
 
 def published_tables(release: Release, tables: Registry) -> list[Table]:
-    """Return every table from Gold on that ``release`` names, lines first, those without a chart last."""
+    """Return every table of the result layers that ``release`` names, lines first, those without a chart last."""
     published = [
         node
         for node in tables
-        if isinstance(node, Table) and node.layer in ("gold", "platinum") and node.name in release.versions
+        if isinstance(node, Table) and node.layer in tables.result_layers and node.name in release.versions
     ]
     order = {"line": 0, "bars": 1, "extremes": 2}
     published.sort(key=lambda table: order[table.chart.kind] if table.chart else len(order))

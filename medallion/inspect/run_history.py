@@ -7,7 +7,7 @@ from typing import Any
 
 from medallion.model.refresh_method import StateWork, read_state_work
 from medallion.ops.event_log import phase_of
-from medallion.ops.event_schema import DID_WORK, REFRESH_PHASES, WORST_FIRST, EventRow
+from medallion.ops.event_schema import DID_WORK, WORST_FIRST, EventRow, is_refresh_phase
 
 COLUMNS = (
     *("run_id", "hour", "event_type", "layer", "table_name", "strategy", "status", "started_at"),
@@ -38,8 +38,8 @@ class RunFigures:
 
     @property
     def refresh_seconds(self) -> float:
-        """Seconds for the layers above Bronze, which is what a strategy changes."""
-        return sum(self.seconds.get(phase, 0.0) for phase in REFRESH_PHASES)
+        """Seconds for the computed layers, which is what a strategy changes."""
+        return sum(seconds for phase, seconds in self.seconds.items() if is_refresh_phase(phase))
 
     @property
     def cpu_hours(self) -> float:

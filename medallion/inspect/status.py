@@ -14,6 +14,7 @@ from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.ingest.unpublished import find_red
 from medallion.inspect.hour_history import goes_with_clock
 from medallion.model.registry import Node
+from medallion.model.table import Table
 from medallion.ops import event_log, releases
 from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.ops.lake_tables import tables_of
@@ -101,7 +102,7 @@ def lake_status(
 
     def table_status(table: Node) -> TableStatus:
         state = lake.state(table.name)
-        if table.layer == "bronze":
+        if not isinstance(table, Table):
             hour = hour_in(state.delta) if state else None
         elif release and state and _is_published(release, table.name, state):
             hour = release.hour  # it may be unchanged since an earlier one

@@ -6,6 +6,7 @@ from typing import Any
 from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.model.registry import Node, Registry
+from medallion.model.table import Table
 from medallion.ops.releases import Release
 from medallion.storage.lake import Lake, hour_in, is_complete, state_of
 from medallion.storage.named_versions import open_current
@@ -34,7 +35,7 @@ def _entry(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[
     except MedallionError as error:
         return entry | {"problem": str(error)}
     entry["rows"] = rows = state_of(delta).rows
-    entry["hour"] = data_hour = hour_in(delta) if table.layer == "bronze" else release.hour
+    entry["hour"] = data_hour = hour_in(delta) if not isinstance(table, Table) else release.hour
     if not is_complete(delta, lake.access):
         entry["problem"] = f"files of version {version} are missing"
     elif not rows and any(expectation.kind == _NOT_EMPTY for expectation in table.expectations):

@@ -4,7 +4,6 @@ One line per table, in the root of the project. A line counts as long as its fin
 method or input columns have changed is proven again where it is refreshed.
 """
 
-import importlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -17,19 +16,12 @@ from medallion.model.proven import Proof
 NAME = "refresh.lock"
 
 
-def lock_path() -> Path:
-    """Return where the lock of this project is: beside its tables."""
-    package = importlib.import_module("spark_jobs")
-    return Path(package.__path__[0]).resolve().parent / NAME
-
-
-def read_lock(path: Path | None = None) -> dict[str, Proof]:
-    """Read what is proven, by fingerprint; nothing where there is no lock.
+def read_lock(path: Path) -> dict[str, Proof]:
+    """Read what the lock at ``path`` proves, by fingerprint; nothing where there is no lock.
 
     Raises:
         MedallionError: A line cannot be read.
     """
-    path = path or lock_path()
     proofs = {}
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], start=1):
         try:

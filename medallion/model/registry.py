@@ -1,30 +1,29 @@
-"""The graph of tables, discovered: one module in the folder of a layer is one table.
+"""The graph of tables: what is declared is checked, and each table stands after what it reads.
 
 Imports neither pyspark nor great_expectations, so the DAG file can read the graph in milliseconds.
 """
 
-import importlib
-import pkgutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 from medallion.errors import MedallionError, UsageError
 from medallion.model.chart import output_columns
 from medallion.model.column_types import UnreadableColumn, is_key_type, is_ordered_type
 from medallion.model.dropped_rows import split_dropped_rows
-from medallion.model.table import LAYERS, ByKey, Feed, Layer, Log, Table
+from medallion.model.table import ByKey, Feed, Log, Table
 
 Node = Feed | Log | Table
 
 
 @dataclass(frozen=True)
 class Registry:
-    """Every table by name, each after its inputs."""
+    """Every table by name, each after its inputs. declared_layers: of the project, from the bottom up."""
 
     tables: Mapping[str, Node]
+    declared_layers: tuple[str, ...]
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.tables.values())
@@ -37,45 +36,48 @@ class Registry:
             hint = f"did you mean {' or '.join(close)}?" if close else "medallion tables lists all there are"
             raise UsageError(f"no table is called {name[:80]!r}: {hint}") from None
 
-    def layer(self, layer: Layer) -> tuple[Node, ...]:
+    def layer(self, layer: str) -> tuple[Node, ...]:
         """The tables of one layer, each after its inputs."""
         return tuple(table for table in self if table.layer == layer)
 
     @property
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> tuple[str, ...]:
         """The layers that have tables, from the bottom up."""
-        return tuple(layer for layer in LAYERS if self.layer(layer))
+        return tuple(layer for layer in self.declared_layers if self.layer(layer))
+
+    @property
+    def fed_layer(self) -> str:
+        """The layer at the bottom, which the source feeds."""
+        return self.declared_layers[0]
+
+    @property
+    def result_layers(self) -> tuple[str, ...]:
+        """The layers that the lake is for: those above the second, or the second where there is no other."""
+        return self.declared_layers[2:] or self.declared_layers[1:]
+
+    def is_computed(self, layer: str) -> bool:
+        """Whether the tables of ``layer`` are computed, by queries over others."""
+        return layer in self.declared_layers[1:]
 
     @property
     def feeds(self) -> tuple[Feed, ...]:
-        """The Bronze tables with the present rows of a source, kept current by a change feed."""
+        """The tables with the present rows of a source, kept current by a change feed."""
         return tuple(table for table in self if isinstance(table, Feed))
 
     @property
     def logs(self) -> tuple[Log, ...]:
-        """The Bronze tables with every change of a feed."""
+        """The tables with every change of a feed."""
         return tuple(table for table in self if isinstance(table, Log))
 
-    def queries(self, layer: Layer) -> tuple[Table, ...]:
+    def queries(self, layer: str) -> tuple[Table, ...]:
         """The computed tables of one layer, each after its inputs."""
         return tuple(table for table in self.layer(layer) if isinstance(table, Table))
 
 
-@cache
-def registry(*, extras: bool = False) -> Registry:
-    """Build the registry of the tables that this project declares; medallion.ops.lake_tables says which a lake has.
-
-    Args:
-        extras: Whether with those that are declared extra.
-
-    Raises:
-        MedallionError: As for build.
-    """
-    return build(table for table in _discover() if extras or not table.extra)
-
-
-def build(tables: Iterable[Node]) -> Registry:
+def build(tables: Iterable[Node], layers: Sequence[str]) -> Registry:
     """Build a registry of ``tables`` in dependency order.
+
+    layers: from the bottom up; the first is fed by a source, each other one may read itself and those between.
 
     Raises:
         MedallionError: A docstring is missing, a column cannot be read, an input is unknown or of a layer that the
@@ -95,13 +97,14 @@ def build(tables: Iterable[Node]) -> Registry:
         for name in table.inputs:
             if name not in by_name:
                 raise MedallionError(f"{where} reads {name}, which is no table: there are {', '.join(sorted(by_name))}")
-            if not _may_read(table.layer, by_name[name].layer):
+            if not _may_read(table.layer, by_name[name].layer, layers):
                 raise MedallionError(f"{where} reads {name}: a {table.layer} table may not read {by_name[name].layer}")
     try:
         order = list(TopologicalSorter({name: by_name[name].inputs for name in sorted(by_name)}).static_order())
     except CycleError as error:
         raise MedallionError(f"the tables {' -> '.join(error.args[1])} read each other in a circle") from None
-    return Registry({name: by_name[name] for layer in LAYERS for name in order if by_name[name].layer == layer})
+    in_order = (name for layer in layers for name in order if by_name[name].layer == layer)
+    return Registry({name: by_name[name] for name in in_order}, tuple(layers))
 
 
 def _require_columns(where: str, feed: Feed) -> None:
@@ -163,24 +166,17 @@ def _with_feed(log: Log, by_name: Mapping[str, Node]) -> Log:
     return replace(log, feed=feed)
 
 
-def _may_read(reader: Layer, read: Layer) -> bool:
-    """Bronze reads none; Silver itself and Bronze; those above themselves and what is below, but never Bronze."""
-    lowest = "bronze" if reader == "silver" else "silver"
-    return reader != "bronze" and LAYERS.index(lowest) <= LAYERS.index(read) <= LAYERS.index(reader)
+def _may_read(reader: str, read: str, layers: Sequence[str]) -> bool:
+    """The bottom reads none, the second layer itself and the bottom; those above what is below them, not the bottom."""
+    place = layers.index(reader)
+    return place > 0 and read in layers[min(place, 2) - 1 : place + 1]
 
 
 def _module(table: Node) -> str:
     return f"spark_jobs/{table.layer}/{table.name.removeprefix(table.layer + '_')}.py"
 
 
-def _discover() -> Iterator[Node]:
-    for layer in LAYERS:
-        package = importlib.import_module(f"spark_jobs.{layer}")
-        for info in pkgutil.iter_modules(package.__path__):
-            module = importlib.import_module(f"{package.__name__}.{info.name}")
-            declared = getattr(module, "TABLE", None)
-            if not isinstance(declared, Feed | Log if layer == "bronze" else Table):
-                raise MedallionError(f"spark_jobs/{layer}/{info.name}.py declares no TABLE for layer {layer}")
-            doc = (module.__doc__ or "").strip()
-            table = replace(declared, name=f"{layer}_{info.name}", layer=layer, doc=doc)
-            yield from split_dropped_rows(table) if isinstance(table, Table) else (table,)
+def as_declared(declared: Node, layer: str, module: Path, doc: str) -> Iterator[Node]:
+    """Yield the table that ``module`` declares in ``layer``, and that of the rows that it drops, if any."""
+    table = replace(declared, name=f"{layer}_{module.stem}", layer=layer, module=module, doc=doc.strip())
+    yield from split_dropped_rows(table) if isinstance(table, Table) else (table,)

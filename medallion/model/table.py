@@ -5,17 +5,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 from string import Formatter
 from textwrap import dedent
-from typing import Literal, get_args
 
 from medallion.expect.vocabulary import Expectation, not_null, unique
 from medallion.model.chart import Chart
 from medallion.model.column_types import SqlType, parse_columns, parse_type
 from medallion.model.refresh_method import RefreshMethod
 
-Layer = Literal["bronze", "silver", "gold", "platinum"]
-LAYERS: tuple[Layer, ...] = get_args(Layer)  # one folder each; one without tables is no step
 STRATEGIES = ("full", "incremental")
 QUARANTINE = "quarantine_"  # begins the name of the table of rows that another table drops
 BROKEN = "_broken"  # its column that says which expectations a row fails
@@ -114,9 +112,9 @@ class Drop:
 
 @dataclass(frozen=True)
 class Table:
-    """A Silver or Gold table: a pure function of the tables its query names.
+    """A computed table: a pure function of the tables its query names.
 
-    The registry fills in name, layer and doc, from the module's path and docstring.
+    The project fills in name, layer, doc and module, from the module's path and docstring.
 
     Args:
         keys: The grain, one row per combination.
@@ -145,8 +143,9 @@ class Table:
     chart: Chart | None = None
     drops: tuple[Drop, ...] = ()
     name: str = ""
-    layer: Layer = "silver"
+    layer: str = "silver"
     doc: str = ""
+    module: Path | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -198,8 +197,9 @@ class Feed:
     may_be_empty: bool = False
     max_row_change: float = MAX_ROW_CHANGE
     name: str = ""
-    layer: Layer = "bronze"
+    layer: str = "bronze"
     doc: str = ""
+    module: Path | None = field(default=None, compare=False, repr=False)
     inputs: tuple[str, ...] = ()
 
     @cached_property
@@ -254,8 +254,9 @@ class Log:
     max_row_change: float = MAX_ROW_CHANGE
     feed: Feed | None = None
     name: str = ""
-    layer: Layer = "bronze"
+    layer: str = "bronze"
     doc: str = ""
+    module: Path | None = field(default=None, compare=False, repr=False)
     keys: tuple[str, ...] = ("_source_file", "_line")
     inputs: tuple[str, ...] = ()
 

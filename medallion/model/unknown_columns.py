@@ -5,8 +5,6 @@ Only what is certainly wrong is reported. What this cannot see through, such as 
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from importlib.util import find_spec
-from pathlib import Path
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
@@ -96,8 +94,7 @@ def _place(table: Table, column: exp.Column) -> str:
     """The module of ``table``, and the line where ``column`` stands in it, if its query stands there as it is."""
     module = f"spark_jobs/{table.layer}/{table.name.removeprefix(table.layer + '_')}.py"
     line = column.this.meta.get("line")
-    spec = find_spec(f"spark_jobs.{table.layer}.{table.name.removeprefix(table.layer + '_')}")
-    if spec is None or spec.origin is None or line is None:
+    if table.module is None or line is None:
         return f"{module} ({table.name})"
-    before, query, _ = Path(spec.origin).read_text(encoding="utf-8").partition(table.query)
+    before, query, _ = table.module.read_text(encoding="utf-8").partition(table.query)
     return f"{module}, line {before.count(chr(10)) + line}" if query else f"{module} ({table.name})"

@@ -1,6 +1,6 @@
 """A row of the event log: its columns, the words in them, and the colours of these words in plots."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, Self, get_args
@@ -25,7 +25,6 @@ Status = Literal["succeeded", "warned", "failed", "skipped"]
 WORST_FIRST: tuple[Status, ...] = ("failed", "warned", "succeeded")  # of what was done, for lists and pages
 DID_WORK: tuple[Status, ...] = ("succeeded", "warned")
 Engine = Literal["spark", "delta-rs", "duckdb", "feldera"]
-Phase = Literal["session", "land", "apply", "push", "compute", "silver", "gold", "platinum", "check", "publish"]
 
 EVENT_TYPES: dict[EventType, str] = {
     "session": "Start of a Spark session, from the start of its JVM",
@@ -51,24 +50,11 @@ STATUSES: dict[Status, str] = {
 }
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
-# The phases of an hour, in order. An external engine is sent changes (push) and computes all layers at once (compute).
-PHASES: tuple[Phase, ...] = get_args(Phase)
-RUN_PHASES: tuple[Phase, ...] = tuple(phase for phase in PHASES if phase not in {"push", "compute"})
-REFRESH_PHASES: tuple[Phase, ...] = ("compute", "silver", "gold", "platinum")
-
 # Colours of plots, which can be told apart on a light and on a dark page.
-PHASE_COLOURS: dict[Phase, str] = {
-    "session": "#9aa4b2",
-    "land": "#8fb8f5",
-    "apply": "#2f6fde",
-    "push": "#8a3fbf",
-    "compute": "#c07ee8",
-    "silver": "#3b5fb0",
-    "gold": "#e2a336",
-    "platinum": "#1fa7b8",
-    "check": "#2a9d64",
-    "publish": "#7c66c1",
-}
+_BEFORE_LAYERS = {"session": "#9aa4b2", "land": "#8fb8f5", "apply": "#2f6fde"}
+_EXTERNAL = {"push": "#8a3fbf", "compute": "#c07ee8"}  # its engine is sent changes and computes all layers at once
+_LAYER_COLOURS = ("#3b5fb0", "#e2a336", "#1fa7b8", "#b5527f", "#7a8f2a")  # in turn
+_AFTER_LAYERS = {"check": "#2a9d64", "publish": "#7c66c1"}
 STATUS_COLOURS: dict[Status, str] = {
     "succeeded": "#2a9d64",
     "warned": "#c98a00",
@@ -84,7 +70,7 @@ DESCRIPTIONS = {
     "run_id": ("STRING", "Run of the DAG or of a command"),
     "hour": ("STRING", "Hour that was processed, `YYYY-MM-DDTHH`; null for none"),
     "event_type": ("STRING", "Kind of step"),
-    "layer": ("STRING", "`bronze`, `silver`, `gold` or `platinum`; null for steps over all"),
+    "layer": ("STRING", "Layer of the step; null for steps over all"),
     "table_name": ("STRING", "Table; null for a whole layer or step"),
     "engine": ("STRING", "What did the work"),
     "strategy": ("STRING", "`full` or `incremental`; of a table, what it was refreshed with"),
@@ -105,6 +91,21 @@ DESCRIPTIONS = {
     "details": ("STRING", "JSON: error, note, refresh method, versions, settings"),
 }
 COLUMNS = {name: kind for name, (kind, _) in DESCRIPTIONS.items()}
+
+
+def phases_of(layers: Sequence[str], *, external: bool = False) -> dict[str, str]:
+    """Return the phases of an hour in order, each with its colour in plots.
+
+    layers: those of the project, from the bottom up; each computed one is a phase. external: whether with the phases of
+    an engine that is not ours.
+    """
+    colours = {layer: _LAYER_COLOURS[place % len(_LAYER_COLOURS)] for place, layer in enumerate(layers[1:])}
+    return _BEFORE_LAYERS | (_EXTERNAL if external else {}) | colours | _AFTER_LAYERS
+
+
+def is_refresh_phase(phase: str) -> bool:
+    """Whether a phase of ``phase_of`` is a layer that is computed, or all of them at once: what a strategy changes."""
+    return phase not in EVENT_TYPES
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
 from medallion.errors import DamagedFile, UsageError
-from medallion.model.registry import Registry, registry
+from medallion.model.registry import Registry
 from medallion.model.table import Log
 from medallion.ops import releases
+from medallion.project import find_project
 from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.files import Place
@@ -63,7 +64,7 @@ def tables_of(lake: Lake, default_extras: bool | None = None) -> Registry:
 
 def tables_in(record: TableRecord | None, default_extras: bool | None) -> Registry:
     """The tables of a lake with that record; without one, ``default_extras`` decides."""
-    return registry(extras=bool(default_extras) if record is None else record.extras)
+    return find_project().registry(extras=bool(default_extras) if record is None else record.extras)
 
 
 def tables_at_parse_time(settings: Settings) -> Registry:
@@ -88,13 +89,14 @@ def disagreement(settings: Settings, record: TableRecord | None) -> str | None:
 
 def extra_tables() -> frozenset[str]:
     """The names of all tables that are declared extra."""
-    return frozenset(registry(extras=True).tables) - frozenset(registry(extras=False).tables)
+    project = find_project()
+    return frozenset(project.registry(extras=True).tables) - frozenset(project.registry().tables)
 
 
 def dropped_logs(lake: Lake) -> tuple[Log, ...]:
     """The change logs that the lake had and a person dropped: their files stay, and they may be added again."""
     dropped = (read_record(lake) or TableRecord()).dropped
-    return tuple(log for log in registry(extras=True).logs if log.name in dropped) if dropped else ()
+    return tuple(log for log in find_project().registry(extras=True).logs if log.name in dropped) if dropped else ()
 
 
 def missing_tables(lake: Lake, names: Iterable[str]) -> list[str]:
@@ -126,7 +128,7 @@ def drop_tables(lake: Lake, name: str) -> tuple[str, ...]:
         names = tuple(sorted(extra_tables()))
         write_record(lake, TableRecord(extras=False, dropped=tuple(sorted({*record.dropped, *names}))))
         return names
-    if name in registry(extras=record.extras).tables:
+    if name in find_project().registry(extras=record.extras).tables:
         raise UsageError(f"{name} is still declared in spark_jobs: remove its module, then drop it here")
     release = releases.require_release(lake, None)
     if name not in release.versions:

@@ -9,7 +9,7 @@ from medallion.model.table import Feed, Log, Table
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.delta_writes import append_rows, properties
-from medallion.storage.foreign_commits import ADOPTED, COMPUTED_LAYERS, Provenance, provenance
+from medallion.storage.foreign_commits import ADOPTED, Provenance, provenance
 from medallion.storage.lake import LEDGER, is_complete
 from medallion.storage.log_cleanup import turn_off_log_cleanup
 from medallion.storage.table_features import require_writable_here
@@ -24,7 +24,7 @@ def adopt(run: Run, driver: Driver, table: str) -> Outcome:
     Raises UsageError when nobody has changed it, or it is computed; MedallionError when its columns do not fit the
     declaration.
     """
-    with driver.recording(run, "adopt") as log, log.timed("adopt", _layer(table), table) as event:
+    with driver.recording(run, "adopt") as log, log.timed("adopt", _layer(driver, table), table) as event:
         event.engine = "delta-rs"
         delta, found = _changed(driver, table)
         declared = driver.tables.tables.get(table)
@@ -49,7 +49,7 @@ def discard(run: Run, driver: Driver, table: str) -> Outcome:
     from deltalake import PostCommitHookProperties
 
     lake = driver.lake
-    with driver.recording(run, "discard") as log, log.timed("discard", _layer(table), table) as event:
+    with driver.recording(run, "discard") as log, log.timed("discard", _layer(driver, table), table) as event:
         event.engine = "delta-rs"
         delta, found = _changed(driver, table)
         former = None if found.version is None else lake.open(_path(driver, table), found.version)
@@ -73,7 +73,7 @@ def discard(run: Run, driver: Driver, table: str) -> Outcome:
 
 def _changed(driver: Driver, table: str) -> "tuple[DeltaTable, Provenance]":
     """The table, and what others changed in it since our last commit."""
-    if _layer(table) in COMPUTED_LAYERS:
+    if isinstance(driver.tables.tables.get(table), Table):
         raise UsageError(f"{table} is computed: the next refresh recomputes what somebody else changed in it")
     path = _path(driver, table)
     delta = driver.lake.open(path)
@@ -90,9 +90,9 @@ def _is_whole(driver: Driver, delta: "DeltaTable") -> bool:
     return is_complete(delta, driver.lake.access)
 
 
-def _layer(table: str) -> str | None:
-    layer = table.partition("_")[0]
-    return layer if layer in ("bronze", *COMPUTED_LAYERS) else None
+def _layer(driver: Driver, table: str) -> str | None:
+    node = driver.tables.tables.get(table)
+    return node.layer if node else None
 
 
 def _path(driver: Driver, table: str) -> str:

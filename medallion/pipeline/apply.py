@@ -12,7 +12,7 @@ from medallion.ingest.restatement import read_restatement
 from medallion.ingest.schema_evolution import require_evolvable
 from medallion.ingest.source import change_files, open_source
 from medallion.ingest.unpublished import find_unfinished, require_no_red_hour
-from medallion.model.table import Feed, Layer, Log
+from medallion.model.table import Feed, Log
 from medallion.ops import event_log
 from medallion.ops.event_log import EventLog
 from medallion.ops.event_schema import DID_WORK
@@ -23,9 +23,9 @@ from medallion.pipeline.run import Outcome, Run
 from medallion.spark.session import in_parallel
 
 
-def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
+def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     hour, feeds = run.required_hour, driver.tables.feeds
-    with log.timed("apply", "bronze", cpu=driver.cpu) as event:
+    with log.timed("apply", driver.tables.fed_layer, cpu=driver.cpu) as event:
         _require_turn(driver, hour, is_selection=bool(run.select))
         undeclared = require_evolvable(driver.lake, (*feeds, *driver.tables.logs))
         decoded = _decode(driver, hour, run.settings.max_bad_lines)
@@ -42,7 +42,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outc
 
         def work(table: Feed | Log) -> apply.Applied | None:
             content = decoded.get(table.of if isinstance(table, Log) else table.name)
-            with log.timed("apply", "bronze", table.name) as step:
+            with log.timed("apply", driver.tables.fed_layer, table.name) as step:
                 if isinstance(table, Log):
                     done = change_log.append_lines(driver.lake, table, hour, content)
                 else:

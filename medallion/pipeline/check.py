@@ -9,7 +9,7 @@ from medallion.ingest import ledger
 from medallion.ingest.change_origins import ChangeOrigins
 from medallion.ingest.restatement import read_restatement
 from medallion.model.registry import Node
-from medallion.model.table import QUARANTINE, Layer, Table
+from medallion.model.table import QUARANTINE, Table
 from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read_check_record, write_check_record
 from medallion.ops.event_log import EventLog
@@ -31,7 +31,7 @@ EXPLAINED = 5  # failed expectations whose lines are looked for in every hour th
 MAX_ORIGINS = 3  # files that are named
 
 
-def check_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
+def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
     from medallion.checks.checkpoint import CheckedLayer, run_checkpoint
     from medallion.checks.context import CheckContext
     from medallion.checks.suites import suites
@@ -133,7 +133,7 @@ def _suspects(driver: Driver, record: CheckRecord, former: CheckRecord | None) -
     return sorted({hour, first, *(h for h in ledger.landed_hours(driver.lake) if first <= h <= hour)})
 
 
-def _volume_rules(driver: Driver, run: Run, layer: Layer, history: "History") -> "dict[str, VolumeRules]":
+def _volume_rules(driver: Driver, run: Run, layer: str, history: "History") -> "dict[str, VolumeRules]":
     """Return what the row counts of a layer are judged by: dropped rows always, others from the first release on."""
     from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRule, VolumeRules, earlier_measures
 

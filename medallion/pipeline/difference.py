@@ -1,8 +1,9 @@
 """Which rows a restatement has changed, in words."""
 
+from dataclasses import replace
+
 from medallion.errors import MedallionError
 from medallion.inspect.query import diff
-from medallion.model.registry import Registry
 from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
 from medallion.storage.lake import Lake, state_of
@@ -15,7 +16,7 @@ def report_difference(driver: Driver, before: Release, after: Release) -> None:
     """Report which tables differ, row by row; for a large table, only the command that compares it."""
     by_table = f"medallion release diff {before.release_id} {after.release_id} --table"
     small = {table.name: table for table in driver.tables if _is_small(driver.lake, table.name, before, after)}
-    for table in filter(None, diff(driver.lake, before, after, Registry(small))):
+    for table in filter(None, diff(driver.lake, before, after, replace(driver.tables, tables=small))):
         driver.report(f"{table.table}: {table.added:,} added, {table.removed:,} removed, {table.changed:,} changed")
     if large := [name for name in driver.tables.tables if name not in small]:
         driver.report(f"not compared, being large or rebuilt since: {', '.join(large)}; run {by_table} NAME for each")

@@ -14,7 +14,7 @@ from medallion.ingest.source import Listing
 from medallion.inspect.openlineage import send_lineage
 from medallion.model.proven import Proof
 from medallion.model.registry import Registry
-from medallion.model.table import Layer, Table
+from medallion.model.table import Table
 from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_in, write_record
 from medallion.ops.writer_lock import WriterLock, writer_lock
@@ -66,7 +66,7 @@ class Driver:
         self._may_renew = True
         self._spent = 0.0  # CPU seconds of this process before the present JVM
         self._short = ""  # what the JVM before the present one was short of
-        self._proven: dict[Layer, tuple[Table, ...]] = {}
+        self._proven: dict[str, tuple[Table, ...]] = {}
         self._proofs: dict[str, Proof] = {}
         self._starting = Lock()
 
@@ -119,7 +119,7 @@ class Driver:
             self._record = record
             self.tables = tables_in(record, self.settings.extras)
 
-    def require_proven_tables(self, layer: Layer, run: Run, log: EventLog) -> None:
+    def require_proven_tables(self, layer: str, run: Run, log: EventLog) -> None:
         """Raise MedallionError for a table of ``layer`` whose refresh method could give other rows than its query, or
         with an expectation of which changed rows do not prove what it declares.
 

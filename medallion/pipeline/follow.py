@@ -4,7 +4,7 @@ Nothing is refreshed another way than by ``refresh``: the same steps, the same l
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,7 +12,6 @@ from medallion.ingest import ledger
 from medallion.ingest.arrivals import Arrivals
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.unpublished import find_unpublished
-from medallion.model.table import LAYERS
 from medallion.ops import event_log
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.operations import refresh_hour
@@ -20,13 +19,12 @@ from medallion.pipeline.run import Outcome, Run
 
 MIN_WAIT = 0.01  # seconds between two looks: no clock is so exact that zero would do
 
-# The steps after which the rows of an hour are further than before, in their order.
-HOPS: Mapping[tuple[str, str | None], str] = {
-    ("land", "bronze"): "landed",
-    ("apply", "bronze"): "bronze",
-    **{("refresh", layer): layer for layer in LAYERS[1:]},
-    ("publish", None): "published",
-}
+
+def hops_of(layers: Sequence[str]) -> dict[tuple[str, str | None], str]:
+    """Name the steps after which the rows of an hour are further than before, in their order: by event type, layer."""
+    fed, *computed = layers
+    refreshed: dict[tuple[str, str | None], str] = {("refresh", layer): layer for layer in computed}
+    return {("land", fed): "landed", ("apply", fed): fed, **refreshed, ("publish", None): "published"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Followed:
-    """An hour as it was refreshed. latency: seconds from when its files were last modified to each of HOPS."""
+    """An hour as it was refreshed. latency: seconds from when its files were last modified to each of hops_of."""
 
     hour: str
     outcome: Outcome
@@ -107,9 +105,9 @@ def _wait_for_hour(
 
 
 def _latency(driver: Driver, run: Run, arrived: float) -> dict[str, float]:
-    latency = {}
+    latency, hops = {}, hops_of(driver.tables.declared_layers)
     for row in event_log.read(driver.lake, run_id=run.run_id):
-        hop = HOPS.get((row.event_type, row.layer)) if row.table_name is None else None
+        hop = hops.get((row.event_type, row.layer)) if row.table_name is None else None
         if hop is not None:
             ended: datetime = row.event_timestamp
             latency[hop] = round(ended.timestamp() - arrived, 3)

@@ -12,7 +12,6 @@ from medallion.ingest.restatement import Restatement, rewind_bronze, without_wit
 from medallion.ingest.source import Listing, Source, change_files, open_source
 from medallion.ingest.unpublished import find_unpublished, require_no_red_hour
 from medallion.model.registry import Registry
-from medallion.model.table import Layer
 from medallion.ops import event_log, releases
 from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import UnpublishedHour
@@ -53,8 +52,8 @@ class Arrival:
         return self.listing.hours.get(self.hour, {})
 
 
-def land_step(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
-    with log.timed("land", "bronze", cpu=driver.cpu) as event:
+def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
+    with log.timed("land", driver.tables.fed_layer, cpu=driver.cpu) as event:
         notes: list[str] = []
         source = open_source(run.settings)
         restated = rewind_bronze(driver.lake, driver.tables, driver.report, notes)

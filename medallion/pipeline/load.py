@@ -27,7 +27,7 @@ def load_snapshot(driver: Driver, run: Run, log: EventLog, advance: Advance) -> 
     snapshots = {feed.name: snapshot.snapshot_folder(source, feed, lake, advance) for feed in driver.tables.feeds}
     spark, hour = driver.spark(log), _last_hour(driver, source)
     counts = Counter[str]()
-    with log.timed("apply", "bronze", cpu=driver.cpu) as event:
+    with log.timed("apply", driver.tables.fed_layer, cpu=driver.cpu) as event:
 
         def load_feed(feed: Feed) -> None:
             folder = snapshots[feed.name]
@@ -37,7 +37,7 @@ def load_snapshot(driver: Driver, run: Run, log: EventLog, advance: Advance) -> 
             counts[feed.name] = len(rejected.rejected)
 
         def loaded(name: str, write: Callable[[], None]) -> int:
-            with log.timed("apply", "bronze", name, cpu=driver.cpu) as step:
+            with log.timed("apply", driver.tables.fed_layer, name, cpu=driver.cpu) as step:
                 write()
                 if state := lake.state(name):
                     step.rows_in = step.rows_out = state.rows

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from medallion import advice
 from medallion.model.registry import Node
 from medallion.model.selection import read_from, select_tables
-from medallion.model.table import LAYERS, Layer, Table
+from medallion.model.table import Table
 from medallion.ops.event_log import EventLog
 from medallion.ops.event_schema import EventType
 from medallion.pipeline.driver import Driver
@@ -45,7 +45,7 @@ def _is_outdated(driver: Driver, table: Node, tables: "Mapping[str, DeltaTable]"
         return True
 
 
-def tables_left_behind(driver: Driver, layer: Layer | None = None) -> list[str]:
+def tables_left_behind(driver: Driver, layer: str | None = None) -> list[str]:
     """Name the tables that do not follow from Bronze as it is now, in dependency order.
 
     layer: only those up to this layer; None for all.
@@ -59,11 +59,12 @@ def tables_left_behind(driver: Driver, layer: Layer | None = None) -> list[str]:
         if delta is None or any(name not in opened for name in table.inputs) or _is_outdated(driver, table, opened):
             outdated.add(table.name)
     behind = read_from(driver.tables, outdated)
-    layers = LAYERS[: LAYERS.index(layer) + 1] if layer else LAYERS
+    layers = driver.tables.declared_layers
+    layers = layers[: layers.index(layer) + 1] if layer else layers
     return [table.name for table in driver.tables if table.name in behind and table.layer in layers]
 
 
-def defer_step(driver: Driver, run: Run, log: EventLog, step: EventType, layer: Layer | None) -> Outcome | None:
+def defer_step(driver: Driver, run: Run, log: EventLog, step: EventType, layer: str | None) -> Outcome | None:
     """Skip a step of a run of selected tables while others, that the step is about, are left behind.
 
     Returns how the skipped step ended; None where nothing is left behind: then the step has its turn.

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from medallion.model.plan import Analysis, Column, NoPlans, declared_columns
 from medallion.model.proof import Node, prove
 from medallion.model.proven import Proof
-from medallion.model.refresh_lock import read_lock
+from medallion.model.refresh_lock import NAME, read_lock
 from medallion.model.table import Table
+from medallion.project import find_project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +36,7 @@ def proofs_of(
 
         return analyser(session())(query, inputs)
 
-    known = read_lock() if known is None else known
+    known = read_lock(find_project().root / NAME) if known is None else known
     proofs: dict[str, Proof] = {}
     for table in tables:
         try:

@@ -10,7 +10,7 @@ from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.ingest.restatement import end_restatement, read_restatement
 from medallion.inspect.validate import problems, validate
-from medallion.model.table import Feed, Layer
+from medallion.model.table import Feed
 from medallion.ops import releases
 from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read_check_records, write_check_record
 from medallion.ops.event_log import EventLog
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
+def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     if deferred := defer_step(driver, run, log, "publish", None):
         return deferred
     with log.timed("publish", cpu=driver.cpu) as event:
@@ -71,7 +71,7 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) ->
     return driver.report_outcome(Outcome("succeeded", message, run.hour))
 
 
-def validate_release(driver: Driver, run: Run, log: EventLog, _: Layer | None) -> Outcome:
+def validate_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     lake = driver.lake
     if deferred := defer_step(driver, run, log, "validate", None):
         return deferred
@@ -160,7 +160,7 @@ def _audited_tables(driver: Driver) -> "dict[str, DeltaTable]":
         if delta is None:
             raise MedallionError(f"{table.name} has not been written: nothing is published; refresh its layer")
         tables[table.name] = delta
-        if table.layer == "bronze":
+        if table.layer == driver.tables.fed_layer:
             require_ours(driver.lake, table.name, delta.version(), has_hours=isinstance(table, Feed))
         if reason := find_outdated_input(driver, table, tables):
             raise MedallionError(f"{reason}: nothing is published; refresh the {table.layer} layer")

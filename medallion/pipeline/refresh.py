@@ -9,7 +9,7 @@ from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.selection import select_tables
-from medallion.model.table import Layer, Table
+from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
@@ -24,7 +24,7 @@ _STATE_WORDS = {
 }
 
 
-def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: Layer | None) -> Outcome:
+def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
     assert layer is not None, "run_step asks for it"
     require_bronze_at(driver, run.hour)
     driver.require_proven_tables(layer, run, log)
@@ -112,7 +112,7 @@ def _set_aside_if_it_went_back(run: RefreshRun, table: Table, release: releases.
     )
 
 
-def _require_success(log: EventLog, layer: Layer, failures: Failures, refreshed: int) -> None:
+def _require_success(log: EventLog, layer: str, failures: Failures, refreshed: int) -> None:
     """Raise an error that names the tables that failed, and how to go on; those that follow are skipped events."""
     for name, cause in failures.waiting.items():
         log.add("refresh", layer, name, status="skipped", details={"note": f"waits: {cause}, which it reads, failed"})

@@ -10,7 +10,6 @@ from medallion.errors import UsageError
 from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.unpublished import find_unfinished
-from medallion.model.table import LAYERS, Layer
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.analysis import require_known_columns, require_sound_queries
 from medallion.pipeline.apply import apply_hour
@@ -24,14 +23,14 @@ from medallion.storage import fence
 from medallion.storage.foreign_commits import ComputedTableChanged
 
 
-def run_step(name: str, run: Run, driver: Driver, layer: Layer | None = None) -> Outcome:
+def run_step(name: str, run: Run, driver: Driver, layer: str | None = None) -> Outcome:
     """Run one step and append its events to the event log, also when it fails.
 
     Args:
         name: land, apply, refresh, check, publish or validate.
         run: Of which hour, and how.
         driver: What the steps of this process share.
-        layer: For refresh any but bronze, for check any.
+        layer: For refresh a computed one, for check any.
 
     Raises:
         UsageError: The step or layer is unknown.
@@ -42,9 +41,10 @@ def run_step(name: str, run: Run, driver: Driver, layer: Layer | None = None) ->
     step = STEPS.get(name)
     if step is None:
         raise UsageError(f"step {name[:40]!r} is unknown: choose {', '.join(STEPS)}")
-    if step.layers and layer not in step.layers:
-        raise UsageError(f"step {name} needs --layer, one of {', '.join(step.layers)}")
-    if step.layers and layer not in driver.tables.layers:
+    layers = driver.tables.declared_layers[1:] if name == "refresh" else driver.tables.declared_layers
+    if step.of_layer and layer not in layers:
+        raise UsageError(f"step {name} needs --layer, one of {', '.join(layers)}")
+    if step.of_layer and layer not in driver.tables.layers:
         return driver.report_outcome(Outcome("skipped", f"the lake has no {layer} tables", run.hour))
     with driver.recording(run, f"{name} {layer or ''}".strip()) as log:
         fence.require()
@@ -86,7 +86,7 @@ def finish_before(run: Run, driver: Driver) -> None:
 def _refresh_onward(run: Run, driver: Driver) -> Outcome:
     warned = False
     for layer in driver.tables.layers:
-        if layer != "bronze":
+        if driver.tables.is_computed(layer):
             run_step("refresh", run, driver, layer)
         warned |= run_step("check", run, driver, layer).status == "warned"
     outcome = run_step("publish", run, driver)
@@ -96,17 +96,17 @@ def _refresh_onward(run: Run, driver: Driver) -> Outcome:
 
 @dataclass(frozen=True)
 class Step:
-    """One step. layers: those that it is run for, one at a time; none of a step over the whole lake."""
+    """One step. of_layer: whether it is run for one layer at a time, not over the whole lake."""
 
-    work: Callable[[Driver, Run, EventLog, Layer | None], Outcome]
-    layers: tuple[Layer, ...] = ()
+    work: Callable[[Driver, Run, EventLog, str | None], Outcome]
+    of_layer: bool = False
 
 
 STEPS = {
     "land": Step(land_step),
     "apply": Step(apply_hour),
-    "refresh": Step(refresh_layer, LAYERS[1:]),
-    "check": Step(check_layer, LAYERS),
+    "refresh": Step(refresh_layer, of_layer=True),
+    "check": Step(check_layer, of_layer=True),
     "publish": Step(publish_release),
     "validate": Step(validate_release),
 }

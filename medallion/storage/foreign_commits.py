@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from medallion.storage.lake import Lake
 
 ADOPTED = "adopted"  # in the metadata of a commit of ours: the commits of others that it takes as changes
+INPUTS = "inputs"  # in the metadata of a commit of ours to a computed table: the version of each input
 UPON = "upon"  # in the metadata of a commit of ours: the version of the table that its writer had seen
-COMPUTED_LAYERS = ("silver", "gold", "platinum")
 _ORIGIN_COMMITS = 32  # commits without metadata, as of a lake from before all had some: then it is not known
 # What commits of ours do, in a lake from before they named the version that they were made upon.
 _FORMER_OPERATIONS = frozenset(
@@ -146,10 +146,9 @@ def require_ours(lake: "Lake", table: str, version: int, *, has_hours: bool = Tr
     """
     found = provenance(lake.folder(table), version)
     if found.changes:
-        layer = table.partition("_")[0]
         changed = f"{table} was changed by somebody else: {found.describe()}"
-        if layer in COMPUTED_LAYERS:
-            raise ComputedTableChanged(f"{changed}; {advice.recompute(layer)}")
+        if INPUTS in found.origin:
+            raise ComputedTableChanged(f"{changed}; {advice.recompute(table)}")
         ways_out = advice.adopt_or_discard(table, found.version, lake.applied_hour(table) if has_hours else None)
         raise ChangedByOthers(f"{changed}; nothing was written: {ways_out}")
     return found

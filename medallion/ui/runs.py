@@ -5,7 +5,8 @@ from urllib.parse import quote
 
 from medallion.inspect.run_history import COLUMNS, HourCost, RunFigures, compare_costs, run_history
 from medallion.ops import event_log
-from medallion.ops.event_schema import RUN_PHASES
+from medallion.ops.event_schema import phases_of
+from medallion.project import find_project
 from medallion.storage.lake import Lake
 from medallion.templating import Grid, Link, Plot, Status, render
 from medallion.ui.plots import add_legend, hour_places, make_figure, to_svg
@@ -46,6 +47,7 @@ def runs_page(
 
 def _grid(runs: Sequence[RunFigures], whole: int, priced: tuple[float, str], running: Collection[str]) -> Grid:
     price, currency = priced
+    phases = phases_of(find_project().layers)
     rows = [
         (
             Link(run.hour, f"run?run_id={quote(run.run_id)}"),
@@ -54,7 +56,7 @@ def _grid(runs: Sequence[RunFigures], whole: int, priced: tuple[float, str], run
             *(run.release_id, f"{sum(run.seconds.values()):.1f}", f"{sum(run.cpu_seconds.values()):.1f}"),
             f"{run.cpu_hours * price:.4f}",
             *(run.rows_in, run.rows_changed, f"{run.tables[0]} of {run.tables[1]}", run.warnings),
-            *(f"{run.seconds[phase]:.1f}" if phase in run.seconds else "" for phase in RUN_PHASES),
+            *(f"{run.seconds[phase]:.1f}" if phase in run.seconds else "" for phase in phases),
         )
         for run in runs
     ]
@@ -68,7 +70,7 @@ def _grid(runs: Sequence[RunFigures], whole: int, priced: tuple[float, str], run
         "tables written",
         "warnings",
     )
-    names = ("hour", "strategy", "status", *figures, *RUN_PHASES)
+    names = ("hour", "strategy", "status", *figures, *phases)
     caption = f"{len(rows)} of {whole} runs, newest hour first; seconds by phase"
     return Grid(caption, names, rows, range(3, len(names)), searchable=True)
 

@@ -10,7 +10,8 @@ from medallion.hours import parse_hour
 from medallion.model.refresh_method import StateWork, read_state_work
 from medallion.model.table import STRATEGIES
 from medallion.ops import event_log
-from medallion.ops.event_schema import DID_WORK, PHASE_COLOURS, RUN_PHASES, STATUS_COLOURS, STRATEGY_COLOURS, EventRow
+from medallion.ops.event_schema import DID_WORK, STATUS_COLOURS, STRATEGY_COLOURS, EventRow, phases_of
+from medallion.project import find_project
 from medallion.storage.lake import Lake
 from medallion.templating import Grid, Long, Plot, Status, TaskLink, render, render_notice
 from medallion.ui.plots import add_legend, hour_places, make_figure, to_svg
@@ -157,9 +158,10 @@ def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
     # The last run that published each hour: one of selected tables skips that step.
     published = {row.hour: row.run_id for row in rows if row.event_type == "publish" and row.status in DID_WORK}
     hours: dict[str, dict[str, float]] = {}
+    phases = phases_of(find_project().layers)
     for row in rows:
         step = event_log.phase_of(row)
-        if row.hour and row.table_name is None and published.get(row.hour) == row.run_id and step in RUN_PHASES:
+        if row.hour and row.table_name is None and published.get(row.hour) == row.run_id and step in phases:
             taken = hours.setdefault(row.hour, {})
             taken[step] = taken.get(step, 0.0) + row.seconds
     names = sorted(hours)[-SHOWN:]
@@ -167,7 +169,7 @@ def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
     width = max(places, default=-1) + 1
     figure, axes = make_figure(3.6, above=0.6, below=0.75)
     floor = [0.0] * width
-    for step, colour in ((phase, PHASE_COLOURS[phase]) for phase in RUN_PHASES):
+    for step, colour in phases.items():
         heights = {place: hours[name].get(step, 0.0) for place, name in zip(places, names, strict=True)}
         if not any(heights.values()):
             continue
@@ -186,10 +188,10 @@ def _by_hour(rows: Sequence[EventRow], methods: Mapping[str, str]) -> Plot:
     add_legend(axes, 5)
     alt = f"Seconds of each of {len(names)} hours, stacked by step"
     data = [
-        (name, methods.get(published[name], ""), *(f"{hours[name].get(step, 0.0):.1f}" for step in RUN_PHASES))
+        (name, methods.get(published[name], ""), *(f"{hours[name].get(step, 0.0):.1f}" for step in phases))
         for name in names
     ]
-    grid = Grid("Seconds by hour and step", ("hour", "refreshed", *RUN_PHASES), data, range(2, 2 + len(RUN_PHASES)))
+    grid = Grid("Seconds by hour and step", ("hour", "refreshed", *phases), data, range(2, 2 + len(phases)))
     return Plot(to_svg(figure, alt), alt, grid)
 
 

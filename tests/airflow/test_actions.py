@@ -16,9 +16,9 @@ from medallion.airflow.actions import may_edit, may_replay, running_runs
 from medallion.airflow.pages import app
 from medallion.ingest.decode import Decoded
 from medallion.ingest.quarantine import write_rejected
-from medallion.model.registry import registry
 from medallion.ops import releases
 from medallion.storage.lake import Lake
+from tests.shop import registry
 
 PERMISSIONS = {"/rollback": may_edit, "/replay": may_replay}
 STATUS = "gold_order_status_summary"

@@ -19,12 +19,12 @@ from medallion.airflow import arrivals
 from medallion.airflow.arrivals import HourArrived, WaitForHour
 from medallion.ingest.arrivals import Arrivals, pending_at_source
 from medallion.ingest.restatement import Restatement, write_restatement
-from medallion.model.registry import registry
 from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import RedHour, UnpublishedHour
 from medallion.pipeline.turns import Line
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+from tests.shop import registry
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 

@@ -20,10 +20,10 @@ from dags.hourly_self_check import dag as self_check
 from dags.refresh_on_arrival import dag as on_arrival
 from medallion.airflow.runs import requested_hour
 from medallion.errors import UsageError
-from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
 from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.storage.lake import Lake
+from tests.shop import registry
 
 ALL_TASKS = pytest.mark.parametrize("task", [*dag.tasks, *upkeep.tasks], ids=lambda task: task.task_id)
 HOURLY_TASKS = pytest.mark.parametrize("task", dag.tasks, ids=lambda task: task.task_id)

@@ -32,7 +32,7 @@ from medallion.airflow.ports import free_port
 from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError
 from medallion.loopback import go_past_proxies
-from medallion.model.registry import registry
+from tests.shop import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTAINERS = ROOT / "tests" / "e2e" / "containers"

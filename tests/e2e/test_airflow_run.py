@@ -23,11 +23,11 @@ from playwright.sync_api import Page
 from medallion.airflow.local import DAG_ID, WARM, LocalAirflow
 from medallion.airflow.ports import free_port
 from medallion.airflow.processes import Process
-from medallion.model.registry import registry
 from medallion.model.selection import select_tables
 from medallion.ops import event_log, releases
 from medallion.storage.lake import Lake
 from scripts.screenshots import CHROMIUM, browser, fill_in_backfill
+from tests.shop import registry
 from tests.unit.lineage_receiver import Received, lineage_service, require_fields
 
 pytestmark = pytest.mark.timeout(1800)

@@ -21,13 +21,13 @@ from typing import Any
 
 from medallion.cli.console import progress_bar
 from medallion.loopback import go_past_proxies
-from medallion.model.registry import registry
 from medallion.model.table import STRATEGIES
 from medallion.settings import Settings
 from medallion.spark.session import spark_session
 from tests.faults.cluster import cluster_in, s3_server
 from tests.faults.faults import Result, every_fault, suffer
 from tests.faults.world import World, make_world, some_tables
+from tests.shop import registry
 
 
 def main() -> int:

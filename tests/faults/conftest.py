@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from medallion.model.registry import registry
 from tests.faults.world import World, make_world, some_tables
+from tests.shop import registry
 
 
 @pytest.fixture(scope="session")

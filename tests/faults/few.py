@@ -14,14 +14,14 @@ SHORT_LEASE = (8.0, 3.0)  # seconds, and of them in reserve
 def main() -> None:
     """Run it."""
     from medallion.cli import main
-    from medallion.model import registry
+    from tests.shop import graph, registry
 
     if folder := os.environ.get("FAULTS_MACHINE"):
         as_another_machine(Path(folder))
     split = sys.argv.index("--")
     names = set(sys.argv[1:split])
-    every = registry.registry()
-    some = registry.Registry({table.name: table for table in every if table.name in names})
+    every = registry()
+    some = graph({table.name: table for table in every if table.name in names})
     sys.argv[1:] = sys.argv[split + 1 :]
     with patch("medallion.pipeline.driver.tables_in", lambda *_: some):
         main.main()

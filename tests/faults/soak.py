@@ -27,7 +27,6 @@ from medallion.cli.console import progress_bar
 from medallion.demo.generate import generate
 from medallion.hours import hour_range, parse_hour
 from medallion.loopback import go_past_proxies
-from medallion.model.registry import registry
 from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.pipeline import operations
@@ -40,6 +39,7 @@ from tests.faults.faults import kill, start
 from tests.faults.model import Model, snapshot, with_hour
 from tests.faults.world import HOURS, World, dies, rows_of, some_tables
 from tests.refresh_run import refresh_run
+from tests.shop import registry
 
 DAY = 24
 DEATHS = 0.1  # of the hours

@@ -8,9 +8,10 @@ import pytest
 from medallion.errors import CheckFailed
 from medallion.ops import event_log
 from medallion.pipeline import follow
-from medallion.pipeline.follow import HOPS, Followed, Pace
+from medallion.pipeline.follow import Followed, Pace, hops_of
 from medallion.pipeline.steps import STEPS, run_step
 from tests.faults.world import HOURS, World, differing
+from tests.shop import SHOP
 
 H0, H1, H2 = HOURS
 
@@ -45,7 +46,8 @@ def test_follow_applies_an_hour_once_its_files_have_settled(world: World) -> Non
 
 def test_follow_reports_and_records_the_latency_of_each_hop(world: World) -> None:
     (done,) = followed(world, H0)
-    assert list(done.latency) == [hop for hop in HOPS.values() if hop != "platinum"], "this lake has no such tables"
+    hops = [hop for hop in hops_of(SHOP.layers).values() if hop != "platinum"]
+    assert list(done.latency) == hops, "this lake has no such tables"
     assert list(done.latency.values()) == sorted(done.latency.values())
     (row,) = event_log.read(world.lake, hour=H0, event_type="follow")
     assert row.seconds == done.latency["published"] > 0

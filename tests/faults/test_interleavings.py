@@ -22,7 +22,6 @@ from medallion.checks.result import CheckResult
 from medallion.errors import HourNotAvailable, MedallionError
 from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
-from medallion.model.registry import Registry
 from medallion.ops import releases
 from medallion.ops.check_records import read_check_records
 from medallion.ops.event_log import EventLog
@@ -32,10 +31,11 @@ from medallion.pipeline.run import Run
 from medallion.storage.files import write_json
 from medallion.storage.lake import hour_in
 from tests.commits import origin_of
+from tests.shop import graph
 from tests.unit import small_lake
 from tests.unit.small_lake import H0, H1, H2, TABLES, Shop
 
-FEW = Registry({name: TABLES[name] for name in ("bronze_orders", "silver_orders")})
+FEW = graph({name: TABLES[name] for name in ("bronze_orders", "silver_orders")})
 HOURS = (H0, H1, H2)
 DECISIVE = ("bronze", "landed", "restatement", "release")  # what of a lake a plain re-run goes by
 ID = {hour: number for number, hour in enumerate(HOURS)}

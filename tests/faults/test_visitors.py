@@ -18,14 +18,14 @@ from deltalake.schema import PrimitiveType
 
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, format_hour, parse_hour
-from medallion.model.registry import Registry
 from medallion.pipeline import adoption, steps
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
+from tests.shop import graph
 from tests.unit import small_lake
 from tests.unit.small_lake import ARROW, H0, load, without_spark
 
-TABLES = Registry(
+TABLES = graph(
     {name: replace(node, may_be_empty=True, max_row_change=9e9) for name, node in small_lake.TABLES.tables.items()}
 )
 NAMES = ("bronze_orders", "bronze_items", "silver_orders", "gold_orders")

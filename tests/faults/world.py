@@ -16,7 +16,7 @@ from medallion.demo.generate import generate
 from medallion.hours import hour_range
 from medallion.ingest.restatement import read_restatement
 from medallion.inspect.query import open_release
-from medallion.model.registry import Registry, registry
+from medallion.model.registry import Registry
 from medallion.ops import releases
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
@@ -25,6 +25,7 @@ from medallion.refresh import additive
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
+from tests.shop import graph, registry
 
 HOURS = list(hour_range("2025-11-30T00", "2025-11-30T02"))
 additive.MIN_STATE_INPUT_BYTES = 0  # a small shop is refreshed as a large one is, with aggregate state
@@ -124,7 +125,7 @@ def some_tables(*wanted: str) -> Registry:
     for table in reversed([*every]):
         if table.name in needed:
             needed |= set(table.inputs)
-    return Registry({table.name: table for table in every if table.name in needed})
+    return graph({table.name: table for table in every if table.name in needed})
 
 
 def make_world(

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from medallion.model.registry import registry
 from medallion.model.table import Feed, Log
+from tests.shop import registry
 
 # What a row has in the columns its test does not state, null elsewhere: it passes every filter and meets every join.
 MONDAY = datetime(2025, 11, 3)

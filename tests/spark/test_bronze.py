@@ -16,7 +16,6 @@ from medallion.ingest import apply, snapshot
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.quarantine import read_rejected
 from medallion.ingest.source import silent
-from medallion.model.registry import Registry, registry
 from medallion.model.table import Feed, Log
 from medallion.ops import event_log, releases
 from medallion.pipeline.driver import Driver
@@ -28,6 +27,7 @@ from medallion.storage import delta_writes, fence
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.commits import fencing_number
+from tests.shop import graph, registry
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 SUPPLIERS = "bronze_suppliers"
@@ -373,7 +373,7 @@ def test_a_snapshot_with_too_many_rows_that_have_not_happened_is_refused(shop: S
 def declared(shop: Shop, schema: str) -> None:
     """From now on the suppliers' feed is declared like this, and no query reads columns that it has no more."""
     tables = {table.name: table for table in registry() if isinstance(table, Feed | Log)}
-    shop.driver.tables = Registry({**tables, SUPPLIERS: replace(tables[SUPPLIERS], schema=schema)})
+    shop.driver.tables = graph({**tables, SUPPLIERS: replace(tables[SUPPLIERS], schema=schema)})
 
 
 NEW = "supplier_id BIGINT NOT NULL, supplier_name STRING NOT NULL, country STRING, lead_time_days {}, updated_at {}"

@@ -11,7 +11,6 @@ from deltalake import DeltaTable
 from medallion.ingest import apply, change_log, landing
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.model.dimension import dimension
-from medallion.model.registry import build
 from medallion.model.table import Feed, Log
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
@@ -20,6 +19,7 @@ from medallion.spark.sessions import Sessions
 from medallion.storage import delta_writes
 from medallion.storage.lake import Lake
 from tests.refresh_run import refresh_run
+from tests.shop import build
 from tests.unit.test_composite_keys import land
 
 FEED = Feed(

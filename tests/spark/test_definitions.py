@@ -11,7 +11,6 @@ from medallion.errors import MedallionError
 from medallion.ingest import ledger
 from medallion.inspect.preview import Preview
 from medallion.inspect.status import lake_status
-from medallion.model.registry import Registry, registry
 from medallion.model.table import Table
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
@@ -20,6 +19,7 @@ from medallion.pipeline.reprocess import reprocess
 from medallion.pipeline.run import Run
 from medallion.refresh.definitions import find_changed_definitions
 from medallion.settings import Settings
+from tests.shop import graph, registry
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 EDITED = "gold_order_status_summary"
@@ -50,7 +50,7 @@ def edit(driver: Driver, text: str, instead: str, name: str = EDITED) -> None:
     table = registry()[name]
     assert isinstance(table, Table) and text in table.query
     edited = replace(table, query=table.query.replace(text, instead))
-    driver.tables = Registry({**driver.tables.tables, name: edited})
+    driver.tables = graph({**driver.tables.tables, name: edited})
 
 
 def run(driver: Driver, hour: str | None, run_id: str, select: str = "") -> Run:

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from medallion.model.registry import registry
 from medallion.model.table import Table
+from tests.shop import registry
 from tests.spark.conftest import Schema
 
 SPARK_TYPES = Path(__file__).parents[1] / "unit" / "spark_types.json"

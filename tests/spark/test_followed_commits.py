@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from medallion.ingest.schema_evolution import arrow_schema
-from medallion.model.registry import Registry, build
+from medallion.model.registry import Registry
 from medallion.model.table import Additive, ByKey, Feed, Table
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
@@ -20,6 +20,7 @@ from medallion.storage import delta_writes
 from medallion.storage.lake import Lake
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.refresh_run import refresh_run
+from tests.shop import build
 
 ITEMS = Feed(
     keys=("item_id",),

@@ -25,7 +25,6 @@ from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.decode import DELETED, LINE, change_schema
 from medallion.model.additive_split import split_of
 from medallion.model.refresh_method import RefreshMethod, StateWork
-from medallion.model.registry import registry
 from medallion.model.selection import select_tables
 from medallion.model.table import Additive, ByKey, Feed, Log, Table
 from medallion.ops.lake_tables import TableRecord, write_record
@@ -48,6 +47,7 @@ from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import Lake
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.refresh_run import refresh_run
+from tests.shop import registry
 
 Rows = dict[int, dict[str, Any]]
 START = datetime(2025, 12, 20, tzinfo=UTC)

@@ -20,7 +20,6 @@ from medallion.airflow.ports import free_port
 from medallion.checks.docs_queue import build_data_docs
 from medallion.cli.main import cli
 from medallion.demo.generate import generate
-from medallion.model.registry import registry
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
@@ -30,6 +29,7 @@ from medallion.spark.configuration import needed_conf
 from medallion.storage import files
 from medallion.storage.lake import Lake
 from medallion.ui.reports import report_file, report_of_task, reports_page
+from tests.shop import registry
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 LAKE = "s3a://lakes/a/shop"

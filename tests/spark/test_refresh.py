@@ -12,15 +12,16 @@ from bench.proof import differing
 from medallion.demo.generate import generate
 from medallion.errors import CheckFailed, UsageError
 from medallion.ingest.decode import decode_file
-from medallion.model.registry import registry
 from medallion.model.table import Table
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
 from medallion.pipeline.steps import run_step
+from medallion.project import Project
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+from tests.shop import registry
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 
@@ -124,11 +125,10 @@ def test_a_lake_that_is_loaded_is_not_loaded_over(driver: Driver) -> None:
 def test_a_red_gate_stops_the_layers_above_and_the_release_stays(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from medallion.checks import suites
     from medallion.expect import vocabulary
 
     broken = {"silver_customers": (vocabulary.at_least("customer_id", 10**12),)}
-    monkeypatch.setattr(suites, "suite_of", {"silver": broken, "bronze": {}, "gold": {}}.__getitem__)
+    monkeypatch.setattr(Project, "suite", lambda _, layer: broken if layer == "silver" else {})
     before, gold = releases.latest(driver.lake), driver.lake.version("gold_inventory_risk")
     with pytest.raises(CheckFailed, match=r"customer_id is at least 1000000000000.*nothing after it.*\.html"):
         operations.refresh_hour(Run(driver.settings, H1, "red"), driver)

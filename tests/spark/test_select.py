@@ -9,12 +9,12 @@ import pytest
 
 from bench.proof import differing
 from medallion.demo.generate import generate
-from medallion.model.registry import registry
 from medallion.ops import releases
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
+from tests.shop import registry
 
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 

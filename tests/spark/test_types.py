@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from medallion.model.registry import registry
 from medallion.spark.collect import MAX_ROW_BYTES, collect
+from tests.shop import registry
 
 if TYPE_CHECKING:
     from tests.spark.conftest import Schema

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from medallion.demo.generate import generate
-from medallion.model.registry import registry
 from medallion.model.table import Table
 from medallion.ops import event_log, releases
 from medallion.pipeline import adoption, operations
@@ -15,6 +14,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
 from medallion.storage.foreign_commits import ChangedByOthers
+from tests.shop import registry
 
 HOURS = [f"2025-11-30T{hour:02}" for hour in range(5)]
 # What somebody does to which table; silver_products and gold_order_status_summary are small, the others are not.

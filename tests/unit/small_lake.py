@@ -19,7 +19,7 @@ from deltalake import write_deltalake
 from medallion.checks import checkpoint
 from medallion.checks.result import CheckResult, TableResult
 from medallion.ingest import ledger
-from medallion.model.registry import Registry, build
+from medallion.model.registry import Registry
 from medallion.model.table import Feed, Table
 from medallion.ops import releases
 from medallion.pipeline import analysis, operations, steps
@@ -31,6 +31,7 @@ from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake, state_of, table_id
+from tests.shop import build
 
 H0, H1, H2, H3, H4 = (f"2025-11-30T{n:02}" for n in range(5))
 COLUMNS = "id BIGINT NOT NULL, name STRING"

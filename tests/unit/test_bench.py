@@ -25,12 +25,12 @@ from bench.proof import differing
 from bench.report import crossover, render
 from bench.results import read_results, write_results
 from medallion.errors import MedallionError, UsageError
-from medallion.model.registry import registry
 from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.ops.event_schema import EventRow
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+from tests.shop import registry
 
 TABLE = Table(keys=("k",), query="SELECT 1", name="gold_numbers", layer="gold")
 

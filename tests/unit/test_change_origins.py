@@ -8,8 +8,8 @@ import pytest
 from medallion.ingest.change_origins import ChangeOrigins
 from medallion.ingest.landing import copy_change_files
 from medallion.ingest.source import FolderSource
-from medallion.model.registry import build
 from medallion.model.table import Feed, Table
+from tests.shop import build
 from tests.unit import small_lake
 from tests.unit.small_lake import H0, Shop
 

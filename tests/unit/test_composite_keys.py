@@ -17,11 +17,11 @@ from medallion.ingest import apply, change_log, landing, ledger
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.ingest.source import digest
 from medallion.model.dimension import dimension
-from medallion.model.registry import build
 from medallion.model.table import ByKey, Feed, Log, Table
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes
 from medallion.storage.lake import Lake
+from tests.shop import build
 
 H0 = parse_hour("2025-11-30T00")
 Keys = dict[str, Callable[[random.Random], Any]]

@@ -18,11 +18,11 @@ from bench.machine import cores
 from bench.report_tables import service_rows
 from medallion.demo.generate import generate
 from medallion.errors import MedallionError, UsageError
-from medallion.model.registry import registry
 from medallion.model.table import Feed
 from medallion.ops import event_log, releases
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+from tests.shop import registry
 from tests.unit.feldera import FakeFeldera, Refused, serving
 
 HOUR, NEXT = "2025-11-30T00", "2025-11-30T01"

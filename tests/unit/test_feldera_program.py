@@ -21,8 +21,8 @@ from bench.feldera.program import FelderaSQL, program, view
 from medallion.demo.generate import generate
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
-from medallion.model.registry import registry
 from medallion.model.table import Feed, Table
+from tests.shop import registry
 from tests.unit.feldera_engine import Engine, SqlError
 
 GOLDEN = Path(__file__).with_name("feldera_program.sql")

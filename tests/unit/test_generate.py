@@ -24,8 +24,8 @@ from medallion.demo.writers import NEVER, ChangeFiles, Images, Style, table_of
 from medallion.errors import UsageError
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.decode import decode_file
-from medallion.model.registry import registry
 from medallion.model.table import Feed
+from tests.shop import registry
 
 FEEDS = {feed.topic: feed for feed in registry().feeds}
 EVERY_HOUR = {"orders", "order_items", "clickstream_events", "inventory_events"}

@@ -8,7 +8,6 @@ from deltalake import write_deltalake
 
 from medallion.errors import MedallionError, UsageError
 from medallion.inspect.status import lake_status
-from medallion.model.registry import registry
 from medallion.ops import lake_tables, releases
 from medallion.ops.lake_tables import TableRecord, read_record, tables_of, write_record
 from medallion.pipeline import table_changes
@@ -17,6 +16,7 @@ from medallion.pipeline.run import Run
 from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
+from tests.shop import registry
 
 PLAIN, EVERY = registry(extras=False), registry(extras=True)
 

@@ -15,12 +15,12 @@ from medallion.ingest.late_files import LateHour, find_late, late_warning, missi
 from medallion.ingest.ledger import Manifest, landed_hours, write_manifest
 from medallion.ingest.source import Landed, Listing, SourceFile
 from medallion.inspect.status import lake_status
-from medallion.model.registry import registry
 from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
 from medallion.ui.standing import Standing
 from medallion.ui.status import status_page
+from tests.shop import registry
 from tests.unit.small_lake import H0, H1, H2, H3, Shop
 
 

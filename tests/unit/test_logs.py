@@ -12,12 +12,12 @@ from deltalake import write_deltalake
 from medallion.ingest import apply, change_log, landing, ledger
 from medallion.ingest.change_log import rewind_log
 from medallion.ingest.source import digest
-from medallion.model.registry import build
 from medallion.model.table import Feed, Log
 from medallion.ops import releases
 from medallion.storage.foreign_commits import ChangedByOthers
 from medallion.storage.lake import Lake
 from medallion.storage.rewind import rewind
+from tests.shop import build
 
 H0, H1, H2, H3 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02", "2025-11-30T03"
 FEED = Feed(keys=("id",), schema="id BIGINT NOT NULL, name STRING", name="bronze_things", doc="One row per id.")

@@ -18,7 +18,7 @@ import pyarrow.parquet, pyarrow.dataset, pyarrow.compute
 from medallion.ingest import apply, arrow_merge, landing, ledger
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.ingest.source import digest
-from medallion.model.registry import registry
+from tests.shop import registry
 from medallion.storage.lake import Lake
 
 def peak():
@@ -87,7 +87,7 @@ import pyarrow.parquet, pyarrow.dataset, pyarrow.compute
 from medallion.errors import UsageError
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded
-from medallion.model.registry import registry
+from tests.shop import registry
 from medallion.storage.change_feed import changes
 from medallion.storage.changed_values import changed_values
 from medallion.storage.lake import Lake

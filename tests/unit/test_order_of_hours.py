@@ -11,13 +11,13 @@ from medallion.hours import format_hour
 from medallion.ingest import arrivals, restatement
 from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
 from medallion.inspect.status import lake_status
-from medallion.model.registry import registry
 from medallion.ops import event_log, releases
 from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.pipeline import operations
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
 from medallion.ui.standing import AtWork, read_standing
+from tests.shop import registry
 from tests.unit.small_lake import H0, H1, H2, H3, Shop
 
 

@@ -10,11 +10,11 @@ import pytest
 from deltalake import DeltaTable
 
 from medallion.ingest.schema_evolution import arrow_schema
-from medallion.model.registry import registry
 from medallion.ops import releases
 from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.lake import Lake
+from tests.shop import registry
 
 pytestmark = pytest.mark.slow
 

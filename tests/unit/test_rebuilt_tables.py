@@ -11,7 +11,6 @@ from deltalake import DeltaTable, write_deltalake
 from medallion.errors import MedallionError
 from medallion.inspect.query import diff, open_release
 from medallion.inspect.validate import problems, validate
-from medallion.model.registry import build
 from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.ops.releases import Release
@@ -21,6 +20,7 @@ from medallion.pipeline.run import Run
 from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.lake import Lake
+from tests.shop import build
 
 NAME = "silver_customers"
 H0, H1, H2 = (f"2025-11-30T0{hour}" for hour in range(3))

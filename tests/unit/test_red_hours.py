@@ -11,13 +11,13 @@ from medallion.ingest.restatement import read_restatement
 from medallion.ingest.unpublished import read_unpublished
 from medallion.inspect.hour_history import hour_history
 from medallion.inspect.status import lake_status
-from medallion.model.registry import Registry
 from medallion.ops.check_records import Failure
 from medallion.ops.red_hours import VALIDATION, RedHour
 from medallion.pipeline import operations, publish
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.reprocess import require_published
 from medallion.pipeline.run import Run
+from tests.shop import graph
 from tests.unit.small_lake import H0, H1, H2, H3, Shop
 
 EMPTIED = '{"delete": {"id": 0}}\n'  # every row of the hour before
@@ -135,7 +135,7 @@ def test_unchecked_hour_is_found_red_before_a_later_one_is_applied(shop: Shop) -
 def test_a_red_hour_is_healed_by_a_plain_refresh_when_the_rule_was_at_fault(shop: Shop) -> None:
     red_at(shop)
     tables = {name: replace(table, may_be_empty=True) for name, table in shop.tables.tables.items()}
-    mended = replace(shop, tables=Registry(tables))
+    mended = replace(shop, tables=graph(tables))
     assert mended.refresh(H1).status == "succeeded"
     assert red_hour(mended) is None and mended.published() == {}
 

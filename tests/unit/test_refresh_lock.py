@@ -11,10 +11,10 @@ from medallion.errors import MedallionError
 from medallion.model import proof
 from medallion.model.plan import Analysis, Column, NoPlans
 from medallion.model.proven import Proof
-from medallion.model.refresh_lock import lock_text, read_lock
-from medallion.model.registry import registry
+from medallion.model.refresh_lock import NAME, lock_text, read_lock
 from medallion.model.table import ByKey, Feed, Table
 from medallion.pipeline import proven
+from tests.shop import SHOP, registry
 
 ORDERS = Feed(keys=("order_id",), schema="order_id BIGINT NOT NULL, status STRING", name="bronze_orders")
 TABLE = Table(
@@ -96,7 +96,7 @@ def test_a_table_that_only_spark_connect_could_prove_is_recomputed_and_says_why(
     def no_session() -> Any:
         raise NoPlans("Spark Connect shows no plans: run medallion plan --write")
 
-    monkeypatch.setattr(proven, "read_lock", dict)
+    monkeypatch.setattr(proven, "read_lock", lambda _: {})
     found = proven.proofs_of([TABLE], {"bronze_orders": ORDERS}, no_session)["silver_orders"]
     assert "medallion plan --write" in found.unproven
     assert [name for name, _, _ in found.inputs["bronze_orders"]] == ["order_id", "status"], "as declared, all the same"
@@ -105,6 +105,6 @@ def test_a_table_that_only_spark_connect_could_prove_is_recomputed_and_says_why(
 def test_the_lock_of_the_project_has_every_table_as_it_is() -> None:
     every = registry(extras=True)
     tables = [table for table in every if isinstance(table, Table)]
-    known = read_lock()
+    known = read_lock(SHOP.root / NAME)
     assert proof.prove(tables, every.tables, ask, known).keys() == {table.name for table in tables}
     assert len(known) == len(tables)

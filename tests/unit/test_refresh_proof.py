@@ -12,7 +12,6 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.model.dimension import dimension
-from medallion.model.registry import build, registry
 from medallion.model.table import Additive, ByKey, Feed, Recent, Table, Via
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
@@ -21,6 +20,7 @@ from medallion.pipeline.run import Run
 from medallion.settings import Settings
 from tests.proving import prove
 from tests.proving import refusal as refusal_over
+from tests.shop import build, registry
 
 ITEMS = Feed(
     keys=("item_id",),

@@ -7,7 +7,6 @@ import pytest
 from medallion.cli.sheets import status_sheet, tables_sheet
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.inspect.status import lake_status
-from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
@@ -15,6 +14,7 @@ from medallion.pipeline.reprocess import reprocess
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.definitions import CHANGED, find_changed_definitions
 from medallion.refresh.run import RefreshRun, Written
+from tests.shop import graph
 from tests.unit import small_lake
 from tests.unit.small_lake import H0, H1, Shop
 
@@ -24,7 +24,7 @@ def edited(shop: Shop, name: str = "silver_orders") -> Shop:
     table = shop.tables[name]
     assert isinstance(table, Table)
     query = f"{table.query} WHERE id > 0"
-    return replace(shop, tables=Registry({**shop.tables.tables, name: replace(table, query=query)}))
+    return replace(shop, tables=graph({**shop.tables.tables, name: replace(table, query=query)}))
 
 
 def rebuild(shop: Shop, select: str = "", said: list[str] | None = None) -> Outcome:
@@ -61,7 +61,7 @@ def test_named_table_is_rebuilt_though_it_was_not_edited(published: Shop) -> Non
 
 def test_table_that_was_never_built_is_built_at_the_published_hour(published: Shop) -> None:
     new = Table(keys=("id",), query="SELECT * FROM {silver_orders}", name="gold_new", layer="gold", doc="A copy.")
-    rebuild(replace(published, tables=Registry({**published.tables.tables, new.name: new})))
+    rebuild(replace(published, tables=graph({**published.tables.tables, new.name: new})))
     release = releases.require_release(published.lake, None)
     assert release.hour == H0 and "gold_new" in release.versions
 
@@ -119,7 +119,7 @@ def test_failed_table_stops_what_reads_it_alone_and_is_retried_with_that(
         return Table(keys=("id",), query=f"SELECT * FROM {{{source}}}", name=name, layer="gold", doc="A copy.")
 
     more = {t.name: t for t in (copy_of("gold_new", "silver_orders"), copy_of("gold_reader", "gold_orders"))}
-    shop = replace(published, tables=Registry({**published.tables.tables, **more}))
+    shop = replace(published, tables=graph({**published.tables.tables, **more}))
     computed: list[str] = []
 
     def fails(run: RefreshRun, table: Table) -> Written:

@@ -14,12 +14,13 @@ from medallion.inspect import results
 from medallion.inspect.results import TableResult, published_tables, read_result, read_sample, write_csv
 from medallion.model.chart import output_columns
 from medallion.model.parsed_query import Schemas
-from medallion.model.registry import Registry, build, registry
+from medallion.model.registry import Registry
 from medallion.ops import releases
 from medallion.storage.duckdb_views import open_sealed_views
 from medallion.storage.lake import Lake
 from medallion.ui.results import PARTIAL, results_page
 from medallion.ui.values import cell_text
+from tests.shop import build, registry
 
 SALES = pa.table(
     {"week": ["w2", "w1", "w2"], "shop": ["a", "a", "<b>"], "revenue": pa.array([20.0, 10.0, 5.0], pa.float64())}

@@ -12,10 +12,10 @@ from medallion.errors import MedallionError
 from medallion.ingest import apply, change_log, landing, ledger
 from medallion.ingest.schema_evolution import arrow_schema, description, require_evolvable
 from medallion.ingest.source import digest
-from medallion.model.registry import build
 from medallion.model.table import Feed, Log
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.lake import Lake
+from tests.shop import build
 
 FEED = Feed(
     keys=("id",),

@@ -3,11 +3,11 @@
 import pytest
 
 from medallion.errors import UsageError
-from medallion.model.registry import registry
 from medallion.model.selection import select_tables
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.run import Outcome, Run
+from tests.shop import registry
 from tests.unit.small_lake import H0, H1, TABLES, Shop
 
 

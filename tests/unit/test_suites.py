@@ -11,17 +11,16 @@ import pytest
 from bench.duck import translated
 from medallion.checks.checkpoint import bind
 from medallion.checks.result import Verdict
-from medallion.checks.suites import suite_of, suites
-from medallion.errors import MedallionError
+from medallion.checks.suites import suites
 from medallion.expect.vocabulary import Expectation
-from medallion.model.registry import registry
-from medallion.model.table import LAYERS, Table
+from medallion.model.table import Table
+from tests.shop import SHOP, registry
 
 QUERY = "unexpected_rows_query"
 TABLES = registry(extras=True)
 PROMISES = [
     (table, expectation)
-    for layer in LAYERS
+    for layer in SHOP.layers
     for table, suite in suites(layer, TABLES).items()
     for expectation in suite
     if not table.startswith("quarantine_")  # what it holds is what breaks a promise: test_tables.py
@@ -344,13 +343,3 @@ def test_expectations_of_a_table_have_distinct_meanings() -> None:
     named = [(table, expectation.meaning) for table, expectation in PROMISES]
 
     assert sorted(set(named)) == sorted(named)
-
-
-def test_suite_refuses_a_table_that_its_layer_does_not_declare(monkeypatch: pytest.MonkeyPatch) -> None:
-    from expectations import gold
-
-    suite_of.cache_clear()
-    monkeypatch.setattr(gold, "SUITE", {"gold_nothing": ()})
-    with pytest.raises(MedallionError, match=r"expectations/gold\.py.*gold_nothing"):
-        suites("gold", TABLES)
-    suite_of.cache_clear()

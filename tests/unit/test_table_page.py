@@ -12,7 +12,6 @@ from medallion.errors import UsageError
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.inspect.table_history import table_history
 from medallion.model.refresh_method import RefreshMethod, read_method
-from medallion.model.registry import registry
 from medallion.model.table import Log, Table
 from medallion.ops import releases
 from medallion.ops.event_log import append
@@ -21,6 +20,7 @@ from medallion.refresh.definitions import CHANGED
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.lake import Lake
 from medallion.ui.table import table_page
+from tests.shop import registry
 
 STATUS = "gold_order_status_summary"
 

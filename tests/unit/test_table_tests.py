@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from medallion.model.registry import registry
 from medallion.model.table import Table
+from tests.shop import registry
 
 SPARK_TESTS = Path(__file__).parents[1] / "spark"
 

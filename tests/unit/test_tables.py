@@ -14,8 +14,9 @@ from bench.duck import translated
 from medallion.errors import MedallionError, UsageError
 from medallion.expect.vocabulary import in_set, not_null, unique
 from medallion.model.dropped_rows import split_dropped_rows
-from medallion.model.registry import Node, build, registry
+from medallion.model.registry import Node
 from medallion.model.table import Additive, Feed, Table
+from tests.shop import build, registry
 
 FEEDS = {
     *("bronze_clickstream_events", "bronze_customers", "bronze_inventory_events", "bronze_order_items"),

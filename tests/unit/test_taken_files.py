@@ -11,7 +11,6 @@ from medallion.ingest import arrivals
 from medallion.ingest.apply import record_idle_hour
 from medallion.ingest.change_log import is_as_landed
 from medallion.ingest.restatement import Restatement, read_restatement, write_restatement
-from medallion.model.registry import registry
 from medallion.ops import event_log, releases
 from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.pipeline import operations
@@ -20,6 +19,7 @@ from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.delta_writes import properties, replace_rows, rows_having
 from medallion.storage.lake import Lake, state_of
+from tests.shop import registry
 from tests.unit.small_lake import H0, H1, H2, Shop
 
 

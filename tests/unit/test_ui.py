@@ -12,7 +12,6 @@ import pytest
 from medallion.cli.common import new_run_id
 from medallion.inspect.hour_history import goes_with_clock, hour_history
 from medallion.inspect.status import LakeStatus, TableStatus
-from medallion.model.registry import registry
 from medallion.model.table import Feed
 from medallion.ops.check_records import Failure
 from medallion.ops.event_log import append
@@ -25,6 +24,7 @@ from medallion.ui.reports import report_file, report_of_task, reports_page
 from medallion.ui.standing import AtWork, Standing
 from medallion.ui.status import status_page
 from medallion.ui.timings import run_page, timings_page
+from tests.shop import registry
 
 BEGAN = datetime(2025, 12, 1, tzinfo=UTC)
 

@@ -8,12 +8,12 @@ import pytest
 from medallion.errors import MedallionError
 from medallion.ingest import ledger
 from medallion.model.parsed_query import Schemas
-from medallion.model.registry import Registry, registry
 from medallion.model.table import Feed, Table
 from medallion.model.unknown_columns import unknown_columns
 from medallion.ops import event_log
 from medallion.pipeline import analysis, operations
 from medallion.pipeline.run import Run
+from tests.shop import graph, registry
 from tests.unit.small_lake import H0, H1, Shop
 
 ORDERS = Feed(keys=("id",), schema="id BIGINT NOT NULL, user_id BIGINT, tags STRING", name="bronze_orders")
@@ -92,7 +92,7 @@ def wrong(shop: Shop, query: str) -> Shop:
     tables = {node.name: node for node in shop.tables}
     gold = tables["gold_orders"]
     assert isinstance(gold, Table)
-    return replace(shop, tables=Registry({**tables, gold.name: replace(gold, query=query)}))
+    return replace(shop, tables=graph({**tables, gold.name: replace(gold, query=query)}))
 
 
 def test_an_unknown_column_is_refused_before_its_hour_lands(shop: Shop) -> None:

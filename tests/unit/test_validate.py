@@ -11,11 +11,11 @@ from deltalake import write_deltalake
 from medallion.expect.vocabulary import not_empty
 from medallion.hours import hour_number
 from medallion.inspect.validate import problems, validate
-from medallion.model.registry import build
 from medallion.model.table import Feed, Table
 from medallion.ops.releases import Release
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import LEDGER, Lake
+from tests.shop import build
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 TABLES = build(

@@ -1,0 +1,101 @@
+"""medallion.toml: what a project says of itself, read and checked before anything else is."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from medallion.errors import UsageError
+from medallion.settings import Settings
+
+NAME = "medallion.toml"
+_PROJECT_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_LAYER_NAME = re.compile(r"[a-z][a-z0-9]{0,19}")  # in <layer>_<table>, what stands before the first _
+# Folders of every lake beside those of its layers, and steps of an hour, which events name as they do layers.
+_TAKEN = frozenset(("landing", "ops", "quarantine", "reports", "session", "land", "apply", "push", "compute")) | {
+    "check",
+    "publish",
+}
+_IN_SECTIONS = {"source": "source", "lake": "lake"}  # settings that have a section of their own, with a path
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What medallion.toml holds.
+
+    layers: from the bottom up; the first one is fed from the source. defaults: of settings, by field, as the texts that
+    an environment variable would have.
+    """
+
+    name: str
+    layers: tuple[str, ...]
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_manifest(file: Path) -> Manifest:
+    """Read a project's medallion.toml; relative paths in it are of its folder.
+
+    Raises:
+        UsageError: It cannot be read, or has a key that is unknown, for which the nearest known one is named.
+    """
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read: {error}") from None
+    sections = {"project": ("name", "layers"), "source": ("path",), "lake": ("path",), "settings": _free_settings()}
+    _require_known(file, "", content, sections)
+    for section, keys in sections.items():
+        if not isinstance(content.get(section, {}), dict):
+            raise UsageError(f"{file}: {section} is a section: write [{section}]")
+        _require_known(file, f"{section}.", content.get(section, {}), keys)
+    project = content.get("project", {})
+    return Manifest(_name_of(file, project), _layers_of(file, project), _defaults_of(file, content))
+
+
+def _free_settings() -> tuple[str, ...]:
+    return tuple(name for name in Settings.model_fields if name not in _IN_SECTIONS)
+
+
+def _require_known(file: Path, where: str, found: Iterable[str], known: Iterable[str]) -> None:
+    known = [*known]
+    for name in found:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean {where}{close[0]}?" if close else f"it may have {', '.join(known)}"
+            raise UsageError(f"{file} has an unknown key {where}{name[:40]}: {hint}")
+
+
+def _name_of(file: Path, project: Mapping[str, Any]) -> str:
+    name = project.get("name")
+    if not isinstance(name, str) or not _PROJECT_NAME.fullmatch(name):
+        raise UsageError(f'{file}: project.name is a word in small letters, such as name = "shop"')
+    return name
+
+
+def _layers_of(file: Path, project: Mapping[str, Any]) -> tuple[str, ...]:
+    layers = project.get("layers")
+    if not isinstance(layers, list) or not layers or not all(isinstance(layer, str) for layer in layers):
+        raise UsageError(f'{file}: project.layers is a list from the bottom up, such as layers = ["bronze", "silver"]')
+    for layer in layers:
+        if not _LAYER_NAME.fullmatch(layer) or layer in _TAKEN:
+            why = "is a name of the lake's own" if layer in _TAKEN else "is no word of small letters and digits"
+            raise UsageError(f"{file}: layer {layer[:40]!r} {why}: choose another")
+    if len({*layers}) < len(layers):
+        raise UsageError(f"{file}: project.layers names a layer twice")
+    return tuple(layers)
+
+
+def _defaults_of(file: Path, content: Mapping[str, Any]) -> dict[str, str]:
+    defaults = {name: _text(value) for name, value in content.get("settings", {}).items()}
+    for section, name in _IN_SECTIONS.items():
+        if "path" in content.get(section, {}):
+            path = _text(content[section]["path"])
+            defaults[name] = path if "://" in path else str(file.parent / Path(path).expanduser())
+    return defaults
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

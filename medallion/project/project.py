@@ -1,0 +1,147 @@
+"""One project, found from where a command runs: its folder, its layers, its tables, what is expected across them."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+
+from medallion.errors import MedallionError, UsageError
+from medallion.expect.vocabulary import Expectation
+from medallion.model.registry import Node, Registry, as_declared, build
+from medallion.model.table import Feed, Log, Table
+from medallion.project import manifest
+from medallion.project.manifest import Manifest, read_manifest
+from medallion.settings import PREFIX, Settings
+
+ROOT = "PROJECT"  # MEDALLION_PROJECT, the environment variable with the folder
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with medallion.toml.
+
+    root: the folder. name: of the project. layers: from the bottom up; the first one is fed from the source, the others
+    are computed. defaults: of settings, which environment variables win over.
+    """
+
+    root: Path
+    name: str
+    layers: tuple[str, ...]
+    defaults: Mapping[str, str]
+
+    def settings(self, environment: Mapping[str, str] = os.environ) -> Settings:
+        """Return the settings that ``environment`` names, those of medallion.toml elsewhere. Raises UsageError."""
+        return Settings.from_environment(environment, self.defaults)
+
+    def registry(self, *, extras: bool = False) -> Registry:
+        """Return the tables that the project declares; medallion.ops.lake_tables says which of them a lake has.
+
+        extras: whether with those that are declared extra. Raises MedallionError as ``build`` does, and for a module
+        that declares no table.
+        """
+        return _registry(self.root, self.layers, extras)
+
+    def suite(self, layer: str) -> Mapping[str, tuple[Expectation, ...]]:
+        """Return the promises of ``expectations/<layer>.py`` across tables; nothing where there is no such module.
+
+        Raises MedallionError for one on a table that the layer does not declare.
+        """
+        return _suite(self.root, self.layers, layer)
+
+    def module_path(self, table: Node) -> str:
+        """Where ``table`` is declared, from the root."""
+        return f"spark_jobs/{table.layer}/{table.name.removeprefix(table.layer + '_')}.py"
+
+
+def find_project(start: Path | None = None) -> Project:
+    """Find the project: the folder that MEDALLION_PROJECT names, else the nearest one from ``start`` upwards.
+
+    start: the working directory if not given. A command of a checkout that runs elsewhere finds that of the checkout.
+
+    Raises UsageError when there is none, or it cannot be read.
+    """
+    if named := os.environ.get(f"{PREFIX}{ROOT}", "").strip():
+        root = Path(named).expanduser().resolve()
+        if not (root / manifest.NAME).is_file():
+            raise UsageError(f"{PREFIX}{ROOT}={named}: that folder has no {manifest.NAME}")
+        return project_at(root)
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents, Path(__file__).resolve().parents[2]):
+        if (folder / manifest.NAME).is_file():
+            return project_at(folder)
+    raise UsageError(
+        f"there is no project here: neither {here} nor a folder above it has a {manifest.NAME}; go into a project, or"
+        f" name its folder in {PREFIX}{ROOT}"
+    )
+
+
+@cache
+def project_at(root: Path) -> Project:
+    """Read the project in ``root``. Raises UsageError when its medallion.toml is not right."""
+    read: Manifest = read_manifest(root / manifest.NAME)
+    return Project(root, read.name, read.layers, read.defaults)
+
+
+@cache
+def _registry(root: Path, layers: tuple[str, ...], extras: bool) -> Registry:
+    return build((table for table in _declared(root, layers) if extras or not table.extra), layers)
+
+
+def _declared(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
+    folder = _package(root, "spark_jobs")
+    unknown = {info.name for info in iter_modules(folder.__path__) if info.ispkg} - {*layers}
+    if unknown:
+        raise MedallionError(f"spark_jobs/{min(unknown)} is no layer of {root / manifest.NAME}: add it there")
+    for place, layer in enumerate(layers):
+        package = _package(root, f"spark_jobs.{layer}")
+        for info in iter_modules(package.__path__):
+            if info.name.startswith("_"):
+                continue
+            module = import_module(f"{package.__name__}.{info.name}")
+            declared = getattr(module, "TABLE", None)
+            if not isinstance(declared, Table if place else Feed | Log):
+                wanted = "Table" if place else "Feed or Log"
+                raise MedallionError(f"spark_jobs/{layer}/{info.name}.py declares no TABLE, a {wanted}, for its layer")
+            path = root / "spark_jobs" / layer / f"{info.name}.py"
+            yield from as_declared(declared, layer, path, module.__doc__ or "")
+
+
+@cache
+def _suite(root: Path, layers: tuple[str, ...], layer: str) -> Mapping[str, tuple[Expectation, ...]]:
+    name = f"{_name(root)}.expectations"
+    if not (root / "expectations" / f"{layer}.py").is_file():
+        return {}
+    suite: Mapping[str, tuple[Expectation, ...]] = import_module(f"{name}.{layer}").SUITE
+    declared = {table.name for table in _registry(root, layers, True) if table.layer == layer}
+    if unknown := sorted(set(suite) - declared):
+        raise MedallionError(
+            f"expectations/{layer}.py has expectations on {', '.join(unknown)}, which layer {layer} does not have:"
+            f" name one of {', '.join(sorted(declared)) or 'none'}"
+        )
+    return suite
+
+
+def _package(root: Path, folder: str) -> ModuleType:
+    try:
+        return import_module(f"{_name(root)}.{folder}")
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith(_name(root)):
+            missing = folder.replace(".", "/")
+            raise UsageError(f"{root} has no folder {missing}, which {manifest.NAME} asks for") from None
+        raise
+
+
+def _name(root: Path) -> str:
+    """The package that holds the modules of a project: each has one, so that two do not share a module's name."""
+    name = f"medallion_project_{sha256(str(root).encode()).hexdigest()[:12]}"
+    if name not in sys.modules:
+        package = ModuleType(name, f"The project in {root}.")
+        package.__path__ = [str(root)]
+        sys.modules[name] = package
+    return name

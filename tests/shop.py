@@ -1,0 +1,21 @@
+"""The tables of this repository's own project, and graphs of tests with its layers."""
+
+from collections.abc import Iterable, Mapping
+
+from medallion.model.registry import Node, Registry
+from medallion.model.registry import build as build_of
+from medallion.project import project_at
+from medallion.settings import PROJECT
+
+SHOP = project_at(PROJECT)
+registry = SHOP.registry
+
+
+def build(tables: Iterable[Node]) -> Registry:
+    """Build the registry of ``tables``, of the shop's layers."""
+    return build_of(tables, SHOP.layers)
+
+
+def graph(tables: Mapping[str, Node]) -> Registry:
+    """The registry of ``tables``, which stand in order."""
+    return Registry(tables, SHOP.layers)

@@ -1,0 +1,161 @@
+"""A project is a folder with medallion.toml: its layers, its tables and its settings are what it says."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from medallion.checks.suites import suites
+from medallion.errors import MedallionError, UsageError
+from medallion.project import find_project, project_at
+from medallion.project.manifest import read_manifest
+from medallion.settings import PROJECT
+
+TOML = """
+[project]
+name = "clinic"
+layers = ["raw", "marts"]
+
+[source]
+path = "arrivals"
+
+[settings]
+currency = "EUR"
+extras = true
+max_bad_lines = 0.5
+"""
+VISITS = '''
+"""Visits of patients. One row per visit_id."""
+
+from medallion.model.table import Feed
+
+TABLE = Feed(keys=("visit_id",), schema="visit_id BIGINT NOT NULL, ward STRING, seen_at TIMESTAMP")
+'''
+WARDS = '''
+"""Visits by ward. One row per ward."""
+
+from medallion.model.table import Table
+
+TABLE = Table(
+    keys=("ward",),
+    nullable_keys=("ward",),
+    query="SELECT ward, COUNT(*) AS visits FROM {raw_visits} GROUP BY ward",
+)
+'''
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Path:
+    """A project of another business, with two layers and two tables."""
+    for name, text in {
+        "medallion.toml": TOML,
+        "spark_jobs/raw/visits.py": VISITS,
+        "spark_jobs/marts/wards.py": WARDS,
+    }.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path
+
+
+def test_a_project_has_the_layers_and_tables_of_its_folder(clinic: Path) -> None:
+    tables = project_at(clinic).registry()
+    assert [*tables.tables] == ["raw_visits", "marts_wards"]
+    assert (tables.layers, tables.fed_layer, tables.result_layers) == (("raw", "marts"), "raw", ("marts",))
+    assert [feed.name for feed in tables.feeds] == ["raw_visits"]
+    assert tables["marts_wards"].doc == "Visits by ward. One row per ward."
+
+
+def test_it_is_the_nearest_folder_upwards_unless_the_environment_names_one(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = clinic / "spark_jobs" / "raw"
+    monkeypatch.delenv("MEDALLION_PROJECT", raising=False)
+    assert find_project(below).root == clinic
+    monkeypatch.setenv("MEDALLION_PROJECT", str(PROJECT))
+    assert (find_project(below).root, find_project(below).name) == (PROJECT, "shop")
+    monkeypatch.setenv("MEDALLION_PROJECT", str(below))
+    with pytest.raises(UsageError, match=r"MEDALLION_PROJECT=.*that folder has no medallion\.toml"):
+        find_project()
+
+
+def test_its_settings_are_relative_to_its_folder_and_the_environment_wins(clinic: Path) -> None:
+    settings = project_at(clinic).settings({})
+    assert (settings.source, settings.currency) == (str(clinic / "arrivals"), "EUR")
+    assert (settings.extras, settings.max_bad_lines) == (True, 0.5)
+    settings = project_at(clinic).settings({"MEDALLION_CURRENCY": "CHF", "MEDALLION_SOURCE": "/elsewhere"})
+    assert (settings.source, settings.currency, settings.extras) == ("/elsewhere", "CHF", True)
+
+
+@pytest.mark.parametrize(
+    ("former", "wrong", "message"),
+    [
+        ("[source]", "[sauce]", "unknown key sauce: did you mean source"),
+        ("layers =", "layer =", "unknown key project.layer: did you mean project.layers"),
+        ("currency", "curency", "unknown key settings.curency: did you mean settings.currency"),
+        ('"raw", "marts"', '"raw", "raw"', "names a layer twice"),
+        ('"raw", "marts"', '"raw", "my_marts"', "layer 'my_marts' is no word of small letters and digits"),
+        ('"raw", "marts"', '"raw", "ops"', "layer 'ops' is a name of the lake's own"),
+        ('["raw", "marts"]', '"raw"', "project.layers is a list from the bottom up"),
+        ('name = "clinic"', 'name = "The Clinic"', "project.name is a word in small letters"),
+        ("[project]", "[project", "cannot be read"),
+    ],
+)
+def test_what_medallion_toml_may_not_say_is_refused_in_one_line(
+    clinic: Path, former: str, wrong: str, message: str
+) -> None:
+    file = clinic / "medallion.toml"
+    file.write_text(TOML.replace(former, wrong, 1))
+    with pytest.raises(UsageError) as refusal:
+        read_manifest(file)
+    assert message in str(refusal.value) and str(file) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def declare(clinic: Path, name: str, text: str) -> None:
+    (clinic / name).parent.mkdir(parents=True, exist_ok=True)
+    (clinic / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("spark_jobs/marts/empty.py", '"""Nothing."""', "spark_jobs/marts/empty.py declares no TABLE, a Table"),
+        ("spark_jobs/raw/wards.py", WARDS, "spark_jobs/raw/wards.py declares no TABLE, a Feed or Log"),
+        ("spark_jobs/diamond/__init__.py", "", "spark_jobs/diamond is no layer of .*medallion.toml: add it there"),
+        (
+            "spark_jobs/marts/wards.py",
+            WARDS.replace("{raw_visits}", "{raw_visit}"),
+            "reads raw_visit, which is no table",
+        ),
+    ],
+)
+def test_what_a_project_may_not_declare_is_refused_with_its_module(
+    clinic: Path, name: str, text: str, message: str
+) -> None:
+    declare(clinic, name, text)
+    with pytest.raises(MedallionError, match=message):
+        project_at(clinic).registry()
+
+
+def test_a_suite_on_a_table_that_its_layer_does_not_have_is_refused(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDALLION_PROJECT", str(clinic))
+    declare(clinic, "expectations/marts.py", 'SUITE = {"marts_nothing": ()}')
+    with pytest.raises(MedallionError, match=r"expectations/marts\.py.*marts_nothing"):
+        suites("marts", project_at(clinic).registry())
+
+
+def test_a_command_in_a_folder_of_another_project_shows_that_ones_tables(clinic: Path) -> None:
+    command = [sys.executable, "-c", "from medallion.cli.main import main; main()", "tables"]
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    environment.pop("MEDALLION_PROJECT", None)
+    done = subprocess.run(command, cwd=clinic / "spark_jobs", env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "marts_wards" in done.stdout and "bronze" not in done.stdout
+    (clinic / "medallion.toml").write_text(TOML.replace("layers", "layer"))
+    done = subprocess.run(command, cwd=clinic, env=environment, capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
