@@ -113,7 +113,7 @@ class ChangedRows:
         if former is None or name not in views.versions or former.table_id != views.table_ids[name]:
             return None
         try:
-            difference = changes(views.tables[name].folder, former.version, views.versions[name])
+            difference = changes(views.tables[name].folder, former.version, views.versions[name], former.commit)
         except (OSError, ValueError):
             return None
         return None if difference.unknown else difference

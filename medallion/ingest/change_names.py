@@ -15,6 +15,7 @@ from medallion.hours import PATTERN, is_hour
 _CHANGE_FILE = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json")
 _HOUR = re.compile(rf"(?<!\d){PATTERN}", re.IGNORECASE)
 _UNFINISHED = re.compile(r".*(\.tmp|\.part|\.filepart|\.crc|\.swp|~)|_[^.]*", re.DOTALL)  # by those who write files
+_ARRIVING = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json\.(tmp|part|filepart)")
 _COMPANION = re.compile(r".*\.(md5|sha1|sha256|sha512|ok|done|ready|success|asc|sig)", re.DOTALL)  # about a file
 _PACKED = re.compile(r".*\.(gz|gzip|zip|zst|zstd|bz2|xz|lz4|snappy|7z|tar|tgz|z)", re.DOTALL | re.IGNORECASE)
 _SHOWN = 200  # characters of a name
@@ -23,6 +24,14 @@ _SHOWN = 200  # characters of a name
 @dataclass(frozen=True)
 class ChangeFile:
     """A file that is taken."""
+
+    topic: str
+    hour: str
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """A change file that is still being written, or that its writer left half-written."""
 
     topic: str
     hour: str
@@ -43,7 +52,7 @@ class Ignored:
     reason: str
 
 
-def judge_name(name: str, topics: tuple[str, ...], running: str) -> ChangeFile | Refused | Ignored | None:
+def judge_name(name: str, topics: tuple[str, ...], running: str) -> ChangeFile | Arriving | Refused | Ignored | None:
     """Judge a file below ``cdc/`` by its name; None for one that nobody would take for a change file.
 
     Args:
@@ -51,6 +60,8 @@ def judge_name(name: str, topics: tuple[str, ...], running: str) -> ChangeFile |
         topics: The feeds.
         running: The hour that has begun: of later ones nothing is taken.
     """
+    if (arriving := _ARRIVING.fullmatch(name)) and arriving[1] in topics:
+        return Arriving(arriving[1], arriving[2])
     _, folder, *rest = PurePosixPath(name).parts
     if any(_is_no_data(part) for part in rest):
         return None

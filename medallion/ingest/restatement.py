@@ -1,6 +1,6 @@
 """Restatement: Bronze is restored to before an hour, and every hour since is applied again."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
@@ -8,7 +8,7 @@ from medallion import advice
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest.change_log import require_own_log, rewind_log
 from medallion.ingest.landing import is_as_landed
-from medallion.ingest.ledger import landed_hours, named_hours, read_manifest
+from medallion.ingest.ledger import landed_hours, last_common_hour, named_hours, read_manifest
 from medallion.ingest.source import Listing
 from medallion.model.registry import Registry
 from medallion.ops import lake_tables
@@ -102,27 +102,32 @@ def end_restatement(lake: Lake) -> None:
 
 
 def plan_restatement(
-    lake: Lake, hour: str, applied: str | None, listing: Listing, former: Restatement | None
+    lake: Lake, hour: str, table_hours: Mapping[str, str | None], listing: Listing, former: Restatement | None
 ) -> Restatement:
     """List the hours that a restatement from ``hour`` has to pass, and see that all of them can be had.
 
     Args:
         lake: The lake; nothing in it is changed.
         hour: The hour that Bronze goes back before.
-        applied: The last hour that every Bronze table has; None for the snapshot alone.
+        table_hours: The last hour of each table that has a feed; None for the snapshot alone.
         listing: What the source lists.
         former: A restatement that was cut short: its hours are passed too.
 
     Raises:
-        UsageError: ``hour`` lies after the last applied one, or nobody has a file of it.
+        UsageError: ``hour`` lies after the last applied one, or a table lacks an hour before it, or nobody has a file
+            of it.
         MedallionError: A file of an hour is neither listed by the source nor in the landing folder, or one that bears
             its name is not understood.
     """
-    until = max(applied or "", former.until if former else "")
+    applied = last_common_hour(table_hours)
+    until = max([former.until if former else "", *(last or "" for last in table_hours.values())])
     if hour > until:
         raise UsageError(f"hour {hour} is after {until or 'the snapshot'}, the last one: {advice.refresh()}")
     start = min(hour, former.hour) if former and not former.rewound else hour
     known = {*listing.hours, *landed_hours(lake)}
+    lacking = min((other for other in known if (applied or "") < other < start), default=None)
+    if lacking and former is None:  # what is under way passes the hours that it has still to apply
+        raise UsageError(f"hour {hour} cannot be restated, as a table lacks {lacking}: {advice.restate(lacking)}")
     if hour not in known:
         raise UsageError(
             f"hour {hour} cannot be restated: the source lists no change file of it, and none has landed;"

@@ -12,7 +12,7 @@ from typing import IO, Any, Protocol
 
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import format_hour
-from medallion.ingest.change_names import ChangeFile, Ignored, Refused, judge_name, shown_path
+from medallion.ingest.change_names import Arriving, ChangeFile, Ignored, Refused, judge_name, shown_path
 from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.files import Place
@@ -204,17 +204,25 @@ def change_files(source: Source, topics: tuple[str, ...], now: datetime | None =
             )
     hours: dict[str, dict[str, str]] = {}
     refused: dict[str, dict[str, str]] = {}
+    arriving: list[tuple[str, Arriving]] = []
     ignored: list[str] = []
     running = format_hour(now or datetime.now(UTC))
     for name in files:
         match judge_name(name, topics, running):
             case ChangeFile(topic, hour):
                 hours.setdefault(hour, {})[topic] = name
+            case Arriving() as unfinished:
+                arriving.append((name, unfinished))
             case Refused(hour, reason):
                 hours.setdefault(hour, {})
                 refused.setdefault(hour, {})[name] = reason
             case Ignored(reason):
                 ignored.append(f"ignored {shown_path(name)} at the source: {reason}")
+    for name, file in arriving:  # an hour that other feeds have would be published without it
+        if file.hour in hours and file.topic not in hours[file.hour]:
+            refused.setdefault(file.hour, {})[name] = (
+                f"it is still being written, or was left half-written: wait for {file.hour}.json, or delete it"
+            )
     return Listing(dict(sorted(hours.items())), files, tuple(ignored), refused)
 
 

@@ -5,13 +5,18 @@ A shell, the scheduler and the pages find the same hour, and no hour is applied 
 
 from dataclasses import replace
 
+from medallion import advice
 from medallion.errors import HourOutOfOrder
+from medallion.hours import hour_or_snapshot
+from medallion.ingest.ledger import landed_hours
 from medallion.ingest.restatement import Restatement, read_restatement
 from medallion.model.registry import Registry
 from medallion.ops import event_log, releases
 from medallion.ops.check_records import read_check_record
 from medallion.ops.red_hours import RedHour, UnpublishedHour, read_red_hour
+from medallion.storage.foreign_commits import ChangedByOthers
 from medallion.storage.lake import Lake
+from medallion.storage.named_versions import version_before
 
 
 def find_unpublished(
@@ -75,6 +80,26 @@ def find_unfinished(
         return None
     record = read_check_record(lake, tables.layers[0]) if is_selection else None
     return None if record is not None and record.hour == unpublished.hour else unpublished.hour
+
+
+def require_bronze_of_readers(lake: Lake, tables: Registry) -> None:
+    """Refuse to go on from a Bronze table that has fewer versions than the newest release names.
+
+    Hours that it had would be missing in it, or be applied to it beside tables that are hours ahead. Raises
+    ChangedByOthers, which names the hour to restate.
+    """
+    release = releases.latest(lake)
+    for table in tables.layer(tables.fed_layer) if release else ():
+        named = release.version_of(table.name) if release else None
+        if named is None or (version := version_before(lake, named)) is None:
+            continue
+        had = lake.applied_hour(table.name)
+        since = min((hour for hour in landed_hours(lake) if hour > (had or "")), default=None)
+        way_out = f"{advice.restate(since)}, and its hours are applied again" if since else "restore the rest of it"
+        raise ChangedByOthers(
+            f"{table.name} went back to version {version}, which ends with {hour_or_snapshot(had)}, and readers"
+            f" have version {named.version}: somebody restored its folder; nothing was written: {way_out}"
+        )
 
 
 def require_no_red_hour(

@@ -15,11 +15,12 @@ from medallion.storage.lake import Lake
 
 @dataclass(frozen=True)
 class CheckedTable:
-    """A table as a check read it; rows: how many it had."""
+    """A table as a check read it. rows: how many it had. commit: its identity; None where it is not kept."""
 
     version: int
     table_id: str
     rows: int
+    commit: str | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from medallion.pipeline.outdated import defer_step
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.foreign_commits import require_ours
+from medallion.storage.log_entries import identity_at
 
 if TYPE_CHECKING:
     from medallion.checks.by_change import Basis
@@ -76,7 +77,8 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
         for name in (table.name for table in driver.tables.layer(layer)):
             if name in result.versions:
                 require_ours(lake, name, result.versions[name])
-        record = replace(_record(result, run.hour, str(report)), history=extend_history(history, result, run.hour))
+        record = _record(driver, result, run.hour, str(report))
+        record = replace(record, history=extend_history(history, result, run.hour))
         if result.status == "failed":
             record = _with_failures(driver, record, result, former)
         write_check_record(lake, record)
@@ -184,10 +186,12 @@ def _basis(driver: Driver, run: Run, former: CheckRecord | None) -> "Basis | Non
     return Basis(tables, former.proofs, timedelta(hours=hours))
 
 
-def _record(result: "CheckResult", hour: str | None, report: str) -> CheckRecord:
+def _record(driver: Driver, result: "CheckResult", hour: str | None, report: str) -> CheckRecord:
     """Build the record of a check that publishing needs."""
     tables = {
-        name: CheckedTable(version, result.table_ids[name], result.rows[name])
+        name: CheckedTable(
+            version, result.table_ids[name], result.rows[name], identity_at(driver.lake.folder(name), version)
+        )
         for name, version in result.versions.items()
     }
     return CheckRecord(

@@ -10,7 +10,7 @@ from medallion.ingest.change_names import shown_path
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
 from medallion.ingest.restatement import Restatement, rewind_bronze, without_withdrawn, write_restatement
 from medallion.ingest.source import Listing, Source, change_files, open_source
-from medallion.ingest.unpublished import find_unpublished, require_no_red_hour
+from medallion.ingest.unpublished import find_unpublished, require_bronze_of_readers, require_no_red_hour
 from medallion.model.registry import Registry
 from medallion.ops import event_log, releases
 from medallion.ops.event_log import EventLog
@@ -101,12 +101,15 @@ def plan_landing(
         UsageError: The lake has not been loaded, or its load was cut short.
         HourNotAvailable: The source does not list the hour.
         HourOutOfOrder: Earlier hours are missing, or one is red.
+        ChangedByOthers: A Bronze table went back to before what readers have.
     """
     lake, reported = driver.lake, len(notes)
     listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
     table_hours, landed = ledger.hours_by_table(lake, driver.tables), ledger.landed_hours(lake)
     applied = ledger.last_common_hour(table_hours)
     require_whole_load(lake, applied)
+    if restated is None:
+        require_bronze_of_readers(lake, driver.tables)
     restated = _still_to_pass(lake, restated, listing, landed, notes)
     notes += _source_warnings(lake, listing, applied, landed)
     for note in notes[reported:]:

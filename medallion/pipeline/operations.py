@@ -288,11 +288,12 @@ def begin_restatement(driver: Driver, hour: str, run_id: str = "") -> Restatemen
 def _plan_restatement(driver: Driver, hour: str) -> Restatement:
     """Plan a restatement from ``hour``; nothing is changed. Errors as for ``begin_restatement``."""
     lake = driver.lake
-    applied, former = ledger.applied_hour(lake, driver.tables), read_restatement(lake)
+    table_hours, former = ledger.hours_by_table(lake, driver.tables), read_restatement(lake)
+    applied = ledger.last_common_hour(table_hours)
     if (red := find_red(lake, driver.tables, applied, former)) and hour > red.hour:
         raise UsageError(red.refuse(f"hour {hour} cannot be restated"))
     listing = change_files(open_source(driver.settings), tuple(feed.topic for feed in driver.tables.feeds))
-    plan = plan_restatement(lake, hour, applied, listing, former)
+    plan = plan_restatement(lake, hour, table_hours, listing, former)
     quarantine.require_whole_corrections(lake, driver.tables.feeds, plan.hours)
     for feed in driver.tables.feeds:
         require_version_before(lake, feed.name, plan.hour)  # all of them or none

@@ -22,6 +22,7 @@ from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.foreign_commits import require_ours
 from medallion.storage.lake import table_id
+from medallion.storage.log_entries import identity_at
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -143,9 +144,9 @@ def _is_as_checked(driver: Driver, name: str, checked: CheckedTable, delta: "Del
     if checked.table_id != table_id(delta):
         return False
     if checked.version == delta.version():
-        return True
+        return checked.commit in {None, identity_at(driver.lake.folder(name), checked.version)}
     # Upkeep may have merged its files since, and removed those that the check has read.
-    is_same = driver.lake.same_rows(name, checked.version, delta.version())
+    is_same = driver.lake.same_rows(name, checked.version, delta.version(), checked.commit)
     return is_same and driver.lake.is_whole(name, checked.version)
 
 

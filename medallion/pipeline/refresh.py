@@ -17,6 +17,7 @@ from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.table_order import Failures, run_in_order
 from medallion.refresh.run import RefreshRun, Written
 from medallion.storage.foreign_commits import ChangedByOthers
+from medallion.storage.named_versions import version_before
 
 _STATE_WORDS = {
     StateWork.SET_UP: "building incremental state: once",
@@ -99,12 +100,10 @@ def _set_aside_if_it_went_back(run: RefreshRun, table: Table, release: releases.
     Its next commits would have numbers that others have had, by which its readers would take them for known rows.
     """
     published = release.version_of(table.name) if release else None
-    if published is None or (run.lake.folder(table.name) / "_delta_log" / f"{published.version:020}.json").exists():
+    version = version_before(run.lake, published) if published else None
+    if published is None or version is None:
         return None
-    delta = run.lake.open(run.lake.path(table.name))
-    if delta is None or delta.version() >= published.version or not published.is_in(delta):
-        return None
-    version, moved_to = delta.version(), run.lake.move_damaged_table(table.name)
+    moved_to = run.lake.move_damaged_table(table.name)
     run.sessions.forget_logs()
     return (
         f"rebuilt, as it went back to version {version}, and the newest release names {published.version}: somebody"

@@ -91,7 +91,8 @@ class AggregateState:
         state, origin = former_state(self.target.lake, self.path, self.target.table, read)
         if names := features_for_spark(state.delta):
             raise FullRecompute(f"somebody switched on {names}")
-        change = changes(self.target.lake.at(source.path), origin["inputs"][source.name], source.state.version)
+        known, commit = origin["inputs"][source.name], origin.get("commits", {}).get(source.name)
+        change = changes(self.target.lake.at(source.path), known, source.state.version, commit)
         require_followable({source.name: change}, read)
         self._require_followed_commits(change, origin)
         if origin.get("proof") != self.target.proof.fingerprint:
@@ -102,7 +103,7 @@ class AggregateState:
         if change:
             difference = _difference(self.target.spark, self.part, source.changed(self.target.spark, change))
             write_deltalake(state.delta, difference, mode="append", commit_properties=commit)
-        elif source.state.version - origin["inputs"][source.name] > MAX_UNCHANGED_COMMITS:
+        elif source.state.version - known > MAX_UNCHANGED_COMMITS:
             append_rows(state.delta, None, commit)
         return state_of(state.delta)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import ByKey, Feed, Log, Table
-from medallion.refresh.inputs import ids_of, versions_of
+from medallion.refresh.inputs import commits_of, ids_of, versions_of
 from medallion.refresh.run import RefreshRun
 from medallion.spark.collect import collect
 from medallion.storage import fence
@@ -81,6 +81,7 @@ def commit_metadata(
         "proof": run.proof_of(table).fingerprint,
         "inputs": versions_of(inputs),
         "tables": ids_of(inputs),
+        "commits": commits_of(inputs),
     }
     return json.dumps(known | replacement(method, replaces) | {"clustered": clustered} | fence.stamp())
 

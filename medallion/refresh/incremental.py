@@ -48,8 +48,11 @@ def _plan(run: RefreshRun, table: Table) -> Refresh:
     former, origin = former_state(lake, lake.path(table.name), table, inputs)
     if origin.get("proof") != run.proof_of(table).fingerprint:
         raise FullRecompute("its definition, or the columns of an input, have changed")
-    known = origin["inputs"]
-    by_input = {name: changes(lake.folder(name), known[name], state.version) for name, state in inputs.items()}
+    known, commits = origin["inputs"], origin.get("commits", {})
+    by_input = {
+        name: changes(lake.folder(name), known[name], state.version, commits.get(name))
+        for name, state in inputs.items()
+    }
     return Refresh(run, table, inputs, former, origin, by_input)
 
 

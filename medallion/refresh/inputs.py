@@ -1,6 +1,7 @@
 """The inputs of a table: their states, versions and ids, and frames of exactly these versions."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
@@ -22,14 +23,18 @@ def input_states(lake: Lake, table: Table) -> dict[str, TableState]:
         state = lake.state(name)
         if state is None:
             raise MedallionError(f"{table.name} reads {name}, which has not been written: refresh its layer first")
-        require_ours(lake, name, state.version)
-        inputs[name] = state
+        inputs[name] = replace(state, commit=require_ours(lake, name, state.version).identity)
     return inputs
 
 
 def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
     """Return the version of each input."""
     return {name: state.version for name, state in inputs.items()}
+
+
+def commits_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
+    """Return the identity of the commit at the version of each input; without those whose entry is not kept."""
+    return {name: state.commit for name, state in inputs.items() if state.commit}
 
 
 def ids_of(inputs: Mapping[str, TableState]) -> dict[str, str]:

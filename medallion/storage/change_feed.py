@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from medallion.storage import files
 from medallion.storage.files import Place
-from medallion.storage.log_entries import columns_of
+from medallion.storage.log_entries import columns_of, identity_at
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,16 @@ class Changes:
             yield version, kind, [name for *commit, name in self.files if commit == [version, kind]]
 
 
-def changes(folder: Place, since: int, newest: int) -> Changes:
-    """List the commits of a table after ``since`` up to ``newest`` that changed rows, not only moved them."""
+def changes(folder: Place, since: int, newest: int, identity: str | None = None) -> Changes:
+    """List the commits of a table after ``since`` up to ``newest`` that changed rows, not only moved them.
+
+    identity: of the commit at ``since``, where it was noted: with another one there, nothing is known.
+    """
     if newest < since:
         return Changes(unknown=f"it is at version {newest}, before {since}")
+    if identity is not None and (found := identity_at(folder, since)) != identity:
+        why = "is not in its log any more" if found is None else "is another commit: its folder went back"
+        return Changes(unknown=f"its version {since} {why}")
     versions: list[int] = []
     commits: list[Mapping[str, Any]] = []
     changed_files: list[tuple[int, str, str]] = []

@@ -6,9 +6,10 @@ undisturbed table one entry is read. A copy of our metadata names a version that
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from medallion import advice
@@ -94,13 +95,15 @@ class Provenance:
     """Where the rows of a table come from.
 
     version: of the newest commit of ours; None where none is known. origin: its metadata. changes: what others have
-    changed since, oldest first. upkeep: their commits that changed neither rows nor columns.
+    changed since, oldest first. upkeep: their commits that changed neither rows nor columns. identity: of the commit at
+    the version that was asked about; None where its entry is not kept.
     """
 
     version: int | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
     changes: tuple[ForeignCommit, ...] = ()
     upkeep: tuple[ForeignCommit, ...] = ()
+    identity: str | None = None
 
     def describe(self) -> str:
         """Name what others changed, in a message."""
@@ -122,8 +125,15 @@ def stamp(delta: "DeltaTable | None") -> dict[str, int]:
 
 def provenance(folder: Place, version: int) -> Provenance:
     """Find the newest commit of ours in the table in ``folder`` up to ``version``, and what others did since."""
+    entries = [*islice(_entries(folder, version), 1)]
+    found = _provenance(folder, chain(entries, _entries(folder, version - 1)))
+    return replace(found, identity=entries[0].identity) if entries else found
+
+
+def _provenance(folder: Place, entries: Iterable[LogEntry]) -> Provenance:
+    """entries: of the log, the newest first."""
     foreign: list[LogEntry] = []
-    for entry in _entries(folder, version):
+    for entry in entries:
         if (upon := _upon(entry)) is None:
             foreign.append(entry)
             continue

@@ -31,7 +31,7 @@ class TableState:
     """One table at one version: its rows, files and bytes.
 
     delta: the table as opened, to read this version or write the next. actions: the log's statistics of the data files,
-    by column, one value per file.
+    by column, one value per file. commit: the identity of the commit at this version, where it was looked up.
     """
 
     version: int
@@ -40,6 +40,7 @@ class TableState:
     bytes: int
     delta: "DeltaTable" = field(repr=False, compare=False)
     actions: Mapping[str, list[Any]] = field(repr=False, compare=False)
+    commit: str | None = field(default=None, repr=False, compare=False)
 
 
 def state_of(delta: "DeltaTable") -> TableState:
@@ -271,9 +272,12 @@ class Lake:
         history = delta.history(1) if delta is not None else []
         return dict(history[0]) if history else {}
 
-    def same_rows(self, table: str, version: int | None, newest: int) -> bool:
-        """Check whether no commit after ``version`` up to ``newest`` changed a row."""
-        return version is not None and not changes(self.folder(table), version, newest)
+    def same_rows(self, table: str, version: int | None, newest: int, commit: str | None = None) -> bool:
+        """Check whether no commit after ``version`` up to ``newest`` changed a row.
+
+        commit: the identity of that at ``version``, where it was noted.
+        """
+        return version is not None and not changes(self.folder(table), version, newest, commit)
 
     def applied_hour(self, table: str) -> str | None:
         """Return the last hour applied to a Bronze table, by its own log; None when it holds the snapshot alone."""

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 from medallion.storage.files import Place
@@ -39,6 +40,11 @@ class LogEntry:
         return content if isinstance(content, dict) else {}
 
     @property
+    def identity(self) -> str:
+        """What tells the commit from another of the same version, as a folder has that went back to a backup."""
+        return sha256("\n".join(self.lines).encode()).hexdigest()[:16]
+
+    @property
     def operation(self) -> str:
         """What it did, in the words of its writer."""
         return str(self.info.get("operation", ""))
@@ -57,6 +63,14 @@ def read_entry(folder: Place, version: int) -> LogEntry:
     """
     text = (folder / "_delta_log" / f"{version:020}.json").read_text(encoding="utf-8")
     return LogEntry(version, tuple(line for line in text.split("\n") if line))  # a key may hold U+2028
+
+
+def identity_at(folder: Place, version: int) -> str | None:
+    """Return the identity of the commit that the table in ``folder`` has as ``version``; None where it is not kept."""
+    try:
+        return read_entry(folder, version).identity
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def columns_of(schema: str, partitions: Any) -> Any:

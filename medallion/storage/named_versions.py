@@ -60,6 +60,15 @@ def open_current(lake: Lake, target: NamedVersion) -> "DeltaTable":
     return delta
 
 
+def version_before(lake: Lake, target: NamedVersion) -> int | None:
+    """Return the version of a table that has not as many as ``target``, as one restored from a backup; else None."""
+    if (lake.folder(target.table) / "_delta_log" / f"{target.version:020}.json").exists():
+        return None
+    delta = lake.open(lake.path(target.table))
+    has_gone_back = delta is not None and delta.version() < target.version and target.is_in(delta)
+    return delta.version() if delta is not None and has_gone_back else None
+
+
 def open_named(lake: Lake, target: NamedVersion) -> "DeltaTable":
     """The table at that version, in its place or where it was set aside since. Raises as for open_current."""
     try:

@@ -1,6 +1,7 @@
 """Commits of somebody else are told from ours, refused in Bronze with the ways out, never published unseen (F39)."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
 from medallion.refresh.plan import ChangedSince, former_state
 from medallion.storage import fence
+from medallion.storage.change_feed import changes
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.foreign_commits import UPON, ChangedByOthers, provenance
 from medallion.storage.lake import table_id
@@ -253,6 +255,42 @@ def test_table_whose_folder_went_back_is_rebuilt_as_another_one(
     assert table_id(shop.lake.opened(str(folder))) != before, "no number means two things"
     (event,) = (row for row in event_log.read(shop.lake, hour=H3, event_type="refresh") if row.status == "warned")
     assert "rebuilt, as it went back to version" in event.details["note"]
+
+
+def test_bronze_whose_folder_went_back_is_refused_and_restating_applies_its_hours_again(
+    shop: Shop, tmp_path: Path
+) -> None:
+    folder = Path(shop.lake.path(ORDERS))
+    backup = shutil.copytree(folder, tmp_path / "backup")
+    shop.put(H2, {3: "three"})
+    shop.refresh()
+    shutil.rmtree(folder)
+    shutil.copytree(backup, folder)
+    shop.put(H3, {4: "four"})
+    with pytest.raises(ChangedByOthers) as refused:
+        shop.refresh()
+    assert re.match(rf"{ORDERS} went back to version \d+, which ends with hour {H1}", str(refused.value))
+    assert f"medallion refresh --restate {H2}" in str(refused.value)
+    shop.restate(H2)
+    assert shop.published() == {1: "one", 2: "two", 3: "three"}
+    shop.refresh()
+    assert shop.published() == {1: "one", 2: "two", 3: "three", 4: "four"}
+
+
+def test_commit_of_the_same_number_in_a_folder_that_went_back_is_another_one(shop: Shop, tmp_path: Path) -> None:
+    folder, path = shop.lake.folder(ORDERS), Path(shop.lake.path(ORDERS))
+    backup = shutil.copytree(path, tmp_path / "backup")
+    append_rows(shop.lake.opened(str(path)), pa.table({"id": [8], "name": ["first"]}, schema=ARROW), properties("{}"))
+    version = shop.lake.opened(str(path)).version()
+    former = provenance(folder, version).identity
+    assert not changes(folder, version, version, former).unknown
+    shutil.rmtree(path)
+    shutil.copytree(backup, path)
+    append_rows(shop.lake.opened(str(path)), pa.table({"id": [9], "name": ["then"]}, schema=ARROW), properties("{}"))
+    assert shop.lake.opened(str(path)).version() == version
+    assert changes(folder, version, version, former).unknown == (
+        f"its version {version} is another commit: its folder went back"
+    )
 
 
 def test_event_log_that_somebody_changed_is_added_to_with_a_warning(shop: Shop) -> None:

@@ -104,6 +104,19 @@ def test_marks_and_files_that_are_being_written_refuse_no_hour(tmp_path: Path, s
     assert (listing.hours, listing.refused, listing.ignored) == ({}, {}, ())
 
 
+def test_a_file_that_is_being_written_refuses_the_hour_that_another_feed_has(tmp_path: Path) -> None:
+    for name in ("customers/2025-11-30T05.json", "orders/2025-11-30T05.json.tmp", "orders/2025-11-30T06.json.tmp"):
+        (tmp_path / "cdc" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "cdc" / name).write_text("{}")
+    topics = ("customers", "orders")
+    listing = change_files(FolderSource(str(tmp_path)), topics)
+    assert [*listing.hours] == ["2025-11-30T05"]
+    with pytest.raises(MedallionError, match="orders/2025-11-30T05.json.tmp.*is still being written"):
+        listing.require_understood("2025-11-30T05")
+    (tmp_path / "cdc/orders/2025-11-30T05.json").write_text("{}")
+    change_files(FolderSource(str(tmp_path)), topics).require_understood("2025-11-30T05")
+
+
 def test_a_folder_that_cannot_be_listed_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "cdc/orders/2025-11-30T00.json")
     real = os.scandir
