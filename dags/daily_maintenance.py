@@ -1,37 +1,3 @@
-"""Upkeep of the lake, once a day: small files merged; old versions, releases, events and reports removed.
+from medallion.airflow import daily_maintenance
 
-Nothing that a kept release names is removed. It takes its turn with the hourly runs, between two of their tasks at
-the latest, and no hour waits for it longer than it takes: seconds.
-"""
-
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param
-
-from medallion.airflow.tasks import EVERY_DAG, upkeep
-from medallion.settings import KEEP_DAYS, KEEP_HOURS
-
-with DAG(
-    "daily_maintenance",
-    doc_md=__doc__,
-    schedule=CronDataIntervalTimetable("30 3 * * *", timezone="UTC"),
-    **EVERY_DAG,
-    params={
-        "keep_hours": Param(
-            KEEP_HOURS,
-            type="integer",
-            minimum=0,
-            title="Keep hours",
-            description=(
-                "Hours of history: releases, and the versions of tables that they name. The newest two releases always"
-                " stay."
-            ),
-        ),
-        "keep_days": Param(
-            KEEP_DAYS,
-            type="integer",
-            minimum=1,
-            title="Keep days",
-            description="Days of records: events, validation reports and landed change files.",
-        ),
-    },
-) as dag:
-    upkeep()
+dag = daily_maintenance()

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Collection, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -14,6 +15,22 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 TEMPLATES = Path(__file__).parent / "ui" / "templates"
+
+
+@dataclass(frozen=True)
+class Site:
+    """What every page shows of where it is. project, projects: the one that is shown, and all that can be.
+
+    refresh_dag, replay_dag: what its DAGs are called in Airflow.
+    """
+
+    project: str = ""
+    projects: tuple[str, ...] = ()
+    refresh_dag: str = "hourly_refresh"
+    replay_dag: str = "replay_quarantine"
+
+
+site: ContextVar[Site] = ContextVar("site", default=Site())  # noqa: B039 (it is frozen)
 
 # Every page that the others lead to: where it is, and what it is called.
 NAVIGATION = (
@@ -158,5 +175,5 @@ def _environment() -> Environment:
     )
     environment.filters |= {"in_words": in_words, "breakable": breakable}
     environment.tests["digits"] = str.isdigit
-    environment.globals |= {"navigation": NAVIGATION, "up": ""}
+    environment.globals |= {"navigation": NAVIGATION, "up": "", "site": site.get}
     return environment

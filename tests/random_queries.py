@@ -228,7 +228,8 @@ class Maker:
                 items.append(name)
                 groups.append(name)
             columns.append((name, kinds[name]))
-        for aggregate in self.chance.sample(self.aggregates(relation), k=self.chance.randrange(1, 3)):
+        aggregates = self.aggregates(relation)
+        for aggregate in self.chance.sample(aggregates, k=min(len(aggregates), self.chance.randrange(1, 3))):
             alias = self.pick("n", "k", "x", "m")
             if alias not in {name for name, _ in columns}:
                 items.append(f"{aggregate} AS {alias}")

@@ -1,1 +1,31 @@
-"""What Airflow loads: tasks, alerts, arrivals, pages, and a local Airflow."""
+"""How Airflow orchestrates and shows the refresh: this is the only package that imports it.
+
+A DAG file has two lines, the import of one of the functions below and its call; see ``medallion.airflow.dags``.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from medallion.airflow.dags.daily_maintenance import daily_maintenance
+    from medallion.airflow.dags.declarative_refresh import declarative_refresh
+    from medallion.airflow.dags.hourly_refresh import hourly_refresh
+    from medallion.airflow.dags.hourly_self_check import hourly_self_check
+    from medallion.airflow.dags.refresh_on_arrival import refresh_on_arrival
+    from medallion.airflow.dags.replay_quarantine import replay_quarantine
+
+__all__ = [
+    "daily_maintenance",
+    "declarative_refresh",
+    "hourly_refresh",
+    "hourly_self_check",
+    "refresh_on_arrival",
+    "replay_quarantine",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Return a DAG's function, imported when it is asked for: other modules here are loaded without Airflow's parts."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.dags.{name}"), name)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse
 
 from medallion.airflow.headers import OURS
+from medallion.airflow.naming import REFRESH, REPLAY, name_in_airflow
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
 from medallion.ingest.quarantine import feed_of, parse_corrected_lines, require_fitting_corrections
@@ -21,14 +22,23 @@ from medallion.project import find_project
 from medallion.storage.lake import Lake
 from medallion.templating import render_notice
 
-DAG_ID = "hourly_refresh"
-REPLAY_DAG_ID = "replay_quarantine"
 NOT_CONFIRMED = "nothing was changed: tick the confirmation"
 Number = Annotated[int, Form()]
 Text = Annotated[str, Form()]
 
-may_edit = requires_access_dag("PUT", param_dag_id=DAG_ID)
-may_replay = requires_access_dag("POST", DagAccessEntity.RUN, REPLAY_DAG_ID)
+
+async def may_edit(request: Request, user: GetUserDep) -> None:
+    """Require the permission to edit the DAG that refreshes the project."""
+    requires_access_dag("PUT", param_dag_id=_dag(REFRESH))(request, user)
+
+
+async def may_replay(request: Request, user: GetUserDep) -> None:
+    """Require the permission to trigger the DAG that replays quarantine of the project."""
+    requires_access_dag("POST", DagAccessEntity.RUN, _dag(REPLAY))(request, user)
+
+
+def _dag(name: str) -> str:
+    return name_in_airflow(find_project(), name)
 
 
 def require_same_origin(request: Request) -> None:
@@ -67,7 +77,7 @@ def roll_back(user: GetUserDep, number: Number, confirmed: Text = "") -> HTMLRes
 
 @router.post("/replay", response_class=HTMLResponse, dependencies=[Depends(may_replay)])
 def replay(user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Text = "") -> HTMLResponse:
-    """Start a run of replay_quarantine, which replays the lines of a feed and hour as the command does."""
+    """Start a run of the DAG that replays the lines of a feed and hour as the command does."""
     from airflow.api.common.trigger_dag import trigger_dag
     from airflow.utils.types import DagRunTriggeredByType
 
@@ -80,9 +90,10 @@ def replay(user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Tex
     run_id = _run_id("replay")
     _record(user, "medallion_replay", {"feed": feed, "hour": hour, "run_id": run_id})
     conf = {"feed": feed, "hour": hour, "lines": lines}
-    trigger_dag(REPLAY_DAG_ID, run_id=run_id, conf=conf, triggered_by=DagRunTriggeredByType.UI)
-    text = f"Run {run_id} of {REPLAY_DAG_ID} replays the lines of {feed} in {hour}, once that DAG is unpaused."
-    run = f"../dags/{REPLAY_DAG_ID}/runs/{quote(run_id)}"
+    dag = _dag(REPLAY)
+    trigger_dag(dag, run_id=run_id, conf=conf, triggered_by=DagRunTriggeredByType.UI)
+    text = f"Run {run_id} of {dag} replays the lines of {feed} in {hour}, once that DAG is unpaused."
+    run = f"../dags/{dag}/runs/{quote(run_id)}"
     return HTMLResponse(render_notice("Replay started", text, "quarantine", run=run), headers=OURS)
 
 
@@ -99,7 +110,7 @@ def running_runs() -> frozenset[str]:
 
     with create_session() as session:
         running = DagRun.state == DagRunState.RUNNING
-        wanted = select(DagRun.run_id).where(DagRun.dag_id.in_((DAG_ID, REPLAY_DAG_ID)), running)
+        wanted = select(DagRun.run_id).where(DagRun.dag_id.in_((_dag(REFRESH), _dag(REPLAY))), running)
         return frozenset(session.scalars(wanted))
 
 
@@ -110,4 +121,4 @@ def _record(user: GetUserDep, event: str, details: dict[str, str | int]) -> None
 
     name = user.get_name()
     with create_session() as session:
-        session.add(Log(event, owner=name, owner_display_name=name, extra=json.dumps(details), dag_id=DAG_ID))
+        session.add(Log(event, owner=name, owner_display_name=name, extra=json.dumps(details), dag_id=_dag(REFRESH)))

@@ -17,6 +17,7 @@ from airflow.sdk import BaseNotifier
 from airflow.sdk.definitions.callback import AsyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
+from medallion.airflow.naming import at
 from medallion.airflow.runs import RequestRefused
 from medallion.errors import without_data
 from medallion.project import find_project
@@ -33,7 +34,8 @@ class Webhook(BaseNotifier):
     None for a request that was refused: who made it sees the reason, and nothing is wrong with the lake.
     """
 
-    def __init__(self, *, step: str = "", layer: str | None = None, run: bool = False) -> None:
+    def __init__(self, *, step: str = "", layer: str | None = None, run: str = "") -> None:
+        """run: the root of the project whose runs are counted."""
         super().__init__()
         self.step, self.layer, self.run = step, layer, run
 
@@ -41,7 +43,8 @@ class Webhook(BaseNotifier):
         """Send the alert. An error here is logged: a task must not fail because its alert was not sent."""
         try:
             if self.run:
-                failed = failed_in_a_row()
+                with at(self.run):
+                    failed = failed_in_a_row()
                 if failed >= IN_A_ROW:
                     post(
                         alert("runs failing", context, f"{failed} runs in a row have failed: nothing new is published")

@@ -11,20 +11,20 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
+from medallion.airflow.naming import REFRESH, at, name_in_airflow
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.runs import SchedulerRuns, require_known_keys
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR
 from medallion.ops import event_log
 from medallion.pipeline.turns import End, Request, Take, Wait, decide, read_line
-from medallion.project import find_project
+from medallion.project import Project
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     from medallion.ingest.arrivals import Arrivals
 
-REFRESH_DAG = "hourly_refresh"
 SETTLE_SECONDS = 15  # without a change of an hour's files, before it is refreshed
 EVERY_SECONDS = 60  # between the starts of two refreshes
 PAUSE_SECONDS = 900  # after a failed refresh of the hour
@@ -37,10 +37,11 @@ class HourArrived(BaseTrigger):
     failed: runs that are bound to fail would follow each other without end.
     """
 
-    def __init__(self, settle: float, every: float, poll: float, timeout: float, pause: float) -> None:
+    def __init__(self, project: str, settle: float, every: float, poll: float, timeout: float, pause: float) -> None:
         """Set the pace, in seconds.
 
         Args:
+            project: The root of the project whose source is watched.
             settle: Without a change of the hour's files.
             every: At least from the start of one refresh to that of the next.
             poll: From one look at the source to the next.
@@ -48,18 +49,20 @@ class HourArrived(BaseTrigger):
             pause: After a failed refresh of the hour.
         """
         super().__init__()
+        self.project = project
         self.pace = {"settle": settle, "every": every, "poll": poll, "timeout": timeout, "pause": pause}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Serialize the trigger for the triggerer."""
-        return f"{__name__}.HourArrived", self.pace
+        return f"{__name__}.HourArrived", {"project": self.project, **self.pace}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll until an hour arrives. Errors of source or lake may pass meanwhile; a timeout names the last one."""
         from medallion.ingest.arrivals import Arrivals  # here, as every parse of the DAG file would import its engines
 
-        settings = find_project().settings()
-        arrivals = Arrivals(settings, self.pace["settle"])
+        with at(self.project) as project:
+            settings = project.settings()
+            arrivals = Arrivals(settings, self.pace["settle"])
         until, why = time.monotonic() + self.pace["timeout"], "none has arrived"
         while time.monotonic() < until:
             try:
@@ -75,8 +78,10 @@ class HourArrived(BaseTrigger):
     def _look(self, settings: Settings, arrivals: "Arrivals") -> tuple[str | None, str]:
         """Return the hour that can be refreshed now, or the reason why none can."""
         lake = Lake.of(settings)
-        arrival = arrivals.look()
-        verdict = decide(Request("person", None), read_line(settings), SchedulerRuns(REFRESH_DAG, ""), window=0)
+        with at(self.project) as project:
+            arrival = arrivals.look()
+            runs = SchedulerRuns(name_in_airflow(project, REFRESH), "")
+            verdict = decide(Request("person", None), read_line(settings), runs, window=0)
         if isinstance(verdict, Wait | End):
             return None, verdict.reason
         assert isinstance(verdict, Take), "nothing is caught up for a person"
@@ -102,6 +107,7 @@ class WaitForHour(BaseOperator):
     def __init__(
         self,
         *,
+        project: Project,
         settle: float = SETTLE_SECONDS,
         every: float = EVERY_SECONDS,
         timeout: float = ONE_HOUR.total_seconds(),
@@ -109,7 +115,7 @@ class WaitForHour(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._wait = HourArrived(settle, every, 5, timeout, pause)
+        self._wait = HourArrived(str(project.root), settle, every, 5, timeout, pause)
 
     def execute(self, context: Any) -> None:
         """Defer to the triggerer."""
@@ -122,5 +128,5 @@ class WaitForHour(BaseOperator):
         with noting_failures(context["ti"]):
             if "none" in event:
                 raise AirflowSkipException(event["none"])
-        leave_note(context["ti"], f"hour {event['hour']} has arrived: {REFRESH_DAG} was started for it")
+        leave_note(context["ti"], f"hour {event['hour']} has arrived: {REFRESH} was started for it")
         return event["hour"]

@@ -7,6 +7,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseOperator
@@ -15,6 +17,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
 from medallion.airflow.failures import as_airflow_errors
+from medallion.airflow.naming import at
 from medallion.airflow.notes import leave_note, noting_failures
 from medallion.airflow.redo import redo_hour, redo_selection
 from medallion.airflow.runs import RequestRefused, SchedulerRuns, request_of, require_known_keys, start_run, text_of
@@ -24,7 +27,7 @@ from medallion.ingest.never_applied import warn_of_never_applied
 from medallion.model.selection import select_tables
 from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait, decide, read_line
-from medallion.project import find_project
+from medallion.project import Project, find_project, project_at
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -63,13 +66,19 @@ class LandChanges(BaseOperator):
     A scheduled run that finds earlier hours pending starts a run for the first of them, which starts the next.
     """
 
+    def __init__(self, *, project: Project, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._project = str(project.root)
+
     def execute(self, context: Any) -> str:
         """Decide, then land, wait or end."""
-        return self._go_on(context, {})
+        with at(self._project):
+            return self._go_on(context, {})
 
     def resume(self, context: Any, event: Mapping[str, Any]) -> str:
         """Decide again after waiting; ``event`` says how that ended."""
-        return self._go_on(context, event)
+        with at(self._project):
+            return self._go_on(context, event)
 
     def _go_on(self, context: Any, event: Mapping[str, Any]) -> str:
         dag_run, settings = context["dag_run"], find_project().settings()
@@ -101,7 +110,7 @@ class LandChanges(BaseOperator):
 
     def _wait(self, context: Any, request: Request, wait: Wait, event: Mapping[str, Any]) -> Take | End:
         """Defer to the triggerer; after the longest wait, fail with what to do instead."""
-        patience = _patience(wait)
+        patience = _patience(wait, find_project().settings())
         if event.get("gave_way"):
             return End(f"{wait.reason}; other runs are queued: a later run takes it", failed=False)
         if event.get("over") == wait.what or not patience:
@@ -111,7 +120,7 @@ class LandChanges(BaseOperator):
         self.log.info("waiting, at most %g minutes: %s", patience / 60, wait.reason)
         leave_note(context["ti"], f"waiting: {wait.reason}")
         dag_run = context["dag_run"]
-        turn = Turn(asdict(request), dag_run.dag_id, dag_run.run_id)
+        turn = Turn(asdict(request), dag_run.dag_id, dag_run.run_id, self._project)
         self.defer(trigger=turn, method_name="resume")
         raise AssertionError("a deferred task goes on in resume")
 
@@ -119,11 +128,13 @@ class LandChanges(BaseOperator):
 class Turn(BaseTrigger):
     """Fires when a request has its turn, has waited for too long, or is to give way to runs that are queued."""
 
-    def __init__(self, request: dict[str, Any], dag_id: str, run_id: str, poll: float = POLL_SECONDS) -> None:
-        """request: a ``Request`` as a dictionary. poll: seconds between two looks at source and lake."""
+    def __init__(
+        self, request: dict[str, Any], dag_id: str, run_id: str, project: str, poll: float = POLL_SECONDS
+    ) -> None:
+        """request: a ``Request`` as a dictionary. project: its root. poll: seconds between two looks at the lake."""
         super().__init__()
-        self.values = {"request": request, "dag_id": dag_id, "run_id": run_id, "poll": poll}
-        self._request, self._poll = Request(**request), poll
+        self.values = {"request": request, "dag_id": dag_id, "run_id": run_id, "project": project, "poll": poll}
+        self._request, self._project, self._poll = Request(**request), project, poll
         self._runs = SchedulerRuns(dag_id, run_id)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -132,6 +143,7 @@ class Turn(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll source and lake; the time limit restarts when the lake makes progress."""
+        patience = partial(_patience, settings=project_at(Path(self._project)).settings())
         began: tuple[Any, float] = (None, time.monotonic())
         while True:
             try:
@@ -146,7 +158,7 @@ class Turn(BaseTrigger):
             if began[0] != progress:
                 self.log.info("waiting: %s", verdict.reason)
                 began = (progress, time.monotonic())
-            if time.monotonic() - began[1] >= _patience(verdict):
+            if time.monotonic() - began[1] >= patience(verdict):
                 yield TriggerEvent({"over": verdict.what})
                 return
             if (
@@ -158,13 +170,14 @@ class Turn(BaseTrigger):
             await asyncio.sleep(self._poll)
 
     def _look(self) -> tuple[Line, Verdict]:
-        settings, request = find_project().settings(), self._request
-        line = read_line(settings, request.until or request.hour)
-        return line, decide(request, line, self._runs, settings.catch_up_hours)
+        with at(self._project) as project:
+            settings, request = project.settings(), self._request
+            line = read_line(settings, request.until or request.hour)
+            return line, decide(request, line, self._runs, settings.catch_up_hours)
 
 
-def _patience(wait: Wait) -> float:
+def _patience(wait: Wait, settings: Settings) -> float:
     """Seconds to wait at most."""
     if wait.what == "source":
-        return find_project().settings().source_wait
+        return settings.source_wait
     return TURN_SECONDS if wait.what == "turn" else PLACE_SECONDS

@@ -5,6 +5,7 @@ import logging
 from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
+from medallion.airflow.naming import REFRESH, name_in_airflow
 from medallion.project import find_project
 
 _SWITCHES = ("statsd_on", "statsd_datadog_enabled", "otel_on")
@@ -18,7 +19,9 @@ def send_metrics(run_id: str) -> None:
     from medallion.inspect.metrics import run_metrics
 
     try:
-        for name, value in run_metrics(find_project().settings(), run_id).items():
-            stats.gauge(name, value)
+        project = find_project()
+        own = "" if name_in_airflow(project, REFRESH) == REFRESH else f"{project.name}."
+        for name, value in run_metrics(project.settings(), run_id).items():
+            stats.gauge(f"{own}{name}", value)
     except Exception:
         logging.getLogger(__name__).exception("the metrics of run %s were not sent", run_id)

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from medallion.airflow import actions
 from medallion.airflow.headers import BENCHMARK, DATA_DOCS, FRAMING, OURS
+from medallion.airflow.projects import CHOSEN, enter_project, projects_in_airflow
 from medallion.errors import MedallionError, UsageError, one_line
 from medallion.hours import parse_hour
 from medallion.inspect.results import write_csv
@@ -39,7 +40,7 @@ from medallion.ui.timings import run_page, timings_page
 
 Price = Annotated[float, Query(ge=0, allow_inf_nan=False)]  # of a core-hour
 
-app = FastAPI(dependencies=[Depends(get_user)], openapi_url=None)
+app = FastAPI(dependencies=[Depends(get_user), Depends(enter_project)], openapi_url=None)
 
 
 def _lake() -> Lake:
@@ -78,6 +79,16 @@ def _error_page(request: Request, status: int, text: str, headers: Mapping[str, 
     inside = request.url.path.removeprefix(request.scope.get("root_path", "")).strip("/")
     page = render_notice(title, text, up="../" * inside.count("/"))
     return HTMLResponse(page, status, {**(headers or {}), **OURS})
+
+
+@app.get("/project")
+def choose_project(request: Request, name: str) -> RedirectResponse:
+    """Show the pages of another project from now on, in this browser."""
+    if name not in (known := {project.name for project in projects_in_airflow()}):
+        raise HTTPException(404, f"no project is called {name[:40]!r}: choose {', '.join(sorted(known))}")
+    answer = RedirectResponse("results")
+    answer.set_cookie(CHOSEN, name, httponly=True, samesite="lax", secure=request.url.scheme == "https")
+    return answer
 
 
 @app.get("/reports", response_class=HTMLResponse)

@@ -9,35 +9,36 @@ from airflow.providers.apache.spark.operators.spark_pipelines import SparkPipeli
 from airflow.sdk import task
 
 from medallion.airflow.failures import as_airflow_errors
+from medallion.airflow.naming import at
 from medallion.airflow.tasks import RunOnSpark, spark_master
 from medallion.errors import CheckFailed
 from medallion.ops.lake_tables import tables_of
-from medallion.project import find_project
+from medallion.project import Project, find_project
 from medallion.spark.configuration import is_local
 
 
 @task
-def write_pipeline(work: str) -> int:
+def write_pipeline(work: str, project: str) -> int:
     """Put the pipeline of our tables into the folder ``work``; the release whose Bronze it is to read."""
     from medallion.declarative.specification import write_specification
     from medallion.ops import releases
     from medallion.spark.session import require_master
     from medallion.storage.lake import Lake
 
-    with as_airflow_errors():
+    with at(project), as_airflow_errors():
         require_master(spark_master(RunOnSpark.connection))
         write_specification(work, find_project().settings())
         return releases.require_release(Lake.of(find_project().settings()), None).release_id
 
 
 @task
-def compare_views(work: str, number: int) -> str:
+def compare_views(work: str, number: int, project: str) -> str:
     """Compare what the pipeline made in ``work`` with the release of that number; fail where rows differ."""
     from medallion.declarative.specification import differing_views
     from medallion.ops import releases
     from medallion.storage.lake import Lake
 
-    with as_airflow_errors():
+    with at(project), as_airflow_errors():
         lake = Lake.of(find_project().settings())
         release = releases.require_release(lake, int(number))
         if wrong := differing_views(lake, release, tables_of(lake), Path(work)):
@@ -64,11 +65,11 @@ class PipelineHook(SparkPipelinesHook):
 class PipelineOnSpark(SparkPipelinesOperator):
     """Run the pipeline in ``work`` over Bronze of the release ``number``, on this machine's cores."""
 
-    def __init__(self, *, work: str, number: Any, **kwargs: Any) -> None:
+    def __init__(self, *, work: str, number: Any, project: Project, **kwargs: Any) -> None:
         from medallion.declarative.specification import SPECIFICATION, environment
 
-        lake = find_project().settings().lake
-        variables = {"MEDALLION_LAKE": lake, "MEDALLION_RELEASE": number, **environment(work)}
+        lake = {"MEDALLION_PROJECT": str(project.root), "MEDALLION_LAKE": project.settings().lake}
+        variables = {**lake, "MEDALLION_RELEASE": number, **environment(work)}
         super().__init__(pipeline_spec=f"{work}/{SPECIFICATION}", env_vars=variables, **kwargs)
 
     @cached_property

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, BaseHook, task
+from airflow.sdk import DAG, Asset, BaseHook, task
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from medallion import advice
@@ -20,15 +20,17 @@ from medallion.airflow.failures import as_airflow_errors, with_reason
 from medallion.airflow.lineage import lineage_parent
 from medallion.airflow.markdown import escape_markdown
 from medallion.airflow.metrics import STEPS, send_metrics
-from medallion.airflow.notes import leave_note, noting_failures
+from medallion.airflow.naming import at, name_in_airflow
+from medallion.airflow.notes import TAG, leave_note, noting_failures
 from medallion.airflow.runs import RequestRefused, describe_redo, requested_hour, require_known_keys, text_of
 from medallion.errors import CheckFailed, UsageError
 from medallion.inspect.openlineage import PARENT
 from medallion.loopback import go_past_proxies
+from medallion.model.registry import Registry
 from medallion.ops.event_schema import EventType
-from medallion.ops.lake_tables import tables_at_parse_time, tables_of
-from medallion.project import find_project
-from medallion.settings import PROJECT, Settings
+from medallion.ops.lake_tables import tables_of
+from medallion.project import Project, find_project
+from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -40,14 +42,11 @@ SELECT = "select"  # the key under which it leaves the tables that a selection w
 SPARK = ("as set", "submit")  # what a run can ask for: the warm Spark where one is set, or a JVM for each task
 
 EVERY_DAG: dict[str, Any] = {
-    "tags": ["medallion"],
     "start_date": datetime(2020, 1, 1, tzinfo=UTC),
     "catchup": False,
     "max_active_runs": 1,
     "default_args": {
         "owner": "data-platform",
-        # One slot, for the lake has one writer: runs of a backfill do not count towards max_active_runs.
-        "pool": "lake_writer",
         # A run that has begun goes on before another begins: the later a task, the sooner it gets the slot.
         "weight_rule": "upstream",
         "retries": 2,
@@ -57,14 +56,27 @@ EVERY_DAG: dict[str, Any] = {
 }
 
 
+def dag_of(project: Project, name: str, *, pool: str | None = None, **values: Any) -> DAG:
+    """Return the DAG ``name`` of a project, which takes ``values`` as a DAG does.
+
+    pool: of its tasks. It has one slot, for a lake has one writer: runs of a backfill do not count towards
+    max_active_runs.
+    """
+    defaults = EVERY_DAG["default_args"] | ({"pool": pool} if pool else {}) | values.pop("default_args", {})
+    return DAG(
+        name_in_airflow(project, name), tags=[TAG, project.name], **EVERY_DAG | {"default_args": defaults}, **values
+    )
+
+
 @task
-def run_here(step: str, layer: str | None, hour: str, **context: Any) -> str:
+def run_here(step: str, layer: str | None, hour: str, project: str, **context: Any) -> str:
     """Run ``step`` in this process, without a JVM; applying changes to a table beyond its means starts one.
 
-    Return the hour. The reason of a failure, and of the last step what the run did, becomes the run's note.
+    project: its root. Return the hour. The reason of a failure, and of the last step what the run did, becomes the
+    run's note.
     """
     ti = context["ti"]
-    with noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")):
+    with at(project), noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")):
         try:
             outcome = run_in_process(step, layer, hour, context)
         finally:
@@ -114,13 +126,13 @@ def run_of(context: Mapping[str, Any], settings: Settings, hour: str | None) -> 
 
 
 @task(task_id="maintain")
-def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
+def upkeep(project: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
     """Do the lake's upkeep in this process; a lake that has not been loaded has none."""
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.maintain import Retention, maintain
     from medallion.pipeline.run import Run
 
-    with noting_failures(ti), as_airflow_errors():
+    with at(project), noting_failures(ti), as_airflow_errors():
         require_known_keys(dag_run.conf, dag.params)
         settings = find_project().settings()
         run = Run(settings, None, dag_run.run_id, ti.try_number)
@@ -129,7 +141,7 @@ def upkeep(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any 
 
 
 @task(task_id="replay")
-def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
+def replay_lines(project: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
     """Replay the lines of a feed and hour that are in quarantine, in a Spark session of this process; leave a note."""
     from medallion.ingest.quarantine import parse_corrected_lines
     from medallion.inspect.run_summary import run_summary
@@ -138,7 +150,7 @@ def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag
     from medallion.pipeline.run import Run
 
     what = " of ".join(str(params[key])[:40] for key in ("feed", "hour"))
-    with noting_failures(ti, f"replay {what}"), as_airflow_errors():
+    with at(project), noting_failures(ti, f"replay {what}"), as_airflow_errors():
         require_known_keys(dag_run.conf, dag.params)
         feed, hour, text = (text_of(params, key) or "" for key in ("feed", "hour", "lines"))
         lines = parse_corrected_lines(text, "the parameter lines") if text else None
@@ -150,11 +162,11 @@ def replay_lines(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag
 
 
 @task(task_id="self_check")
-def self_check(*, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
+def self_check(project: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
     """Fail with all that is wrong with the lakehouse: a line for each table that is stale, red or fails."""
     from medallion.inspect.status import lake_status
 
-    with noting_failures(ti), as_airflow_errors():
+    with at(project), noting_failures(ti), as_airflow_errors():
         require_known_keys(dag_run.conf, dag.params)
         status = lake_status(find_project().settings(), params["stale_hours"], params["max_failures"])
         if status.problems:
@@ -166,10 +178,10 @@ class RunOnSpark(SparkSubmitOperator):
 
     connection = "spark_default"
 
-    def __init__(self, *, step: str, layer: str, **kwargs: Any) -> None:
-        self._step, self._layer = step, layer
+    def __init__(self, *, step: str, layer: str, project: Project, **kwargs: Any) -> None:
+        self._step, self._layer, self._project = step, layer, str(project.root)
         super().__init__(
-            application=str(PROJECT / "spark_jobs" / "run.py"),
+            application=str(project.root / "spark_jobs" / "run.py"),
             application_args=[
                 *("step", step, "--layer", layer, "--hour", HOUR),
                 *(
@@ -184,7 +196,8 @@ class RunOnSpark(SparkSubmitOperator):
             ],
             name=f"{step} {layer} {HOUR}",
             conn_id=self.connection,
-            env_vars={"MEDALLION_SPARK_CONNECT": ""},  # who submits wants no warm Spark
+            # A JVM is started on purpose: a warm Spark that is set is not for this driver.
+            env_vars={"MEDALLION_SPARK_CONNECT": "", "MEDALLION_PROJECT": self._project},
             **kwargs,
         )
 
@@ -196,7 +209,7 @@ class RunOnSpark(SparkSubmitOperator):
         from medallion.spark.surroundings import CLUSTER_FOLDERS, spark_home
 
         go_past_proxies()
-        with noting_failures(context["ti"], f"{self._layer} {self._step}"):
+        with at(self._project), noting_failures(context["ti"], f"{self._layer} {self._step}"):
             with as_airflow_errors():
                 settings = find_project().settings()
                 if settings.spark_connect and context["params"].get("spark") != "submit":
@@ -221,13 +234,13 @@ class RunOnSpark(SparkSubmitOperator):
                 raise with_reason(AirflowException(str(error).splitlines()[-1]), reason) from None
 
 
-def policy(step: EventType, layer: str | None) -> dict[str, Any]:
+def policy(step: EventType, layer: str | None, project: Project) -> dict[str, Any]:
     """What a task of ``step`` does when a try of it fails, as arguments of the task."""
-    record = partial(record_failure, step=step, layer=layer)
+    record = partial(record_failure, step=step, layer=layer, project=str(project.root))
     return {"on_failure_callback": [record, Webhook(step=step, layer=layer)], "on_retry_callback": record}
 
 
-def record_failure(context: Mapping[str, Any], *, step: EventType, layer: str | None) -> None:
+def record_failure(context: Mapping[str, Any], *, step: EventType, layer: str | None, project: str) -> None:
     """See to it that a failed try has its row in the event log; one that was killed could not write it.
 
     A request that was refused is no failure of the step.
@@ -236,12 +249,13 @@ def record_failure(context: Mapping[str, Any], *, step: EventType, layer: str | 
 
     if step == "land" and isinstance(context.get("exception"), RequestRefused):
         return
-    ti = context["ti"]
+    ti, error = context["ti"], str(context.get("exception") or "the process was killed")
     try:
-        lake = Lake.of(find_project().settings())
-        hour = requested_hour(context["params"], context["dag_run"]) or ti.xcom_pull(task_ids=LAND)
-        log = EventLog(lake, run_id=context["run_id"], hour=hour, strategy="", attempt=ti.try_number)
-        close_lost_step(lake, log, step, layer, error=str(context.get("exception") or "the process was killed"))
+        with at(project):
+            lake = Lake.of(find_project().settings())
+            hour = requested_hour(context["params"], context["dag_run"]) or ti.xcom_pull(task_ids=LAND)
+            log = EventLog(lake, run_id=context["run_id"], hour=hour, strategy="", attempt=ti.try_number)
+            close_lost_step(lake, log, step, layer, error=error)
     except Exception:
         logging.getLogger(__name__).exception("this failure is not in the event log")
 
@@ -260,17 +274,20 @@ def spark_master(conn_id: str) -> str:
     return f"{host}:{port}" if port else host
 
 
-def assets(*layers: str) -> list[Asset]:
+def assets(project: Project, tables: Registry, *layers: str) -> list[Asset]:
     """The tables of ``layers`` as assets, by table name, for others to schedule on."""
-    settings = find_project().settings()
-    lake = Lake(settings.lake if "://" in settings.lake else Path(settings.lake).absolute().as_uri())
-    tables = tables_at_parse_time(settings)
-    return [Asset(name=t.name, uri=lake.path(t.name)) for layer in layers for t in tables.layer(layer)]
+    root = project.settings().lake
+    lake = Lake(root if "://" in root else Path(root).absolute().as_uri())
+    return [
+        Asset(name=name_in_airflow(project, t.name), uri=lake.path(t.name))
+        for layer in layers
+        for t in tables.layer(layer)
+    ]
 
 
-def lineage() -> str:
+def lineage(tables: Registry) -> str:
     """The graph of tables in Markdown: what each holds, and what it is made from."""
-    lines, tables = [], tables_at_parse_time(find_project().settings())
+    lines: list[str] = []
     for layer in tables.layers:
         lines += ["", f"### {layer.capitalize()}", ""]
         for table in tables.layer(layer):

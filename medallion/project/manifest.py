@@ -19,7 +19,7 @@ _TAKEN = frozenset(("landing", "ops", "quarantine", "reports", "session", "land"
     "check",
     "publish",
 }
-_IN_SECTIONS = {"source": "source", "lake": "lake"}  # settings that have a section of their own, with a path
+_IN_SECTIONS = {"source": "data/source", "lake": "lake"}  # settings that have a section of their own: where each is
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,9 @@ def _layers_of(file: Path, project: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _defaults_of(file: Path, content: Mapping[str, Any]) -> dict[str, str]:
     defaults = {name: _text(value) for name, value in content.get("settings", {}).items()}
-    for section, name in _IN_SECTIONS.items():
-        if "path" in content.get(section, {}):
-            path = _text(content[section]["path"])
-            defaults[name] = path if "://" in path else str(file.parent / Path(path).expanduser())
+    for section, usual in _IN_SECTIONS.items():
+        path = _text(content.get(section, {}).get("path", usual))
+        defaults[section] = path if "://" in path else str(file.parent / Path(path).expanduser())
     return defaults
 
 

@@ -3,12 +3,15 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
+from threading import RLock
 from types import ModuleType
 
 from medallion.errors import MedallionError, UsageError
@@ -20,6 +23,9 @@ from medallion.project.manifest import Manifest, read_manifest
 from medallion.settings import PREFIX, Settings
 
 ROOT = "PROJECT"  # MEDALLION_PROJECT, the environment variable with the folder
+_FOLDERS = ("spark_jobs", "expectations")  # of every project, with Python modules in them
+_entered: ContextVar["Project"] = ContextVar("project")
+_importing = RLock()
 
 
 @dataclass(frozen=True)
@@ -35,9 +41,30 @@ class Project:
     layers: tuple[str, ...]
     defaults: Mapping[str, str]
 
+    @contextmanager
+    def entered(self) -> Iterator["Project"]:
+        """Have ``find_project`` return this one until the block ends, for this thread or asynchronous task alone.
+
+        Tasks and requests of two projects in one process do so, and do not meet.
+        """
+        token = self.enter()
+        try:
+            yield self
+        finally:
+            _entered.reset(token)
+
+    def enter(self) -> Token["Project"]:
+        """Have ``find_project`` return this one in the asynchronous task that calls it, which ends by itself."""
+        return _entered.set(self)
+
     def settings(self, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Return the settings that ``environment`` names, those of medallion.toml elsewhere. Raises UsageError."""
-        return Settings.from_environment(environment, self.defaults)
+        """Return the settings that ``environment`` names, those of medallion.toml elsewhere. Raises UsageError.
+
+        A variable that bears the project's name, such as MEDALLION_SHOP_LAKE, is for this project alone, and wins.
+        """
+        own = f"{PREFIX}{self.name.upper()}_"
+        ours = {f"{PREFIX}{name.removeprefix(own)}": text for name, text in environment.items() if name.startswith(own)}
+        return Settings.from_environment({**environment, **ours}, self.defaults)
 
     def registry(self, *, extras: bool = False) -> Registry:
         """Return the tables that the project declares; medallion.ops.lake_tables says which of them a lake has.
@@ -59,22 +86,32 @@ class Project:
         return f"spark_jobs/{table.layer}/{table.name.removeprefix(table.layer + '_')}.py"
 
 
+def project_above(folder: Path) -> Project | None:
+    """Return the nearest project from ``folder`` upwards; None where there is none. Raises as ``project_at`` does."""
+    for place in (folder, *folder.parents):
+        if (place / manifest.NAME).is_file():
+            return project_at(place)
+    return None
+
+
 def find_project(start: Path | None = None) -> Project:
-    """Find the project: the folder that MEDALLION_PROJECT names, else the nearest one from ``start`` upwards.
+    """Find the project: the one that was entered, else the folder that MEDALLION_PROJECT names, else the nearest one
+    from ``start`` upwards.
 
     start: the working directory if not given. A command of a checkout that runs elsewhere finds that of the checkout.
 
     Raises UsageError when there is none, or it cannot be read.
     """
+    if start is None and (entered := _entered.get(None)) is not None:
+        return entered
     if named := os.environ.get(f"{PREFIX}{ROOT}", "").strip():
         root = Path(named).expanduser().resolve()
         if not (root / manifest.NAME).is_file():
             raise UsageError(f"{PREFIX}{ROOT}={named}: that folder has no {manifest.NAME}")
         return project_at(root)
     here = (start or Path.cwd()).resolve()
-    for folder in (here, *here.parents, Path(__file__).resolve().parents[2]):
-        if (folder / manifest.NAME).is_file():
-            return project_at(folder)
+    if found := project_above(here) or project_above(Path(__file__).resolve().parents[2]):
+        return found
     raise UsageError(
         f"there is no project here: neither {here} nor a folder above it has a {manifest.NAME}; go into a project, or"
         f" name its folder in {PREFIX}{ROOT}"
@@ -94,6 +131,11 @@ def _registry(root: Path, layers: tuple[str, ...], extras: bool) -> Registry:
 
 
 def _declared(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
+    with _own_modules(root):
+        yield from _modules_of(root, layers)
+
+
+def _modules_of(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
     folder = _package(root, "spark_jobs")
     unknown = {info.name for info in iter_modules(folder.__path__) if info.ispkg} - {*layers}
     if unknown:
@@ -117,7 +159,8 @@ def _suite(root: Path, layers: tuple[str, ...], layer: str) -> Mapping[str, tupl
     name = f"{_name(root)}.expectations"
     if not (root / "expectations" / f"{layer}.py").is_file():
         return {}
-    suite: Mapping[str, tuple[Expectation, ...]] = import_module(f"{name}.{layer}").SUITE
+    with _own_modules(root):
+        suite: Mapping[str, tuple[Expectation, ...]] = import_module(f"{name}.{layer}").SUITE
     declared = {table.name for table in _registry(root, layers, True) if table.layer == layer}
     if unknown := sorted(set(suite) - declared):
         raise MedallionError(
@@ -125,6 +168,21 @@ def _suite(root: Path, layers: tuple[str, ...], layer: str) -> Mapping[str, tupl
             f" name one of {', '.join(sorted(declared)) or 'none'}"
         )
     return suite
+
+
+@contextmanager
+def _own_modules(root: Path) -> Iterator[None]:
+    """Let the modules of a project import its folders by their names, and leave these names to the next project."""
+    with _importing:
+        others = {name: sys.modules.pop(name) for name in [*sys.modules] if name.partition(".")[0] in _FOLDERS}
+        sys.path.insert(0, str(root))
+        try:
+            yield
+        finally:
+            sys.path.remove(str(root))
+            for name in [name for name in sys.modules if name.partition(".")[0] in _FOLDERS]:
+                del sys.modules[name]
+            sys.modules.update(others)
 
 
 def _package(root: Path, folder: str) -> ModuleType:

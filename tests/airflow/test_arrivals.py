@@ -24,7 +24,7 @@ from medallion.ops.red_hours import RedHour, UnpublishedHour
 from medallion.pipeline.turns import Line
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
-from tests.shop import registry
+from tests.shop import SHOP, registry
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 
@@ -59,7 +59,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def arrival(settle: float = 0, every: float = 0, timeout: float = 30, pause: float = 0) -> HourArrived:
-    return HourArrived(settle=settle, every=every, poll=0.1, timeout=timeout, pause=pause)
+    return HourArrived(str(SHOP.root), settle=settle, every=every, poll=0.1, timeout=timeout, pause=pause)
 
 
 async def fired(trigger: HourArrived) -> dict[str, Any]:
@@ -169,13 +169,13 @@ def test_where_none_arrives_it_says_so_in_the_end(place: Place) -> None:
 
 
 def test_the_task_holds_no_slot_while_it_waits_and_skips_where_there_is_nothing() -> None:
-    task = WaitForHour(task_id="wait", settle=1, every=2, timeout=4, pause=5)
+    task = WaitForHour(task_id="wait", project=SHOP, settle=1, every=2, timeout=4, pause=5)
     with pytest.raises(TaskDeferred) as deferred:
         task.execute({"ti": None, "dag_run": SimpleNamespace(conf=None)})
     name, pace = deferred.value.trigger.serialize()
     assert (name, pace) == (
         "medallion.airflow.arrivals.HourArrived",
-        {"settle": 1, "every": 2, "poll": 5, "timeout": 4, "pause": 5},
+        {"project": str(SHOP.root), "settle": 1, "every": 2, "poll": 5, "timeout": 4, "pause": 5},
     )
     notes: list[str] = []
     context = {"ti": SimpleNamespace(xcom_push=lambda key, value: notes.append(value))}

@@ -1,7 +1,10 @@
 """What the scheduler promises about the hourly refresh."""
 
+import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,10 +26,20 @@ from medallion.errors import UsageError
 from medallion.model.table import STRATEGIES
 from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.storage.lake import Lake
-from tests.shop import registry
+from tests.shop import SHOP, registry
 
 ALL_TASKS = pytest.mark.parametrize("task", [*dag.tasks, *upkeep.tasks], ids=lambda task: task.task_id)
 HOURLY_TASKS = pytest.mark.parametrize("task", dag.tasks, ids=lambda task: task.task_id)
+
+
+@contextmanager
+def conf_vars(values: dict[tuple[str, str], str]) -> Iterator[None]:
+    """Airflow's configuration with these values, by section and key."""
+    names = {f"AIRFLOW__{section.upper()}__{key.upper()}": value for (section, key), value in values.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in names.items():
+            patch.setenv(name, value)
+        yield
 
 
 def test_a_layer_starts_when_the_layer_below_has_been_checked() -> None:
@@ -130,28 +143,62 @@ def test_every_table_is_updated_by_one_task_of_its_layer_and_gold_when_it_is_pub
 def test_an_asset_is_where_its_table_is(monkeypatch: pytest.MonkeyPatch) -> None:
     from medallion.airflow.tasks import assets
 
+    every = registry(extras=True)
     monkeypatch.setenv("MEDALLION_LAKE", "s3a://bucket/lake")
-    assert "s3a://bucket/lake/gold/inventory_risk" in {asset.uri for asset in assets("gold")}
+    assert "s3a://bucket/lake/gold/inventory_risk" in {asset.uri for asset in assets(SHOP, every, "gold")}
     monkeypatch.setenv("MEDALLION_LAKE", "/lake with space")
-    assert "file:///lake%20with%20space/gold/inventory_risk" in {asset.uri for asset in assets("gold")}
+    assert "file:///lake%20with%20space/gold/inventory_risk" in {asset.uri for asset in assets(SHOP, every, "gold")}
     # A path follows from the name alone, also where the folder is not the layer.
-    monkeypatch.setenv("MEDALLION_EXTRAS", "true")
-    addresses = {asset.name: asset.uri for asset in assets("silver")}
+    addresses = {asset.name: asset.uri for asset in assets(SHOP, every, "silver")}
     assert addresses["quarantine_silver_orders"] == "file:///lake%20with%20space/quarantine/silver_orders"
 
 
 def test_assets_and_layers_of_the_dag_are_those_of_the_lake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from medallion.airflow.tasks import assets, lineage
+    from medallion.airflow import hourly_refresh
 
     monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path))
     monkeypatch.setenv("MEDALLION_EXTRAS", "false")
     write_record(Lake(str(tmp_path)), TableRecord(extras=True))
-    assert "platinum_top_customers_by_region" in {asset.name for asset in assets("platinum")}
-    assert "### Platinum" in lineage()
+    extended = hourly_refresh(SHOP)
+    published = {asset.name for asset in extended.get_task("publish").outlets}
+    assert "platinum_top_customers_by_region" in published and "### Platinum" in extended.doc_md
+    assert "platinum.refresh" in extended.task_ids
     monkeypatch.setenv("MEDALLION_EXTRAS", "true")
     write_record(Lake(str(tmp_path)), TableRecord(extras=False))
-    assert assets("platinum") == []
-    assert "### Platinum" not in lineage()
+    plain = hourly_refresh(SHOP)
+    assert "### Platinum" not in plain.doc_md and "platinum.refresh" not in plain.task_ids
+
+
+def test_dags_and_assets_bear_the_name_of_a_project_that_has_neighbours(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from medallion.airflow import hourly_refresh, refresh_on_arrival
+    from medallion.airflow.naming import name_in_airflow
+
+    assert (hourly_refresh(SHOP).dag_id, dag.dag_id) == ("hourly_refresh", "hourly_refresh")
+    with conf_vars({("core", "dags_folder"): str(SHOP.root.parent)}):
+        beside = hourly_refresh(SHOP)
+        assert (beside.dag_id, beside.tags) == ("shop_hourly_refresh", {"medallion", "shop"})
+        assert "shop_gold_inventory_risk" in {asset.name for asset in beside.get_task("publish").outlets}
+        assert refresh_on_arrival(SHOP).get_task("refresh").trigger_dag_id == "shop_hourly_refresh"
+    with conf_vars({("dag_processor", "dag_bundle_config_list"): '[{"name": "a"}, {"name": "b"}]'}):
+        assert name_in_airflow(SHOP, "hourly_refresh") == "shop_hourly_refresh"
+
+
+def test_factory_takes_the_project_of_the_file_that_calls_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "medallion.toml").write_text('[project]\nname = "clinic"\nlayers = ["raw"]\n')
+    (tmp_path / "spark_jobs" / "raw").mkdir(parents=True)
+    (tmp_path / "spark_jobs" / "raw" / "visits.py").write_text(
+        '"""Visits. One row per visit_id."""\nfrom medallion import Feed\n\n'
+        'TABLE = Feed(keys=("visit_id",), schema="visit_id BIGINT NOT NULL")\n'
+    )
+    (tmp_path / "dags").mkdir()
+    file = tmp_path / "dags" / "hourly_refresh.py"
+    file.write_text((SHOP.root / "dags" / "hourly_refresh.py").read_text())
+    monkeypatch.setenv("MEDALLION_PROJECT", str(SHOP.root))
+    made = runpy.run_path(str(file))["dag"]
+    assert made.tags == {"medallion", "clinic"} and "raw.apply_changes" in made.task_ids
+    assert made.get_task("raw.check").op_args[-1] == str(tmp_path)
 
 
 @pytest.mark.parametrize("hour", [None, "2025-11-30T00", "2024-02-29T23"])
@@ -221,7 +268,9 @@ assert not {{"pyspark", "great_expectations"}} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert set(done.stdout.split()) <= {"dags", "spark_jobs", "expectations", "medallion"}
+    assert {name for name in done.stdout.split() if not name.startswith("medallion")} <= {"dags"}, (
+        "and what declares tables leaves no names behind"
+    )
 
 
 def test_upkeep_runs_once_a_day_and_is_not_caught_up() -> None:

@@ -16,6 +16,7 @@ from medallion.errors import HourNotAvailable, HourOutOfOrder, UsageError
 from medallion.hours import parse_hour
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait
+from tests.shop import SHOP
 
 HOUR, NEXT = "2025-11-30T04", "2025-11-30T05"
 LATE = Wait("the source does not list hour 2025-11-30T04 yet", "source")
@@ -61,7 +62,10 @@ class Landing:
 
     def execute(self, event: dict[str, Any] | None = None) -> str:
         ti = SimpleNamespace(try_number=1, xcom_push=self.xcom_push, xcom_pull=lambda **_: None)
-        task, context = LandChanges(task_id="land"), {"ti": ti, "dag_run": self.run, "params": self.params}
+        task, context = (
+            LandChanges(task_id="land", project=SHOP),
+            {"ti": ti, "dag_run": self.run, "params": self.params},
+        )
         return task.execute(context) if event is None else task.resume(context, event)
 
 
@@ -165,7 +169,7 @@ def test_run_does_not_wait_for_the_source_when_waiting_is_off(land: Landing, mon
 
 
 def fired(land: Landing, *, kind: str = "schedule") -> dict[str, Any]:
-    trigger = Turn({"kind": kind, "hour": HOUR, "until": None}, "hourly_refresh", "a_run", poll=0.01)
+    trigger = Turn({"kind": kind, "hour": HOUR, "until": None}, "hourly_refresh", "a_run", str(SHOP.root), poll=0.01)
     path, values = trigger.serialize()
     assert (path, Turn(**values).values) == ("medallion.airflow.landing.Turn", values)
 

@@ -31,7 +31,7 @@ PAGES = [
 
 @pytest.fixture(scope="module")
 def plugin() -> Any:
-    spec = spec_from_file_location("medallion_ui", PROJECT / "plugins" / "medallion_ui.py")
+    spec = spec_from_file_location("medallion_plugins", PROJECT / "plugins" / "medallion_plugins.py")
     assert spec is not None and spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -171,7 +171,7 @@ def test_a_page_that_cannot_be_made_says_what_went_wrong(client: TestClient, mon
 
 
 def test_the_plugin_costs_a_task_nothing_and_serves_the_pages(plugin: Any, client: TestClient) -> None:
-    code = "import runpy, sys; runpy.run_path('plugins/medallion_ui.py'); print('fastapi.applications' in sys.modules)"
+    code = "import sys, plugins.medallion_plugins; print('fastapi.applications' in sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert loaded.stdout.strip().endswith("False")
     (mounted,) = plugin.MedallionPages.fastapi_apps

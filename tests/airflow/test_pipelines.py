@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from medallion.airflow.pipelines import PipelineOnSpark
+from tests.shop import SHOP
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ def test_pipeline_runs_on_the_cores_of_one_machine_whatever_the_connection_names
     command.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", connection)
-    PipelineOnSpark(task_id="run_pipeline", work=str(tmp_path), number=1).hook.submit_pipeline()
+    PipelineOnSpark(task_id="run_pipeline", work=str(tmp_path), number=1, project=SHOP).hook.submit_pipeline()
     arguments = (tmp_path / "arguments").read_text().split()
     assert arguments[arguments.index("--remote") + 1] == remote
     assert "--master" not in arguments

@@ -17,6 +17,7 @@ from medallion.inspect.run_summary import run_summary
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.run import Run
+from tests.shop import SHOP
 from tests.unit import small_lake
 from tests.unit.small_lake import H0, H1, H2, Shop
 
@@ -64,7 +65,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 def trigger(action: str, hour: str, notes: list[str], confirmation: str | None = None) -> str:
     ti = SimpleNamespace(try_number=1, xcom_push=lambda key, value: notes.append(value), xcom_pull=lambda **_: None)
     params = {"hour": hour, "confirmation": confirmation or hour, "action": action, "strategy": "full"}
-    return LandChanges(task_id="land").execute({"ti": ti, "dag_run": MANUAL, "params": params})
+    return LandChanges(task_id="land", project=SHOP).execute({"ti": ti, "dag_run": MANUAL, "params": params})
 
 
 def test_a_restatement_from_the_form_applies_corrected_files_and_is_published_by_the_later_tasks(shop: Shop) -> None:

@@ -18,6 +18,7 @@ from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.run import Run
 from tests.airflow.test_redo import shop  # noqa: F401 (a fixture)
+from tests.shop import SHOP
 from tests.unit.small_lake import H1, H2, Shop
 
 
@@ -112,5 +113,10 @@ def test_text_that_is_no_hour_gets_into_no_row_of_the_event_log(asked: Shop, cap
     with pytest.raises(UsageError):
         requested_hour(params, run)
     ti = SimpleNamespace(try_number=1, xcom_pull=lambda **_: None)
-    record_failure({"ti": ti, "run_id": "a_run", "params": params, "dag_run": run}, step="apply", layer="bronze")
+    record_failure(
+        {"ti": ti, "run_id": "a_run", "params": params, "dag_run": run},
+        step="apply",
+        layer="bronze",
+        project=str(SHOP.root),
+    )
     assert not event_log.read(asked.lake, run_id="a_run")

@@ -18,6 +18,7 @@ from medallion.hours import parse_hour
 from medallion.inspect import status
 from medallion.ops import event_log
 from medallion.pipeline.run import Outcome, Run
+from tests.shop import SHOP
 
 PARAMS = {"hour": None, "strategy": "full"}
 
@@ -41,7 +42,7 @@ class Task(SimpleNamespace):
 
 
 def run(step: str, hour: str = "2025-11-30T04", ti: Task | None = None) -> str:
-    return run_here.function(step, "bronze", hour, params=PARAMS, dag_run=dag_run(), ti=ti or Task())
+    return run_here.function(step, "bronze", hour, str(SHOP.root), params=PARAMS, dag_run=dag_run(), ti=ti or Task())
 
 
 @pytest.fixture
@@ -125,7 +126,9 @@ def test_the_self_check_is_red_with_all_that_is_wrong_and_is_not_tried_again(mon
 
     def check(stale_hours: float, max_failures: int) -> None:
         params = {"stale_hours": stale_hours, "max_failures": max_failures}
-        self_check.function(params=params, dag_run=dag_run(), ti=Task(), dag=SimpleNamespace(params=params))
+        self_check.function(
+            str(SHOP.root), params=params, dag_run=dag_run(), ti=Task(), dag=SimpleNamespace(params=params)
+        )
 
     monkeypatch.setattr(status, "lake_status", lake_status)
     wrong = ["silver_orders is stale", "gold_customer_ltv has failed 3 times in a row"]
@@ -200,7 +203,7 @@ def test_a_run_that_asks_for_it_is_submitted_though_there_is_a_warm_spark(monkey
     task = dag.get_task("silver.refresh")
     with pytest.raises(AirflowFailException, match="no connection is called spark_default"):
         task.execute({"ti": Task(), "params": {**PARAMS, "spark": "submit"}, "dag_run": dag_run()})
-    assert task.env_vars == {"MEDALLION_SPARK_CONNECT": ""}
+    assert task.env_vars == {"MEDALLION_SPARK_CONNECT": "", "MEDALLION_PROJECT": str(SHOP.root)}
 
 
 def test_clones_that_start_at_once_have_warm_sparks_of_their_own(
@@ -245,7 +248,12 @@ def test_a_failure_that_cannot_be_recorded_does_not_fail_the_callback(monkeypatc
 
     monkeypatch.setattr(event_log, "close_lost_step", no_lake)
     ti = SimpleNamespace(try_number=1, xcom_pull=lambda **_: "2025-11-30T04")
-    record_failure({"ti": ti, "run_id": "a_run", "params": PARAMS, "dag_run": dag_run()}, step="apply", layer="bronze")
+    record_failure(
+        {"ti": ti, "run_id": "a_run", "params": PARAMS, "dag_run": dag_run()},
+        step="apply",
+        layer="bronze",
+        project=str(SHOP.root),
+    )
     assert "this failure is not in the event log" in caplog.text
 
 
@@ -254,5 +262,7 @@ def test_refused_replay_leaves_its_reason_as_the_note(monkeypatch: pytest.Monkey
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
     ti, params = Task(), {"feed": "oders", "hour": "2025-11-30T04", "lines": ""}
     with pytest.raises(AirflowFailException, match="oders"):
-        replay_lines.function(params=params, dag_run=dag_run("manual"), ti=ti, dag=SimpleNamespace(params=params))
+        replay_lines.function(
+            str(SHOP.root), params=params, dag_run=dag_run("manual"), ti=ti, dag=SimpleNamespace(params=params)
+        )
     assert ti.notes[-1].startswith("replay oders of 2025-11-30T04: ")

@@ -8,8 +8,12 @@ import pytest
 
 from medallion.settings import PROJECT
 
-# Where processes begin: the commands, the tasks of Airflow, the file that spark-pipelines runs, the DAG files.
-DOORS = ("medallion/cli/", "medallion/airflow/", "medallion/declarative/pipeline.py", "bench/cli.py", "dags/")
+# Where processes begin: the commands, the tasks of Airflow, the file that spark-pipelines runs, the DAG files; and the
+# project, whose settings they ask for.
+DOORS = (
+    *("medallion/cli/", "medallion/airflow/", "medallion/declarative/pipeline.py", "medallion/project/project.py"),
+    *("bench/cli.py", "dags/"),
+)
 
 # Variables of other tools, which they name and which have no setting of ours.
 OTHERS_VARIABLES = {

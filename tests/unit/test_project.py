@@ -149,13 +149,13 @@ def test_a_suite_on_a_table_that_its_layer_does_not_have_is_refused(
         suites("marts", project_at(clinic).registry())
 
 
-def test_a_command_in_a_folder_of_another_project_shows_that_ones_tables(clinic: Path) -> None:
-    command = [sys.executable, "-c", "from medallion.cli.main import main; main()", "tables"]
+def test_a_command_in_a_folder_of_another_project_is_about_that_one(clinic: Path) -> None:
+    command = [sys.executable, "-c", "from medallion.cli.main import main; main()", "status"]
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
     environment.pop("MEDALLION_PROJECT", None)
     done = subprocess.run(command, cwd=clinic / "spark_jobs", env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "marts_wards" in done.stdout and "bronze" not in done.stdout
+    assert done.returncode == 2
+    assert f"lake {clinic / 'lake'} does not exist" in done.stderr
     (clinic / "medallion.toml").write_text(TOML.replace("layers", "layer"))
     done = subprocess.run(command, cwd=clinic, env=environment, capture_output=True, text=True)
     assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr

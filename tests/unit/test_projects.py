@@ -15,11 +15,7 @@ ENGINE = Path(medallion.__file__).parent
 PROJECT_PACKAGES = ("spark_jobs", "expectations", "dags", "bench")
 # Beside what import-linter watches: the imports that it does not see, each with why there is one.
 BY_NAME = {
-    "checks/suites.py": "reads the expectations between the tables of a layer",
     "cli/main.py": "runs the commands of the benchmark, which are not the engine's",
-    "model/refresh_lock.py": "finds refresh.lock beside the package of tables",
-    "model/registry.py": "discovers the modules of tables",
-    "model/unknown_columns.py": "finds the line of a query in the module of its table",
 }
 
 

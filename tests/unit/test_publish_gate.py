@@ -14,10 +14,11 @@ from medallion.expect.vocabulary import in_set
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.table import Drop, Table
 from medallion.ops import event_log, releases
-from medallion.ops.check_records import read_check_record
+from medallion.ops.check_records import CheckedTable, read_check_record
 from medallion.ops.event_log import EventLog
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import table_id
+from medallion.storage.log_entries import identity_at
 from tests.unit.small_lake import ARROW, H0, H1, Shop, load, without_spark
 
 UP_TO_GOLD = (("land", None), ("apply", None), ("refresh", "silver"), ("refresh", "gold"))
@@ -131,7 +132,8 @@ def test_a_check_records_what_it_read_though_the_event_log_cannot_be_written(sho
     assert (record.hour, record.status) == (H1, "succeeded")
     assert record.history["gold_orders"][ROW_COUNT_IN_HISTORY] == {H0: 2, H1: 3}, "what the next check compares with"
     gold = DeltaTable(shop.lake.path("gold_orders"))
-    assert vars(record.tables["gold_orders"]) == {"version": gold.version(), "table_id": table_id(gold), "rows": 3}
+    commit = identity_at(shop.lake.folder("gold_orders"), gold.version())
+    assert record.tables["gold_orders"] == CheckedTable(gold.version(), table_id(gold), 3, commit)
     shop.step("publish", H1)
     assert hours(shop) == [None, H0, H1]
 

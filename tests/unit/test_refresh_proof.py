@@ -486,7 +486,7 @@ def test_a_layer_is_refused_before_anything_is_written_when_a_table_is_not_prove
 
 
 def test_the_graph_is_read_without_parsing_any_query() -> None:
-    code = "import sys; from medallion.model.registry import registry; registry(); print('sqlglot' in sys.modules)"
+    code = "import sys; from tests.shop import registry; registry(); print('sqlglot' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False", "the DAG is parsed every half minute"
 

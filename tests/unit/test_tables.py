@@ -171,7 +171,7 @@ def test_gold_answers_from_silver_and_gold_alone() -> None:
 
 
 def test_the_graph_is_read_without_spark_or_great_expectations() -> None:
-    heavy = "import sys; from medallion.model.registry import registry; registry()"
+    heavy = "import sys; from medallion.project import find_project; find_project().registry()"
     heavy += "; print({'pyspark', 'great_expectations', 'airflow'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"

@@ -1,8 +1,23 @@
-"""Where Airflow shows our pages: in its navigation, in a run, in a task."""
+"""What Airflow loads as plugins: the timetable, listeners in the scheduler, and our pages in its navigation."""
 
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
+
+from medallion.airflow.forkserver import EarlyForkserver
+from medallion.airflow.notes import NotesOfRuns
+from medallion.airflow.timetable import Hourly
+
+
+class MedallionRuns(AirflowPlugin):
+    """Names of runs that carry the hour, notes of what each did, workers in time.
+
+    The timetable of hourly_refresh, and listeners: one writes notes, one starts what workers are forked from.
+    """
+
+    name = "medallion_runs"
+    timetables = [Hourly]  # noqa: RUF012 (Airflow's way)
+    listeners = [NotesOfRuns(), EarlyForkserver()]  # noqa: RUF012
 
 
 async def pages(scope: Any, receive: Any, send: Any) -> None:
@@ -19,7 +34,7 @@ def _view(name: str, href: str, destination: str = "nav") -> dict[str, str]:
 
 
 class MedallionPages(AirflowPlugin):
-    """The pages, and where they are."""
+    """The pages, and where they are: in the navigation, in a run, in a task."""
 
     name = "medallion_pages"
     fastapi_apps = [{"app": pages, "url_prefix": "/medallion", "name": "medallion"}]  # noqa: RUF012 (Airflow's way)

@@ -1,0 +1,40 @@
+"""Upkeep of the lake, once a day: small files merged; old versions, releases, events and reports removed.
+
+Nothing that a kept release names is removed. It takes its turn with the hourly runs, between two of their tasks at
+the latest, and no hour waits for it longer than it takes: seconds.
+"""
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param
+
+from medallion.airflow.naming import POOL, project_of_caller
+from medallion.airflow.tasks import dag_of, upkeep
+from medallion.project import Project
+from medallion.settings import KEEP_DAYS, KEEP_HOURS
+
+
+def daily_maintenance(project: Project | None = None, *, pool: str = POOL) -> DAG:
+    """Return the DAG of ``project``, that of the file which calls this if not given."""
+    project = project or project_of_caller()
+    every_day = CronDataIntervalTimetable("30 3 * * *", timezone="UTC")
+    params = {
+        "keep_hours": Param(
+            KEEP_HOURS,
+            type="integer",
+            minimum=0,
+            title="Keep hours",
+            description=(
+                "Hours of history: releases, and the versions of tables that they name. The newest two releases always"
+                " stay."
+            ),
+        ),
+        "keep_days": Param(
+            KEEP_DAYS,
+            type="integer",
+            minimum=1,
+            title="Keep days",
+            description="Days of records: events, validation reports and landed change files.",
+        ),
+    }
+    with dag_of(project, "daily_maintenance", pool=pool, doc_md=__doc__, schedule=every_day, params=params) as dag:
+        upkeep(str(project.root))
+    return dag

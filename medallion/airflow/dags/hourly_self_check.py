@@ -1,0 +1,37 @@
+"""Look at the lakehouse every hour: fails, and sends the alert, when a table is stale or has failed too often.
+
+It reads logs alone and waits for nobody. Unpause it where hours arrive by the clock: the demo's are of 2025, and stale.
+"""
+
+from airflow.sdk import DAG, CronDataIntervalTimetable, Param
+
+from medallion.airflow.alerts import Webhook
+from medallion.airflow.naming import project_of_caller
+from medallion.airflow.tasks import dag_of, self_check
+from medallion.project import Project
+from medallion.settings import STALE_HOURS
+
+
+def hourly_self_check(project: Project | None = None) -> DAG:
+    """Return the DAG of ``project``, that of the file which calls this if not given."""
+    project = project or project_of_caller()
+    every_hour = CronDataIntervalTimetable("45 * * * *", timezone="UTC")
+    params = {
+        "stale_hours": Param(
+            STALE_HOURS,
+            type="number",
+            minimum=0,
+            title="Stale hours",
+            description="Hours since the end of the last hour that a table has.",
+        ),
+        "max_failures": Param(
+            0,
+            type="integer",
+            minimum=0,
+            title="Max failures",
+            description="Failures in a row that a table may have before this task fails.",
+        ),
+    }
+    with dag_of(project, "hourly_self_check", doc_md=__doc__, schedule=every_hour, params=params) as dag:
+        self_check.override(retries=0, on_failure_callback=Webhook(step="self check"))(str(project.root))
+    return dag
