@@ -14,10 +14,11 @@ RUN apt-get update \
 # one a line) and its certificate, as secrets; nothing of them is left in the image.
 FROM java AS locked
 WORKDIR /opt/medallion
-COPY pyproject.toml README.md LICENSE requirements.in requirements.txt jars.lock jars-s3.lock ./
+COPY pyproject.toml README.md LICENSE requirements.in requirements.txt ./
+COPY requirements requirements
 COPY scripts/bootstrap scripts/bootstrap.py scripts/bootstrap.txt scripts/
 COPY medallion/__init__.py medallion/errors.py medallion/
-COPY medallion/spark/__init__.py medallion/spark/java.py medallion/spark/
+COPY medallion/spark/__init__.py medallion/spark/java.py medallion/spark/jars.py medallion/spark/jars.lock medallion/spark/jars-s3.lock medallion/spark/
 RUN --mount=type=secret,id=settings \
     --mount=type=secret,id=certificate \
     --mount=type=cache,target=/root/.cache \
@@ -35,7 +36,7 @@ WORKDIR /opt/medallion
 COPY --from=locked /opt/medallion/.venv .venv
 COPY --from=locked /opt/medallion/.jars .jars
 COPY . .
-RUN .venv/bin/python -m compileall -q dags plugins spark_jobs expectations medallion bench scripts
+RUN .venv/bin/python -m compileall -q dags plugins spark_jobs expectations demo medallion bench scripts
 ENV PATH=/opt/medallion/.venv/bin:$PATH \
     PYSPARK_PYTHON=/opt/medallion/.venv/bin/python \
     SPARK_HOME=/opt/medallion/.venv/lib/python3.11/site-packages/pyspark \

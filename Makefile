@@ -28,11 +28,11 @@ demo-heal: setup  ## recover from make demo-red: mend the source, restate the ho
 
 .PHONY: up
 up: setup  ## Airflow on this machine, for this machine only; prints address and login
-	@$(PYTHON) -m medallion.airflow.local up
+	@$(BIN)/medallion airflow up
 
 .PHONY: down
 down:  ## stop what `make up` or `make demo` started
-	@if [ -x $(PYTHON) ]; then $(PYTHON) -m medallion.airflow.local down; fi
+	@if [ -x $(PYTHON) ]; then $(BIN)/medallion airflow down; fi
 
 .PHONY: setup
 setup:  ## environment, locked packages, Java, JARs: whatever is missing

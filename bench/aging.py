@@ -16,8 +16,8 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from demo.generate import generate
 from medallion.cli.console import progress_bar
-from medallion.demo.generate import generate
 from medallion.hours import format_hour, hour_number, parse_hour
 from medallion.model.registry import Registry
 from medallion.model.table import Feed

@@ -75,7 +75,7 @@ def _airflow(work: Path, lake: Path, source: str, warm: bool) -> LocalAirflow:
     shutil.rmtree(home, ignore_errors=True)
     environment = {"MEDALLION_LAKE": str(lake), "MEDALLION_SOURCE": source, "MEDALLION_EXTRAS": "false"}
     environment[WARM] = f"sc://localhost:{free_port()}" if warm else ""
-    return LocalAirflow(home.resolve(), free_port(), environment)
+    return LocalAirflow(home.resolve(), free_port(), find_project().root, environment)
 
 
 def _run(airflow: LocalAirflow, lake: Lake, number: int, strategy: str) -> dict[str, Any]:

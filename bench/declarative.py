@@ -17,8 +17,8 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
 from medallion.pipeline.steps import run_step
 from medallion.settings import Settings
+from medallion.spark.jars import spark_home
 from medallion.spark.java import java_home
-from medallion.spark.surroundings import spark_home
 
 LONGEST = 3600  # seconds
 

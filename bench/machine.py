@@ -7,13 +7,13 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-from medallion.settings import PROJECT
+from medallion.project import find_project
 
 
 def commit() -> str:
     """The commit of this code, with a plus where files of it have been changed since; unknown outside of git."""
     try:
-        words = ("git", "-C", str(PROJECT), "describe", "--always", "--dirty=+", "--exclude=*")
+        words = ("git", "-C", str(find_project().root), "describe", "--always", "--dirty=+", "--exclude=*")
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.errors import MedallionError
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations

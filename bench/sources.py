@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.machine import commit
 from bench.plan import CATALOGUE, FIRST_HOUR, Plan
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.errors import MedallionError
 from medallion.hours import next_hour
 from medallion.pipeline import operations

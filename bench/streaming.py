@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.model.table import Feed, Table
 from medallion.project import find_project
 from medallion.settings import Settings

@@ -11,7 +11,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 
 from medallion.errors import UsageError
 
-PROJECT = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parent
 PREFIX = "MEDALLION_"
 FELDERA_REQUEST_BYTES = 8_000_000  # the service sets no limit; proxies in front of it do, often 1 MB
 _UNITS = {"k": 1 << 10, "": 1 << 20, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -68,6 +68,13 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Level = Annotated[Literal["error", "warn", "info", "debug"], BeforeValidator(str.lower)]
 
 
+def _default_jars() -> str:
+    """Return the folder beside the package in a checkout, which set-up fills; else one of this user's caches."""
+    if (PACKAGE.parent / "pyproject.toml").is_file():
+        return str(PACKAGE.parent / ".jars")
+    return str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "medallion", "jars").expanduser())
+
+
 class Settings(BaseSettings):
     """Where the lake and the source are, and how this installation runs.
 
@@ -97,7 +104,7 @@ class Settings(BaseSettings):
     max_cores: Count | None = Field(
         default=None, description="Cores that one run may take; without it all of the cluster"
     )
-    jars: str = Field(default=str(PROJECT / ".jars"), description="Folder of Delta's JARs; in `s3/` those for a bucket")
+    jars: str = Field(default_factory=_default_jars, description="Folder of Delta's JARs; in `s3/` those for a bucket")
     s3_endpoint: str | None = Field(default=None, description="S3 server of the source and the lake; without it AWS")
     s3_region: str | None = Field(default=None, description="Region of the buckets")
     s3_anonymous: bool = Field(default=False, description="Whether the source is read without credentials")

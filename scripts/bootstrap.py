@@ -4,14 +4,11 @@ Runs on the standard library of the Python that was found, before anything is in
 """
 
 import argparse
-import hashlib
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from medallion.errors import MedallionError  # noqa: E402 (the project is not installed yet)
+from medallion.spark.jars import LOCK, S3_LOCK, digest, fetch_jars  # noqa: E402
 from medallion.spark.java import java_home  # noqa: E402
 
 VENV = ROOT / ".venv"
@@ -45,9 +43,10 @@ def set_up(*, dev: bool, s3: bool = False) -> None:
     make_venv()
     for lock in ("requirements.txt", "requirements-dev.txt") if dev else ("requirements.txt",):
         install(ROOT / lock)
-    fetch_jars(java, ROOT / "jars.lock", JARS)
+    (spark,) = VENV.glob("lib/python*/site-packages/pyspark")
+    fetch_jars(java, LOCK, JARS, spark, say)
     if s3:
-        fetch_jars(java, ROOT / "jars-s3.lock", JARS / "s3")
+        fetch_jars(java, S3_LOCK, JARS / "s3", spark, say)
     archive_classes()
     if dev and not (os.environ.get("CHROMIUM") or Path("/usr/bin/chromium").exists() or apt_install("chromium")):
         say("there is no chromium, so tests in a browser are skipped: apt-get install chromium, or set CHROMIUM")
@@ -95,24 +94,6 @@ def install(lock: Path) -> None:
     stamp.write_text(wanted)
 
 
-def fetch_jars(java: Path, lock: Path, folder: Path) -> None:
-    """Let ``folder`` hold the JARs that ``lock`` lists, and no other version of them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    locked = list(locked_jars(lock))
-    for jar in folder.glob("*.jar"):
-        if jar.name not in {name for _, name, _ in locked}:
-            jar.unlink()
-    missing = [
-        (url, name, checksum)
-        for url, name, checksum in locked
-        if not (folder / name).exists() or digest(folder / name) != checksum
-    ]
-    if missing:
-        first = missing[0][0]
-        say(f"fetching {first}" + (f" and {len(missing) - 1} more" if missing[1:] else ""))
-        fetch(java, missing, folder)
-
-
 def archive_classes() -> None:
     """Write the class archive that Spark drivers start from, where the one that fits is missing."""
     module = "medallion.spark.class_archive"
@@ -122,54 +103,6 @@ def archive_classes() -> None:
         say("archiving the classes that Spark loads, which makes each of its starts cheaper; this takes half a minute")
         if not succeeds(PYTHON, "-m", module, JARS):
             say(f"that failed, and Spark starts without it: {PYTHON} -m {module} {JARS} says why")
-
-
-def locked_jars(lock: Path) -> Iterator[tuple[str, str, str]]:
-    """Coordinates, file name and checksum of each line of ``lock``."""
-    for line in lock.read_text().splitlines():
-        if line and not line.startswith("#"):
-            coordinates, sha256 = line.split(" sha256:")
-            _, artifact, version = coordinates.split(":")
-            yield coordinates, f"{artifact}-{version}.jar", sha256
-
-
-def fetch(java: Path, jars: Sequence[tuple[str, str, str]], folder: Path) -> None:
-    """Fetch JARs with the Ivy that Spark brings along; each enters ``folder`` only with the right checksum."""
-    ivy = next(VENV.glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"), None)
-    if ivy is None:
-        raise MedallionError(f"pyspark in {VENV} has no Ivy: remove .venv and run again")
-    settings = os.environ.get("MEDALLION_IVY_SETTINGS")
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        Path(scratch, "ivy.xml").write_text(ivy_module(coordinates for coordinates, _, _ in jars))
-        run(
-            f"fetching {jars[0][0]}" + (" and others" if jars[1:] else ""),
-            *(java / "bin" / "java", "-jar", ivy, "-cache", f"{scratch}/cache"),
-            *(("-settings", os.path.abspath(settings)) if settings else ()),
-            *("-ivy", "ivy.xml", "-types", "jar", "-retrieve", "[artifact]-[revision].[ext]"),
-            cwd=scratch,
-            quiet=True,
-        )
-        for coordinates, name, sha256 in jars:
-            fetched = Path(scratch, name)
-            if not fetched.exists():
-                raise MedallionError(f"{coordinates} was not found: set MEDALLION_IVY_SETTINGS to a mirror that has it")
-            if digest(fetched) != sha256:
-                raise MedallionError(f"{name} has checksum {digest(fetched)}, the lock says {sha256}: refused")
-            fetched.replace(folder / name)
-
-
-def ivy_module(jars: Iterable[str]) -> str:
-    """What Ivy is asked for: these JARs and nothing that they ask for."""
-    form = '<dependency org="{}" name="{}" rev="{}" conf="default->master" transitive="false"/>'
-    wanted = "\n".join(form.format(*coordinates.split(":")) for coordinates in jars)
-    return f"""<ivy-module version="2.0">
-<info organisation="medallion" module="jars"/>
-<configurations><conf name="default"/></configurations>
-<dependencies>
-{wanted}
-</dependencies>
-</ivy-module>
-"""
 
 
 def apt_install(package: str) -> bool:
@@ -200,13 +133,6 @@ def succeeds(*command: str | Path) -> bool:
         return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
     except OSError:
         return False
-
-
-def digest(*files: Path) -> str:
-    sha256 = hashlib.sha256()
-    for file in files:
-        sha256.update(file.read_bytes())
-    return sha256.hexdigest()
 
 
 def say(what: str) -> None:

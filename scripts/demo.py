@@ -15,8 +15,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from demo.broken_hour import mend_hour
 from medallion.airflow.local import DAG_ID, WARM, LocalAirflow, where
-from medallion.demo.broken_hour import mend_hour
 from medallion.errors import MedallionError
 from medallion.ingest.ledger import applied_hour
 from medallion.ingest.restatement import Restatement, read_restatement
@@ -41,7 +41,7 @@ RUNS = f"dags/{DAG_ID}/dagRuns"
 
 
 def main() -> None:
-    airflow = LocalAirflow.of_this_project()
+    airflow = LocalAirflow.of_project(find_project())
     settings = find_project().settings(airflow.environment)
     lake = Lake.of(settings)
     airflow.require_ports()
@@ -134,7 +134,7 @@ def first_to_restate(unpublished: UnpublishedHour | None, restated: Restatement 
 
 
 def _running_demo() -> tuple[LocalAirflow, Settings, Lake]:
-    airflow = LocalAirflow.of_this_project()
+    airflow = LocalAirflow.of_project(find_project())
     settings = find_project().settings(airflow.environment)
     lake = Lake.of(settings)
     if releases.latest(lake) is None:

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.ingest.source import S3Source, open_source
 from medallion.ops import releases
 from medallion.project import find_project

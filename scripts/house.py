@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 GENERATED = "Written by scripts/reference.py"  # in pages that nobody wrote by hand
-FOLDERS = ("bench", "dags", "expectations", "medallion", "plugins", "scripts", "spark_jobs")
+FOLDERS = ("bench", "dags", "demo", "expectations", "medallion", "plugins", "scripts", "spark_jobs")
 MAX_LINES, MAX_PARAMETERS, MAX_COMPLEXITY = 300, 6, 12
 # Names that say nothing to an engineer who has not written them.
 DIALECT = ("told", "found", "one", "another", "its", "led", "named", "listed", "made", "kept", "there")

@@ -15,9 +15,10 @@ from medallion.model.parsed_query import parse
 from medallion.model.table import Feed, Log, Table
 from medallion.ops.event_schema import DESCRIPTIONS, ENGINES, EVENT_TYPES, STATUSES
 from medallion.project import find_project
-from medallion.settings import PREFIX, PROJECT, Settings
+from medallion.settings import PREFIX, Settings
 
-FOLDER = PROJECT / "docs" / "reference"
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "reference"
 GENERATED = "<!-- Written by scripts/reference.py from the code: change it there. -->"
 WIDTH = 100
 # Read by one part alone, where it begins.
@@ -130,7 +131,7 @@ def _default(value: object) -> str:
     if value is None:
         return ""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.replace(str(PROJECT) + os.sep, "").removesuffix(".0")
+    return text.replace(str(ROOT) + os.sep, "").removesuffix(".0")
 
 
 def _code(text: str) -> str:

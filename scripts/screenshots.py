@@ -18,10 +18,9 @@ from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, format_hour, parse_hour
 from medallion.ops import releases
 from medallion.project import find_project
-from medallion.settings import PROJECT
 from medallion.storage.lake import Lake
 
-IMAGES = PROJECT / "docs" / "images"
+IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 WIDTH = 1440
 DAG = f"dags/{DAG_ID}"
@@ -39,7 +38,7 @@ Picture = tuple[str, str, int, Sequence[str]]  # name, page, height, what is pre
 
 
 def main() -> None:
-    airflow = LocalAirflow.of_this_project()
+    airflow = LocalAirflow.of_project(find_project())
     lake = Lake(find_project().settings(airflow.environment).lake)
     green, red = newest(airflow, "success", "publish"), newest(airflow, "failed", None)
     last = releases.require_release(lake, None).hour

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.model.table import Table
 from medallion.settings import Settings
 from medallion.spark.configuration import TABLE_PROPERTIES

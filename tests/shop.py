@@ -1,12 +1,13 @@
 """The tables of this repository's own project, and graphs of tests with its layers."""
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from medallion.model.registry import Node, Registry
 from medallion.model.registry import build as build_of
 from medallion.project import project_at
-from medallion.settings import PROJECT
 
+PROJECT = Path(__file__).resolve().parents[1]
 SHOP = project_at(PROJECT)
 registry = SHOP.registry
 

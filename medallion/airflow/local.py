@@ -1,9 +1,5 @@
-"""Airflow on this machine and for this machine only: start it, stop it, talk to it.
+"""Airflow on this machine and for this machine only: start it, stop it, talk to it."""
 
-up starts what is not running; down ends what up started; cli runs an airflow command in the same environment.
-"""
-
-import argparse
 import json
 import os
 import secrets
@@ -25,10 +21,11 @@ from medallion.airflow.processes import Process, Recorded
 from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError, UsageError
 from medallion.loopback import past_proxies
-from medallion.settings import PROJECT
+from medallion.project import Project
+from medallion.spark.jars import spark_home
 from medallion.spark.java import java_home
 from medallion.spark.session import TOKEN_VARIABLE
-from medallion.spark.surroundings import ignored, spark_home, without_another_spark
+from medallion.spark.surroundings import ignored, without_another_spark
 
 DAG_ID = "hourly_refresh"
 USER = "admin"
@@ -49,23 +46,25 @@ Report = Callable[[str], None]
 class LocalAirflow:
     """An Airflow with everything it knows under ``home``, its API and UI on ``port`` of the loopback interface.
 
-    overrides: environment variables on top of the defaults and of this process's own.
+    project: the root of the one whose DAGs it has. overrides: environment variables on top of the defaults and of this
+    process's own.
     """
 
     home: Path
     port: int
+    project: Path
     overrides: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_this_project(cls) -> "LocalAirflow":
-        """The one that ``make up`` means, with a warm Spark unless MEDALLION_SPARK_CONNECT is set to nothing.
+    def of_project(cls, project: Project) -> "LocalAirflow":
+        """Return the one of a project, with a warm Spark unless MEDALLION_SPARK_CONNECT is set to nothing.
 
         Raises UsageError when MEDALLION_AIRFLOW_PORT is no port.
         """
         text = os.environ.get("MEDALLION_AIRFLOW_PORT", "8080")
         if not (text.isdecimal() and 0 < int(text) < 65536):
             raise UsageError(f"MEDALLION_AIRFLOW_PORT={text!r} cannot be used: give a port, such as 8080")
-        chosen = cls(PROJECT / ".airflow", int(text))
+        chosen = cls(project.root / ".airflow", int(text), project.root)
         recorded = chosen._read_recorded()
         if not recorded.running:
             # A port that nobody has: of two clones that start at once, each would find a fixed one free.
@@ -93,6 +92,7 @@ class LocalAirflow:
         """Return the environment of every Airflow process; variables that are set keep their value."""
         fixed = {
             "AIRFLOW_HOME": str(self.home),
+            "MEDALLION_PROJECT": str(self.project),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self._passwords),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{self.port}/execution/",
             "AIRFLOW__API__HOST": "127.0.0.1",
@@ -104,7 +104,13 @@ class LocalAirflow:
             "JAVA_HOME": str(java_home()),
         }
         given = without_another_spark(os.environ)
-        variables = default_variables(self.home, USER) | given | past_proxies(given) | fixed | dict(self.overrides)
+        variables = (
+            default_variables(self.home, self.project, USER)
+            | given
+            | past_proxies(given)
+            | fixed
+            | dict(self.overrides)
+        )
         if variables.get(WARM) and not variables.get(TOKEN_VARIABLE):
             variables[TOKEN_VARIABLE] = self._draw(self.home / "spark-token", secrets.token_hex(16))
         return variables
@@ -176,7 +182,7 @@ class LocalAirflow:
             with open(self._log(name), "w") as log:
                 started = subprocess.Popen(
                     [sys.executable, *arguments],
-                    cwd=PROJECT,
+                    cwd=self.project,
                     env=self.environment,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -265,36 +271,11 @@ class LocalAirflow:
         return "\n".join(self._log(name).read_text(errors="replace").splitlines()[-15:])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("up")
-    commands.add_parser("down")
-    commands.add_parser("cli").add_argument("arguments", nargs=argparse.REMAINDER)
-    chosen = parser.parse_args()
-    try:
-        airflow = LocalAirflow.of_this_project()
-        if chosen.command == "cli":
-            command = [sys.executable, "-m", "airflow", *chosen.arguments]
-            sys.exit(subprocess.run(command, env=airflow.environment).returncode)
-        elif chosen.command == "up":
-            airflow.up()
-            print(where(airflow))
-        else:
-            print("Airflow is down" if airflow.down() else "Airflow was not running")
-    except MedallionError as error:
-        sys.exit(f"airflow: {error}")
-
-
 def where(airflow: LocalAirflow) -> str:
     """Return the addresses and the password, in a few lines."""
     return (
         f"Airflow   {airflow.url}\n"
         f"login     {USER}, password {airflow.password} (kept in {airflow.home}/passwords.json)\n"
-        "commands  scripts/airflow, such as scripts/airflow backfill create --help\n"
-        "stop it   make down"
+        "commands  medallion airflow run, such as medallion airflow run backfill create --help\n"
+        "stop it   medallion airflow down"
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-from medallion.settings import PROJECT
-
 PRELOADED = (
     "airflow.executors.local_executor",
     "airflow.sdk.execution_time.task_runner",
@@ -12,11 +10,11 @@ PRELOADED = (
 )
 
 
-def default_variables(home: Path, user: str) -> dict[str, str]:
-    """Return the environment variables of an Airflow in the folder ``home``, whose one user may do all."""
+def default_variables(home: Path, project: Path, user: str) -> dict[str, str]:
+    """Return the environment variables of an Airflow in ``home``, with a project's DAGs, whose one user may do all."""
     return {
-        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "plugins"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(project / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(project / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         # A writer waits for its turn: SQLite's own 5 seconds would fail commands and tasks on a busy machine.
@@ -33,6 +31,4 @@ def default_variables(home: Path, user: str) -> dict[str, str]:
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
         "MEDALLION_EXTRAS": "true",  # here, all that there is is to be seen
-        "MEDALLION_LAKE": str(PROJECT / "lake"),
-        "MEDALLION_SOURCE": str(PROJECT / "data" / "source"),
     }

@@ -205,8 +205,9 @@ class RunOnSpark(SparkSubmitOperator):
         """Submit it. A missing connection is an error here; the provider's hook would go looking for YARN."""
         from medallion.spark.compiler import compiler_options
         from medallion.spark.configuration import is_local, submit_conf
+        from medallion.spark.jars import spark_home
         from medallion.spark.session import require_master
-        from medallion.spark.surroundings import CLUSTER_FOLDERS, spark_home
+        from medallion.spark.surroundings import CLUSTER_FOLDERS
 
         go_past_proxies()
         with at(self._project), noting_failures(context["ti"], f"{self._layer} {self._step}"):

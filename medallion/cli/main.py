@@ -11,9 +11,11 @@ from typing import Any, TextIO
 import click
 
 from medallion.cli import define, inspect, refresh
+from medallion.cli.airflow import airflow
 from medallion.cli.catalog import catalog
 from medallion.cli.completion import completion
 from medallion.cli.console import configure_logging
+from medallion.cli.init import init
 from medallion.cli.plan import plan
 from medallion.cli.quarantine import quarantine
 from medallion.cli.release import release
@@ -45,20 +47,21 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings=CONTEXT)
 @click.version_option(package_name="medallion", prog_name="medallion")
 def cli() -> None:
-    """Refresh an e-commerce lakehouse hour by hour: Bronze, Silver and Gold on Spark and Delta Lake.
+    """Refresh a lakehouse hour by hour, in full or incrementally, on Spark and Delta Lake.
 
     \b
-    A first run, from nothing:
-      medallion source generate data/source      a demo shop, 24 hours of changes
+    A first project, from nothing:
+      medallion init bikes && cd bikes           two feeds and two tables, with a source
       medallion load                             its snapshot into the lake
-      medallion refresh --hour 2025-11-30T00     the first hour of changes
+      medallion refresh                          the first hour of changes
       medallion status                           what the lake holds now
       medallion events                           where the seconds went
 
     \b
-    Settings come from the environment:
-      MEDALLION_LAKE           the lake, a path or s3a://bucket/prefix  (./lake)
-      MEDALLION_SOURCE         a path or s3://bucket/prefix      (./data/source)
+    A project is the nearest folder upwards with medallion.toml. Its settings, which these variables win over:
+      MEDALLION_PROJECT        another project's folder
+      MEDALLION_LAKE           the lake, a path or s3a://bucket/prefix    (lake)
+      MEDALLION_SOURCE         a path or s3://bucket/prefix        (data/source)
       MEDALLION_SPARK_MASTER   where Spark runs                       (local[*])
       MEDALLION_SPARK_CONNECT  a warm Spark, such as sc://localhost:15002 (none)
       MEDALLION_DRIVER_MEMORY  heap of the driver                           (4g)
@@ -77,6 +80,8 @@ for command in (
     release,
     quarantine,
     source,
+    init,
+    airflow,
     spark_server,
     completion,
     catalog,

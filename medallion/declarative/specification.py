@@ -9,7 +9,7 @@ from medallion.inspect.query import digest, open_release, types_of
 from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.ops.releases import Release
-from medallion.settings import PROJECT, Settings
+from medallion.settings import PACKAGE, Settings
 from medallion.spark.configuration import CODE_CACHE, LOG_SETTINGS, TUNING
 from medallion.storage import files
 from medallion.storage.lake import Lake
@@ -30,7 +30,7 @@ def write_specification(folder: str, settings: Settings) -> Path:
     work = Path(folder)
     shutil.rmtree(work, ignore_errors=True)
     (work / "conf").mkdir(parents=True)
-    shutil.copy(PROJECT / "medallion" / "declarative" / "pipeline.py", work / "pipeline.py")
+    shutil.copy(Path(__file__).with_name("pipeline.py"), work / "pipeline.py")
     specification = work / SPECIFICATION
     specification.write_text(
         f"name: medallion\nstorage: {(work / 'storage').as_uri()}\ndatabase: default\n"
@@ -55,7 +55,7 @@ def write_specification(folder: str, settings: Settings) -> Path:
 def environment(folder: str) -> dict[str, str]:
     """What spark-pipelines needs to know of a folder with a pipeline: its session is made by a process that takes no
     options from the command, only the files of a configuration."""
-    return {"SPARK_CONF_DIR": f"{folder}/conf", "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(PROJECT)}
+    return {"SPARK_CONF_DIR": f"{folder}/conf", "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(PACKAGE.parent)}
 
 
 def view(work: Path, name: str) -> "pa.Table":

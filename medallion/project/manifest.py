@@ -26,12 +26,14 @@ _IN_SECTIONS = {"source": "data/source", "lake": "lake"}  # settings that have a
 class Manifest:
     """What medallion.toml holds.
 
-    layers: from the bottom up; the first one is fed from the source. defaults: of settings, by field, as the texts that
-    an environment variable would have.
+    layers: from the bottom up; the first one is fed from the source. generator: the package with commands that make a
+    source, None where it comes from elsewhere. defaults: of settings, by field, as the texts that an environment
+    variable would have.
     """
 
     name: str
     layers: tuple[str, ...]
+    generator: str | None = None
     defaults: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -45,14 +47,21 @@ def read_manifest(file: Path) -> Manifest:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from None
-    sections = {"project": ("name", "layers"), "source": ("path",), "lake": ("path",), "settings": _free_settings()}
+    sections = {
+        "project": ("name", "layers"),
+        "source": ("path", "generator"),
+        "lake": ("path",),
+        "settings": _free_settings(),
+    }
     _require_known(file, "", content, sections)
     for section, keys in sections.items():
         if not isinstance(content.get(section, {}), dict):
             raise UsageError(f"{file}: {section} is a section: write [{section}]")
         _require_known(file, f"{section}.", content.get(section, {}), keys)
-    project = content.get("project", {})
-    return Manifest(_name_of(file, project), _layers_of(file, project), _defaults_of(file, content))
+    project, generator = content.get("project", {}), content.get("source", {}).get("generator")
+    if generator is not None and not (isinstance(generator, str) and _PROJECT_NAME.fullmatch(generator)):
+        raise UsageError(f'{file}: source.generator is the name of a package in this folder, such as "demo"')
+    return Manifest(_name_of(file, project), _layers_of(file, project), generator, _defaults_of(file, content))
 
 
 def _free_settings() -> tuple[str, ...]:

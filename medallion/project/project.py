@@ -33,13 +33,15 @@ class Project:
     """A folder with medallion.toml.
 
     root: the folder. name: of the project. layers: from the bottom up; the first one is fed from the source, the others
-    are computed. defaults: of settings, which environment variables win over.
+    are computed. defaults: of settings, which environment variables win over. generator: the package with commands that
+    make a source.
     """
 
     root: Path
     name: str
     layers: tuple[str, ...]
     defaults: Mapping[str, str]
+    generator: str | None = None
 
     @contextmanager
     def entered(self) -> Iterator["Project"]:
@@ -118,11 +120,16 @@ def find_project(start: Path | None = None) -> Project:
     )
 
 
+def find_template() -> Path:
+    """Return the folder with the files of a new project."""
+    return Path(__file__).with_name("template")
+
+
 @cache
 def project_at(root: Path) -> Project:
     """Read the project in ``root``. Raises UsageError when its medallion.toml is not right."""
     read: Manifest = read_manifest(root / manifest.NAME)
-    return Project(root, read.name, read.layers, read.defaults)
+    return Project(root, read.name, read.layers, read.defaults, read.generator)
 
 
 @cache

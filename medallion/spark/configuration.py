@@ -1,19 +1,21 @@
 """Every setting of a Spark session, and what each is for. Imports no pyspark."""
 
+import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import gettempdir
 from urllib.parse import urlsplit
 
-from medallion.errors import MedallionError
-from medallion.settings import PROJECT, Settings, bytes_of
-from medallion.spark.class_archive import archive_options, class_path
+from medallion.settings import Settings, bytes_of
+from medallion.spark.class_archive import archive_options
+from medallion.spark.jars import LOCK, S3_LOCK, require_jars, spark_home
+from medallion.spark.java import java_home
 from medallion.storage.files import in_bucket
 from medallion.storage.log_cleanup import LOG_CLEANUP
 from medallion.storage.s3 import S3Access
 
-LOG_SETTINGS = PROJECT / "medallion" / "spark" / "log4j2.properties"
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 # Each table's own properties, given when it is created.
 TABLE_PROPERTIES = {
@@ -98,22 +100,21 @@ def is_on_loopback(master: str) -> bool:
     return is_local(master) or (master.startswith("spark://") and (host == "localhost" or host.startswith("127.")))
 
 
+def _jars(folder: str, lock: Path) -> list[Path]:
+    return require_jars(Path(folder), lock, spark_home(), java_home, logging.getLogger(__name__).warning)
+
+
 def needed_conf(settings: Settings, master: str) -> dict[str, str]:
     """Return the settings that any session on this lake needs to work at all.
 
-    Raises MedallionError when Delta's JARs have not been fetched.
+    Raises MedallionError when Delta's JARs are not there and cannot be fetched.
     """
-    delta = class_path(settings.jars)
+    delta = _jars(settings.jars, LOCK)
     jars = [] if is_local(master) else list(delta)
-    if not delta:
-        raise MedallionError(f"no JARs in {settings.jars}: fetch them with make setup, or set MEDALLION_JARS")
     host = "127.0.0.1" if is_on_loopback(master) else settings.driver_host
     bucket = _bucket_conf(settings) if in_bucket(settings.lake) else {}
     if bucket:
-        more = sorted(Path(settings.jars, "s3").glob("*.jar"))
-        if not more:
-            raise MedallionError(f"no JARs for s3a:// in {settings.jars}/s3: fetch them with make setup-s3")
-        jars += more
+        jars += _jars(f"{settings.jars}/s3", S3_LOCK)
     return {
         **({"spark.driver.bindAddress": host, "spark.driver.host": host} if host else {}),
         # Other users of this machine must not reach the driver: on a local master Spark draws a secret itself and

@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 from medallion.errors import MedallionError, UsageError
 from medallion.settings import Settings
 from medallion.spark.configuration import submit_conf
+from medallion.spark.jars import spark_home
 from medallion.spark.listener import PROCESS_SETTING, SERVER_CLASS
 from medallion.spark.own_jvm import Words, telling_line
 from medallion.spark.session import TOKEN_VARIABLE
-from medallion.spark.surroundings import ignored, require_open_files, spark_environment, spark_home
+from medallion.spark.surroundings import ignored, require_open_files, spark_environment
 
 _SHORT = 20.0  # seconds: one that ends sooner did not start
 _MOST_SHORT = 3

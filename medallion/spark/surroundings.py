@@ -6,12 +6,12 @@ What is meant for a cluster (SPARK_CONF_DIR, HADOOP_CONF_DIR) is taken where the
 import os
 import resource
 import sys
-import sysconfig
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from medallion.errors import MedallionError
 from medallion.spark.configuration import is_local, is_on_loopback
+from medallion.spark.jars import spark_home
 from medallion.spark.java import java_home
 
 MIN_OPEN_FILES = 1024  # Spark's own JARs are 300 of them
@@ -32,11 +32,6 @@ CLUSTER_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
 CLUSTERS = (*CLUSTER_FOLDERS, "PYSPARK_PYTHON")  # taken where the master is one
 PYTHON_PATH = "PYTHONPATH"
 PLACES = frozenset(("SPARK_HOME", PYTHON_PATH, "PYSPARK_PYTHON", *CLUSTER_FOLDERS))
-
-
-def spark_home() -> Path:
-    """Return where Spark is installed; its scripts' own search splits a path at spaces."""
-    return Path(sysconfig.get_path("purelib"), "pyspark")
 
 
 def spark_environment(master: str, environment: Mapping[str, str]) -> dict[str, str]:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medallion.settings import PROJECT
+from medallion.settings import PACKAGE
 from medallion.storage.files import Place, read_json
 from medallion.storage.lake import Lake
 from medallion.templating import render
 
-SHIPPED = PROJECT / "docs" / "benchmark" / "report.html"
+SHIPPED = PACKAGE.parent / "docs" / "benchmark" / "report.html"
 
 
 @dataclass(frozen=True)

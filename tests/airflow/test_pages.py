@@ -13,10 +13,11 @@ from fastapi.testclient import TestClient
 from medallion.airflow.pages import app
 from medallion.ops.event_log import append
 from medallion.ops.events import Event
-from medallion.settings import PROJECT, Settings
+from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Access
+from tests.shop import PROJECT
 
 PAGES = [
     "/results",

@@ -8,11 +8,12 @@ import pytest
 
 from medallion.airflow.local import LocalAirflow
 from medallion.airflow.ports import free_port
+from tests.shop import SHOP
 
 
 @pytest.mark.slow
 def test_task_workers_are_forked_from_a_server_that_has_the_checks_loaded(tmp_path: Path) -> None:
-    environment = LocalAirflow(tmp_path, free_port()).environment
+    environment = LocalAirflow(tmp_path, free_port(), SHOP.root).environment
     assert environment["AIRFLOW__SCHEDULER__MP_START_METHOD"] == "forkserver"
     modules = environment["AIRFLOW__SCHEDULER__MP_FORKSERVER_PRELOAD"].split(",")
     code = (
@@ -46,7 +47,7 @@ def test_forkserver_loads_its_modules_when_the_scheduler_starts(tmp_path: Path) 
         "deadline = time.monotonic() + 60\n"
         "while not Path(sys.argv[1]).exists() and time.monotonic() < deadline: time.sleep(0.1)\n"
     )
-    environment = LocalAirflow(tmp_path / "airflow", free_port(), modules).environment
+    environment = LocalAirflow(tmp_path / "airflow", free_port(), SHOP.root, modules).environment
     command = [sys.executable, "-c", code, str(tmp_path / "loaded")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr

@@ -211,7 +211,7 @@ def test_clones_that_start_at_once_have_warm_sparks_of_their_own(
 ) -> None:
     monkeypatch.delenv("MEDALLION_SPARK_CONNECT", raising=False)
     monkeypatch.setattr(local, "PROJECT", tmp_path)  # neither has started its Spark yet
-    one, other = (LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"] for _ in range(2))
+    one, other = (LocalAirflow.of_project(SHOP).environment["MEDALLION_SPARK_CONNECT"] for _ in range(2))
     assert one != other
 
 
@@ -222,18 +222,18 @@ def test_taken_port_is_refused_with_one_that_is_free(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("MEDALLION_AIRFLOW_PORT", str(port))
         refused = rf"port {port} is taken, .* with MEDALLION_AIRFLOW_PORT; port \d+ is free"
         with pytest.raises(MedallionError, match=refused):
-            LocalAirflow.of_this_project().require_ports()
+            LocalAirflow.of_project(SHOP).require_ports()
         monkeypatch.setenv("MEDALLION_AIRFLOW_PORT", str(local.free_port()))
         monkeypatch.setenv("MEDALLION_SPARK_CONNECT", f"sc://localhost:{port}")
         with pytest.raises(MedallionError, match=f"port {port} is taken, .* with MEDALLION_SPARK_CONNECT"):
-            LocalAirflow.of_this_project().up()
+            LocalAirflow.of_project(SHOP).up()
 
 
 def test_make_up_starts_a_warm_spark_unless_it_is_set_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEDALLION_SPARK_CONNECT", raising=False)
-    assert LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"].startswith("sc://localhost:")
+    assert LocalAirflow.of_project(SHOP).environment["MEDALLION_SPARK_CONNECT"].startswith("sc://localhost:")
     monkeypatch.setenv("MEDALLION_SPARK_CONNECT", "")
-    assert LocalAirflow.of_this_project().environment["MEDALLION_SPARK_CONNECT"] == ""
+    assert LocalAirflow.of_project(SHOP).environment["MEDALLION_SPARK_CONNECT"] == ""
 
 
 def test_a_spark_task_runs_its_step_for_the_hour_that_landed() -> None:

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from medallion.settings import PROJECT
+from tests.shop import PROJECT
 
-PARTS = ("medallion", "spark_jobs", "expectations", "bench", "dags", "plugins", "pyproject.toml")
+PARTS = (
+    *("medallion.toml", "refresh.lock", "spark_jobs", "expectations", "demo", "dags", "plugins"),
+    *("medallion", "bench", "pyproject.toml"),
+)
 H0, H1, H2, H3 = (f"2025-11-30T{hour:02}" for hour in range(4))
 EXAMPLE = re.findall(r"```python\n(.*?)```", (PROJECT / "docs/how-to/add-a-table.md").read_text(), re.S)
 ADDED = {
@@ -69,8 +72,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     for name, text in ADDED.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
-    declaration = root / "medallion" / "model" / "table.py"
-    declaration.write_text(declaration.read_text().replace('"platinum"]', '"platinum", "diamond"]', 1))
+    declared = root / "medallion.toml"
+    declared.write_text(declared.read_text().replace('"platinum"]', '"platinum", "diamond"]', 1))
     return Project(root)
 
 

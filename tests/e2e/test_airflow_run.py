@@ -27,7 +27,7 @@ from medallion.model.selection import select_tables
 from medallion.ops import event_log, releases
 from medallion.storage.lake import Lake
 from scripts.screenshots import CHROMIUM, browser, fill_in_backfill
-from tests.shop import registry
+from tests.shop import SHOP, registry
 from tests.unit.lineage_receiver import Received, lineage_service, require_fields
 
 pytestmark = pytest.mark.timeout(1800)
@@ -68,7 +68,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, lineage: tuple[str, Receiv
     overrides["MEDALLION_MAX_BAD_LINES"] = "0.5"  # an hour of so small a shop has few orders
     overrides["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"] = "20"  # how soon a killed task is missed,
     overrides["AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL"] = "10"  # and one whose scheduler was killed
-    airflow = LocalAirflow(folder / "airflow", free_port(), overrides)
+    airflow = LocalAirflow(folder / "airflow", free_port(), SHOP.root, overrides)
     medallion = Path(sys.executable).with_name("medallion")
     generate = ("source", "generate", overrides["MEDALLION_SOURCE"], "--days", "2", "--hours", "7", "--scale", "0.05")
     for arguments in (generate, ("load",)):

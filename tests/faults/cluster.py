@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 
 from medallion.airflow.ports import free_port
+from medallion.spark.jars import spark_home
 from medallion.spark.java import java_home
-from medallion.spark.surroundings import spark_home
 from tests.jvm import TEST_JVM_OPTIONS
 
 

@@ -23,8 +23,8 @@ from typing import Any
 
 import psutil
 
+from demo.generate import generate
 from medallion.cli.console import progress_bar
-from medallion.demo.generate import generate
 from medallion.hours import hour_range, parse_hour
 from medallion.loopback import go_past_proxies
 from medallion.model.table import Table

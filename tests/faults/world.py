@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.hours import hour_range
 from medallion.ingest.restatement import read_restatement
 from medallion.inspect.query import open_release

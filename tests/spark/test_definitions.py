@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.errors import MedallionError
 from medallion.ingest import ledger
 from medallion.inspect.preview import Preview

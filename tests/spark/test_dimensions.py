@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.conftest import Run
+from medallion.testing import Run
 
 HOUR = timedelta(hours=1)
 START = datetime(2025, 11, 30)

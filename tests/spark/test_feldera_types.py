@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 
 from medallion.model.table import Table
+from medallion.testing.table_tests import TableTests
 from tests.shop import registry
-from tests.spark.conftest import Schema
 
 SPARK_TYPES = Path(__file__).parents[1] / "unit" / "spark_types.json"
 
 
-def test_the_checked_in_types_are_those_of_spark(schema: Schema) -> None:
+def test_the_checked_in_types_are_those_of_spark(table_tests: TableTests) -> None:
     found = {
-        table.name: {field.name: field.dataType.simpleString() for field in schema(table.name)}
+        table.name: {field.name: field.dataType.simpleString() for field in table_tests.schema(table.name)}
         for table in registry()
         if isinstance(table, Table)
     }

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Found, Given, Run
+    from medallion.testing import Found, Given, Run
 
 MONDAY = datetime(2025, 11, 3)
 INSTANT = timedelta(microseconds=1)

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Run
+    from medallion.testing import Run
 
 
 def test_orders_and_units_are_counted_and_amounts_leave_out_lost_orders(run: "Run") -> None:

@@ -5,7 +5,7 @@ from hashlib import md5
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Run
+    from medallion.testing import Run
 
 
 FIRST, SECOND = datetime(2025, 11, 3), datetime(2025, 11, 4, 12)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Found, Given, Run
+    from medallion.testing import Found, Given, Run
 
 NEWEST = datetime(2025, 11, 30, 12)
 DAY = timedelta(days=1)

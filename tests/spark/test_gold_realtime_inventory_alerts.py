@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Run
+    from medallion.testing import Run
 
 
 def test_only_critical_products_alert(run: "Run") -> None:

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Run
+    from medallion.testing import Run
 
 
 def test_revenue_leaves_out_lost_orders_and_keeps_days_and_regions_apart(run: "Run") -> None:

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Found, Given, Run
+    from medallion.testing import Found, Given, Run
 
 
 def performance(run: "Run", *lines: "Given", inventory: Iterable["Given"] = ({},)) -> "Found":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from medallion.settings import PROJECT
+from tests.shop import PROJECT
 
 pytestmark = pytest.mark.slow
 

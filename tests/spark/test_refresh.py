@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.proof import differing
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.errors import CheckFailed, UsageError
 from medallion.ingest.decode import decode_file
 from medallion.model.table import Table

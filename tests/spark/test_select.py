@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bench.proof import differing
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.ops import releases
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver

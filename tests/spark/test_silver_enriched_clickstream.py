@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Run
+    from medallion.testing import Run
 
 
 def test_only_the_five_known_event_types_are_kept(run: "Run") -> None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Run
+    from medallion.testing import Run
 
 
 def test_products_and_warehouses_of_a_supplier_add_up_and_negative_stock_takes_off(run: "Run") -> None:

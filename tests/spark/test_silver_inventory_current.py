@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Found, Given, Run
+    from medallion.testing import Found, Given, Run
 
 SMALLEST_INT = -(2**31)
 

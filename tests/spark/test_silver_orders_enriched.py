@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Found, Given, Run
+    from medallion.testing import Found, Given, Run
 
 LARGEST_PRICE = Decimal("99999999.99")
 LARGEST_INT = 2**31 - 1

@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Run
+    from medallion.testing import Run
 
 
 def test_every_product_is_kept_active_or_not_with_or_without_a_supplier(run: "Run") -> None:

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Run
+    from medallion.testing import Run
 
 
 FIRST, SECOND, THIRD = (datetime(2025, 11, day) for day in (1, 2, 3))

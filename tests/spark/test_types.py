@@ -8,7 +8,7 @@ from medallion.spark.collect import MAX_ROW_BYTES, collect
 from tests.shop import registry
 
 if TYPE_CHECKING:
-    from tests.spark.conftest import Schema
+    from medallion.testing import Schema
 
 # Six decimals where a discount was taken off, two elsewhere; a sum has room for ten digits more, a sum of sums for
 # twenty.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.model.table import Table
 from medallion.ops import event_log, releases
 from medallion.pipeline import adoption, operations

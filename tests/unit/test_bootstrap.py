@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from medallion.errors import MedallionError
+from medallion.spark import jars
 from scripts import bootstrap
 
 JAR = b"a jar"
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path) -> Path:
     """A project whose lock names one JAR, and an Ivy that brings it."""
     (tmp_path / "jars.lock").write_text(
         f"# Why.\norg.example:thing_2.13:1.0 sha256:{hashlib.sha256(JAR).hexdigest()}\n"
@@ -22,8 +23,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ivy = tmp_path / ".venv" / "lib" / "python3.11" / "site-packages" / "pyspark" / "jars" / "ivy-2.5.3.jar"
     ivy.parent.mkdir(parents=True)
     ivy.touch()
-    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
-    monkeypatch.setattr(bootstrap, "VENV", tmp_path / ".venv")
     return tmp_path
 
 
@@ -32,22 +31,23 @@ def ivy_brings(monkeypatch: pytest.MonkeyPatch):
     def arrange(content: bytes | None) -> list[tuple[str, ...]]:
         asked = []
 
-        def run(what: str, *command: str | Path, cwd: str, quiet: bool) -> None:
+        def run(what: str, *command: str | Path, cwd: str) -> None:
             asked.append(tuple(map(str, command)))
             if content is not None:
                 Path(cwd, "thing_2.13-1.0.jar").write_bytes(content)
 
-        monkeypatch.setattr(bootstrap, "run", run)
+        monkeypatch.setattr(jars, "_run", run)
         return asked
 
     return arrange
 
 
 def fetch(project: Path) -> None:
-    bootstrap.fetch_jars(Path("/java"), project / "jars.lock", project / ".jars")
+    spark = project / ".venv" / "lib" / "python3.11" / "site-packages" / "pyspark"
+    jars.fetch_jars(Path("/java"), project / "jars.lock", project / ".jars", spark, lambda _: None)
 
 
-def jars(project: Path) -> dict[str, bytes]:
+def fetched(project: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (project / ".jars").iterdir()}
 
 
@@ -55,7 +55,7 @@ def test_a_jar_is_fetched_once(project: Path, ivy_brings) -> None:
     asked = ivy_brings(JAR)
     fetch(project)
     fetch(project)
-    assert jars(project) == {"thing_2.13-1.0.jar": JAR}
+    assert fetched(project) == {"thing_2.13-1.0.jar": JAR}
     assert len(asked) == 1
 
 
@@ -63,7 +63,7 @@ def test_a_jar_with_another_checksum_is_refused(project: Path, ivy_brings) -> No
     ivy_brings(b"something else")
     with pytest.raises(MedallionError, match=r"thing_2.13-1.0.jar has checksum .*: refused"):
         fetch(project)
-    assert jars(project) == {}
+    assert fetched(project) == {}
 
 
 def test_damaged_jar_is_fetched_again_and_other_versions_are_removed(project: Path, ivy_brings) -> None:
@@ -72,7 +72,7 @@ def test_damaged_jar_is_fetched_again_and_other_versions_are_removed(project: Pa
     (project / ".jars" / "thing_2.13-0.9.jar").write_bytes(b"old")
     ivy_brings(JAR)
     fetch(project)
-    assert jars(project) == {"thing_2.13-1.0.jar": JAR}
+    assert fetched(project) == {"thing_2.13-1.0.jar": JAR}
 
 
 def test_a_jar_that_is_nowhere_is_an_error_that_names_it(project: Path, ivy_brings) -> None:

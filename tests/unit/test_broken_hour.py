@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 from deltalake import DeltaTable
 
+from demo.broken_hour import break_hour, mend_hour
+from demo.generate import generate
 from medallion.cli.main import cli
-from medallion.demo.broken_hour import break_hour, mend_hour
-from medallion.demo.generate import generate
 from medallion.errors import UsageError
 
 HOUR = "2025-11-30T01"

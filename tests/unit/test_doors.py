@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medallion.settings import PROJECT
+from tests.shop import PROJECT
 
 # Where processes begin: the commands, the tasks of Airflow, the file that spark-pipelines runs, the DAG files; and the
 # project, whose settings they ask for.
@@ -35,7 +35,7 @@ WRITERS = {
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    for folder in ("medallion", "bench", "dags", "spark_jobs", "expectations", "plugins"):
+    for folder in ("medallion", "bench", "demo", "dags", "spark_jobs", "expectations", "plugins"):
         for file in sorted((PROJECT / folder).rglob("*.py")):
             yield file.relative_to(PROJECT).as_posix(), ast.parse(file.read_text(encoding="utf-8"))
 

@@ -16,7 +16,7 @@ from bench.feldera.program import program
 from bench.feldera.service import PIPELINE, Service, chunks
 from bench.machine import cores
 from bench.report_tables import service_rows
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.errors import MedallionError, UsageError
 from medallion.model.table import Feed
 from medallion.ops import event_log, releases

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from bench.duck import translated
 from bench.feldera.driver import change_lines
 from bench.feldera.program import FelderaSQL, program, view
-from medallion.demo.generate import generate
+from demo.generate import generate
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
 from medallion.model.table import Feed, Table

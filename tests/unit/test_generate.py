@@ -18,9 +18,9 @@ import sqlglot
 from click.testing import CliRunner
 from deltalake import DeltaTable
 
+from demo.generate import Summary, generate
+from demo.writers import NEVER, ChangeFiles, Images, Style, table_of
 from medallion.cli.main import cli
-from medallion.demo.generate import Summary, generate
-from medallion.demo.writers import NEVER, ChangeFiles, Images, Style, table_of
 from medallion.errors import UsageError
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.decode import decode_file

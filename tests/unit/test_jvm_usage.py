@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from medallion.spark.jars import spark_home
 from medallion.spark.java import java_home
 from medallion.spark.jvm_usage import FIGURES, Unasked, Usage, fullest, jvm_usage, shortage, shown
-from medallion.spark.surroundings import spark_home
 
 MB = 1 << 20
 

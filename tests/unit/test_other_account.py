@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medallion.ops.event_log import EventLog
-from medallion.settings import PROJECT
+from tests.shop import PROJECT
 from tests.unit.small_lake import H0, Shop
 
 # Root may read and write everything: without these two capabilities it is an account like any other.

@@ -11,7 +11,7 @@ from medallion.checks.suites import suites
 from medallion.errors import MedallionError, UsageError
 from medallion.project import find_project, project_at
 from medallion.project.manifest import read_manifest
-from medallion.settings import PROJECT
+from tests.shop import PROJECT
 
 TOML = """
 [project]

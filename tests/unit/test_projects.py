@@ -12,7 +12,7 @@ import pytest
 import medallion
 
 ENGINE = Path(medallion.__file__).parent
-PROJECT_PACKAGES = ("spark_jobs", "expectations", "dags", "bench")
+PROJECT_PACKAGES = ("spark_jobs", "expectations", "demo", "dags", "bench")
 # Beside what import-linter watches: the imports that it does not see, each with why there is one.
 BY_NAME = {
     "cli/main.py": "runs the commands of the benchmark, which are not the engine's",

@@ -5,8 +5,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from medallion.settings import PROJECT
 from medallion.spark.sessions import Sessions
+from tests.shop import PROJECT
 
 
 class SlowSpark:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from medallion.spark.jars import LOCK
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -19,7 +21,7 @@ def test_every_package_has_one_version_and_its_hashes(lock: str) -> None:
 
 
 def test_every_jar_has_its_checksum() -> None:
-    lines = [line.split() for line in (ROOT / "jars.lock").read_text().splitlines() if not line.startswith("#")]
+    lines = [line.split() for line in LOCK.read_text().splitlines() if not line.startswith("#")]
     assert lines
     assert all(any(re.fullmatch(r"sha256:[0-9a-f]{64}", word) for word in line) for line in lines if line)
 
@@ -27,7 +29,7 @@ def test_every_jar_has_its_checksum() -> None:
 def test_airflow_does_not_report_home(tmp_path: Path) -> None:
     from medallion.airflow.local import LocalAirflow
 
-    assert LocalAirflow(tmp_path, 8080).environment["AIRFLOW__USAGE_DATA_COLLECTION__ENABLED"] == "False"
+    assert LocalAirflow(tmp_path, 8080, ROOT).environment["AIRFLOW__USAGE_DATA_COLLECTION__ENABLED"] == "False"
 
 
 def test_great_expectations_does_not_report_home(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.spark import surroundings
-from medallion.spark.surroundings import ignored, own_path, require_open_files, spark_environment, spark_home
+from medallion.spark.jars import spark_home
+from medallion.spark.surroundings import ignored, own_path, require_open_files, spark_environment
 
 ANOTHER = {
     "SPARK_HOME": "/opt/spark",

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from medallion.demo.catalogue import COUNTRIES, REGIONS, Customers, Products
-from medallion.demo.chance import Choice, busy_moments, nulled, odds, pick, rarely
-from medallion.demo.plan import SECOND, Ids, Plan
-from medallion.demo.writers import Images, Ints
+from demo.catalogue import COUNTRIES, REGIONS, Customers, Products
+from demo.chance import Choice, busy_moments, nulled, odds, pick, rarely
+from demo.plan import SECOND, Ids, Plan
+from demo.writers import Images, Ints
 
 _VISITS_PER_HOUR = 340
 _CLICKS_PER_VISIT = 4

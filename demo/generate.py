@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from medallion.demo.catalogue import draw_customers, draw_products, draw_suppliers
-from medallion.demo.clicks import Clicks
-from medallion.demo.orders import draw_lines, draw_orders, line_images, order_images
-from medallion.demo.plan import Ids, Plan
-from medallion.demo.stock import Stock
-from medallion.demo.writers import ChangeFiles, Images, SnapshotTable, Style
+from demo.catalogue import draw_customers, draw_products, draw_suppliers
+from demo.clicks import Clicks
+from demo.orders import draw_lines, draw_orders, line_images, order_images
+from demo.plan import Ids, Plan
+from demo.stock import Stock
+from demo.writers import ChangeFiles, Images, SnapshotTable, Style
 from medallion.errors import UsageError
 from medallion.hours import hour_from_number
 from medallion.project import find_project

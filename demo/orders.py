@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from medallion.demo.catalogue import Customers, Products
-from medallion.demo.chance import Choice, busy_moments, nulled, odds, pick, rarely, waits
-from medallion.demo.plan import Ids, Plan
-from medallion.demo.writers import HOUR, NEVER, Images, Ints
+from demo.catalogue import Customers, Products
+from demo.chance import Choice, busy_moments, nulled, odds, pick, rarely, waits
+from demo.plan import Ids, Plan
+from demo.writers import HOUR, NEVER, Images, Ints
 
 ORDERS_PER_HOUR = 301
 LINES_WEIGHTS = (31, 27, 20, 13, 6, 3)  # 1 to 6 lines an order

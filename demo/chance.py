@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from medallion.demo.plan import DAY
-from medallion.demo.writers import HOUR, NEVER, Ints
+from demo.plan import DAY
+from demo.writers import HOUR, NEVER, Ints
 
 Floats = npt.NDArray[np.float64]
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from medallion.demo.chance import Choice, Floats, nulled, odds, pick
-from medallion.demo.plan import DAY, SECOND, Plan
-from medallion.demo.writers import HOUR, NEVER, Flags, Images, Ints, feed, table_of
+from demo.chance import Choice, Floats, nulled, odds, pick
+from demo.plan import DAY, SECOND, Plan
+from demo.writers import HOUR, NEVER, Flags, Images, Ints, feed, table_of
 
 WAREHOUSES = 6
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from medallion.demo.generate import existing_plan
+from demo.generate import existing_plan
 from medallion.errors import UsageError
 
 _TOPIC, _KEY = "suppliers", "supplier_id"

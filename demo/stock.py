@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from medallion.demo.catalogue import WAREHOUSES, Products
-from medallion.demo.chance import Floats, rarely
-from medallion.demo.orders import JOURNEYS, LINES_WEIGHTS, ORDERS_PER_HOUR, QUANTITY_WEIGHTS, Lines, Orders
-from medallion.demo.plan import DAY, SECOND, Ids, Plan
-from medallion.demo.writers import NEVER, Images, Ints
+from demo.catalogue import WAREHOUSES, Products
+from demo.chance import Floats, rarely
+from demo.orders import JOURNEYS, LINES_WEIGHTS, ORDERS_PER_HOUR, QUANTITY_WEIGHTS, Lines, Orders
+from demo.plan import DAY, SECOND, Ids, Plan
+from demo.writers import NEVER, Images, Ints
 
 _EVENTS = ("restock", "sale_reserve", "cancellation_restock", "return_restock", "adjustment")
 _RESTOCK, _SALE, _CANCELLATION, _RETURN, _ADJUSTMENT = range(len(_EVENTS))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from medallion.demo.writers import HOUR, Images, Ints, feed, table_of
+from demo.writers import HOUR, Images, Ints, feed, table_of
 from medallion.errors import UsageError
 from medallion.hours import hour_number
 

@@ -1,0 +1,110 @@
+"""A new project that is green at once: two feeds, two tables, a promise, tests, DAGs, a small source."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from medallion.errors import UsageError
+from medallion.project import find_template
+
+_FIRST = datetime(2025, 11, 30, tzinfo=UTC)  # the first hour of changes; the snapshot is of before
+_HOURS, _DAYS = 3, 7
+_DISTRICTS = ("harbour", "old town", "university")
+_RENAMED = {"gitignore": ".gitignore"}  # a package cannot hold it under its own name
+
+
+@click.command()
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+def init(target: Path) -> None:
+    """Make a new project in DIR, which must not hold one: then
+
+    \b
+      cd DIR && medallion load && medallion refresh && pytest
+
+    It has two feeds, a Silver and a Gold table, a promise between them, tests, DAGs, and a source of a week and three
+    hours. Change its tables for your own, one by one.
+    """
+    if target.exists() and any(target.iterdir()):
+        raise UsageError(f"{target} is not empty: name a new folder")
+    name = _name_of(target)
+    write_project(target, name)
+    click.echo(f"{target}: project {name}; now: cd {target} && medallion load && medallion refresh && pytest")
+
+
+def write_project(target: Path, name: str) -> None:
+    """Write the template of a project to ``target``, called ``name``, and a source for it."""
+    template = find_template()
+    for file in sorted(template.rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            place = target / file.relative_to(template)
+            place = place.with_name(_RENAMED.get(place.name, place.name))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            text = file.read_text(encoding="utf-8")
+            place.write_text(text.replace("NAME", name) if file.suffix in {".toml", ".md"} else text, encoding="utf-8")
+    _write_source(target / "source")
+
+
+def _name_of(target: Path) -> str:
+    name = re.sub(r"[^a-z0-9]+", "_", target.resolve().name.lower()).strip("_")[:40]
+    return name if re.match(r"[a-z]", name) else "bikes"
+
+
+def _write_source(folder: Path) -> None:
+    """Write a snapshot of a week of trips, and three hours of changes. It is the same each time."""
+    import pyarrow as pa
+    from deltalake import write_deltalake
+
+    stations = [
+        {"station_id": n, "station_name": f"Station {n}", "district": _DISTRICTS[n % 3], "updated_at": _FIRST}
+        for n in range(1, 7)
+    ]
+    number, text, moment = pa.int64(), pa.string(), pa.timestamp("us", "UTC")
+    station = {"station_id": number, "station_name": text, "district": text, "updated_at": moment}
+    trip = {"trip_id": number, "station_id": number, "started_at": moment, "minutes": pa.int32()}
+    trip |= {"fare": pa.decimal128(8, 2), "updated_at": moment}
+    schemas = {"stations": pa.schema(station), "trips": pa.schema(trip)}
+    rows = {"stations": stations, "trips": [*_trips(1, _FIRST - timedelta(days=_DAYS), _DAYS * 24, every=3)]}
+    for feed, schema in schemas.items():
+        (folder / "snapshot").mkdir(parents=True, exist_ok=True)
+        write_deltalake(str(folder / "snapshot" / f"bronze_{feed}"), pa.Table.from_pylist(rows[feed], schema))
+    for later in range(_HOURS):
+        start = _FIRST + timedelta(hours=later)
+        made = [{"insert": row} for row in _trips(1001 + 10 * later, start, 1, every=1)]
+        former = rows["trips"][later]
+        corrected = former | {"minutes": former["minutes"] + 5, "updated_at": start + timedelta(minutes=50)}
+        _write_changes(folder, "trips", start, [*made, {"delete": former}, {"insert": corrected}])
+    moved = stations[0] | {"district": "university", "updated_at": _FIRST + timedelta(hours=1, minutes=30)}
+    _write_changes(folder, "stations", _FIRST + timedelta(hours=1), [{"delete": stations[0]}, {"insert": moved}])
+
+
+def _trips(first: int, start: datetime, hours: int, every: int) -> Iterator[dict[str, Any]]:
+    """Yield trips of ``hours`` from ``start``, the ids from ``first``: ten in each hour that ``every`` comes to."""
+    from decimal import Decimal
+
+    for hour in range(0, hours, every):
+        for n in range(10):
+            number = first + hour // every * 10 + n
+            at = start + timedelta(hours=hour, minutes=5 * n)
+            minutes = 4 + number * 7 % 40
+            yield {
+                "trip_id": number,
+                "station_id": 1 + number % 7,  # the seventh station is not known
+                "started_at": at,
+                "minutes": minutes,
+                "fare": Decimal(100 + 5 * minutes) / 100,
+                "updated_at": at + timedelta(minutes=minutes),
+            }
+
+
+def _write_changes(folder: Path, feed: str, hour: datetime, lines: list[dict[str, Any]]) -> None:
+    def text(value: Any) -> Any:
+        return value.strftime("%Y-%m-%dT%H:%M:%SZ") if isinstance(value, datetime) else float(value)
+
+    file = folder / "cdc" / feed / f"{hour:%Y-%m-%dT%H}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{json.dumps(line, default=text)}\n" for line in lines), encoding="utf-8")

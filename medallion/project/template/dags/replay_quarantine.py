@@ -1,0 +1,3 @@
+from medallion.airflow import replay_quarantine
+
+dag = replay_quarantine()
