@@ -104,7 +104,7 @@ class Settings(BaseSettings):
     max_cores: Count | None = Field(
         default=None, description="Cores that one run may take; without it all of the cluster"
     )
-    jars: str = Field(default_factory=_default_jars, description="Folder of Delta's JARs; in `s3/` those for a bucket")
+    jars: str = Field(default=_default_jars(), description="Folder of Delta's JARs; in `s3/` those for a bucket")
     s3_endpoint: str | None = Field(default=None, description="S3 server of the source and the lake; without it AWS")
     s3_region: str | None = Field(default=None, description="Region of the buckets")
     s3_anonymous: bool = Field(default=False, description="Whether the source is read without credentials")

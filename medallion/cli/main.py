@@ -51,14 +51,15 @@ def cli() -> None:
 
     \b
     A first project, from nothing:
-      medallion init bikes && cd bikes           two feeds and two tables, with a source
+      medallion init bikes && cd bikes           two feeds, two tables, a source
       medallion load                             its snapshot into the lake
       medallion refresh                          the first hour of changes
       medallion status                           what the lake holds now
       medallion events                           where the seconds went
 
     \b
-    A project is the nearest folder upwards with medallion.toml. Its settings, which these variables win over:
+    A project is the nearest folder upwards with medallion.toml. Over its settings
+    win these variables of the environment:
       MEDALLION_PROJECT        another project's folder
       MEDALLION_LAKE           the lake, a path or s3a://bucket/prefix    (lake)
       MEDALLION_SOURCE         a path or s3://bucket/prefix        (data/source)

@@ -51,6 +51,8 @@ WORK = {  # these do something, and say in words how it went
     *{("catalog", "duckdb"), ("catalog", "spark")},
     *{("adopt",), ("discard",), ("release", "rollback"), ("quarantine", "replay"), ("feldera-program",)},
     *{("source", name) for name in ("generate", "break", "mend")},
+    ("init",),
+    *{("airflow", name) for name in ("up", "down", "run")},
     *{("bench", name) for name in ("run", "dag", "scale", "aging", "streaming")},
 }
 

@@ -1,0 +1,64 @@
+"""A new project has all that a first refresh needs, under the name of its folder, the same each time."""
+
+import filecmp
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from medallion.cli.main import cli
+from medallion.model.refresh_lock import NAME, read_lock
+from medallion.project import find_template, project_at
+from tests.shop import PROJECT
+
+
+def make(folder: Path) -> str:
+    done = CliRunner().invoke(cli, ["init", str(folder)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_project_has_tables_promises_and_a_proof_of_each_method(tmp_path: Path) -> None:
+    said = make(tmp_path / "City Bikes")
+    project = project_at(tmp_path / "City Bikes")
+    assert (project.name, project.layers) == ("city_bikes", ("bronze", "silver", "gold"))
+    assert "project city_bikes" in said and "medallion load && medallion refresh && pytest" in said
+    tables = project.registry()
+    assert [*tables.tables] == ["bronze_stations", "bronze_trips", "silver_trips", "gold_daily_trips"]
+    assert project.suite("gold").keys() == {"gold_daily_trips"}
+    proven = read_lock(project.root / NAME)
+    assert {proof.table: proof.query for proof in proven.values()} == {
+        name: tables[name].fingerprint for name in ("silver_trips", "gold_daily_trips")
+    }
+
+
+def test_source_and_files_are_the_same_each_time(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        make(tmp_path / name)
+    cut = filecmp.dircmp(tmp_path / "one" / "source" / "cdc", tmp_path / "other" / "source" / "cdc")
+    assert cut.common_dirs == ["stations", "trips"]
+    for feed, compared in cut.subdirs.items():
+        assert compared.same_files and not compared.diff_files, feed
+    assert not [*(tmp_path / "one").rglob("__pycache__")] and (tmp_path / "one" / ".gitignore").is_file()
+
+
+def test_folder_that_is_not_empty_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    command = [sys.executable, "-c", "from medallion.cli.main import main; main()", "init", str(tmp_path)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(PROJECT)}, capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "is not empty: name a new folder" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("folder", ["dags", "plugins"])
+def test_dags_and_plugins_are_the_lines_that_the_shop_has(folder: str) -> None:
+    for file in (find_template() / folder).glob("*.py"):
+        assert file.read_text() == (PROJECT / folder / file.name).read_text(), file.name
+
+
+def test_spark_is_given_what_the_shop_gives_it() -> None:
+    assert (find_template() / "spark_jobs/run.py").read_text() == (PROJECT / "spark_jobs/run.py").read_text()
