@@ -101,7 +101,7 @@ class LandChanges(BaseOperator):
                 raise AirflowSkipException(f"{verdict.reason}, beginning with {run_id}")
             if isinstance(verdict, End):
                 raise _ending(verdict, settings, dag_run.run_id)
-            outcome = run_in_process("land", "bronze", verdict.hour, context)
+            outcome = run_in_process("land", None, verdict.hour, context)
             if verdict.then is not None:
                 start_run(context, verdict.then, str(request.until))
             if outcome.status == "skipped":

@@ -52,7 +52,7 @@ def replay_quarantine(feed: str, hour: str, file: Path | None) -> None:
     """Apply lines of FEED in their old place, so that a later change of a key still wins.
 
     This restates the hour and all later ones. Where a column or type was corrected in
-    spark_jobs/bronze/, nothing more is needed; to correct the lines themselves, edit them in what show prints:
+    its module, nothing more is needed; to correct the lines themselves, edit them in what show prints:
 
     \b
       medallion quarantine show orders --hour H --format json > fix.json

@@ -13,7 +13,7 @@ from medallion.storage.files import in_bucket
 
 @click.command()
 def load() -> None:
-    """Load the snapshot into Bronze, compute Silver and Gold for the first time, and publish them."""
+    """Load the snapshot, compute every table for the first time, and publish them."""
     from medallion.cli.console import progress_bar
     from medallion.pipeline import operations
     from medallion.pipeline.run import Run
@@ -36,7 +36,7 @@ def load() -> None:
     type=STRATEGY,
     default="full",
     show_default=True,
-    help="How Silver and Gold are refreshed: full recomputes them, incremental touches what changed.",
+    help="How tables are refreshed: full recomputes them, incremental touches what changed.",
 )
 @click.option(
     "--select",

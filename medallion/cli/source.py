@@ -1,5 +1,6 @@
 """Commands about the source, with those that the project brings to make one."""
 
+import sys
 from importlib import import_module
 
 import click
@@ -29,6 +30,8 @@ def _of_project() -> dict[str, click.Command]:
     project = find_project()
     if project.generator is None:
         return {}
+    if str(project.root) not in sys.path:
+        sys.path.insert(0, str(project.root))
     try:
         commands = import_module(f"{project.generator}.commands").COMMANDS
     except ModuleNotFoundError as error:

@@ -129,7 +129,7 @@ def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
         shown = sorted(content.unknown.items())[:_SHOWN_COLUMNS]
         warnings += [
             f"{feed.topic} has a column {name} (in lines: {count:,}), which is not loaded: declare it in"
-            f" spark_jobs/bronze/{feed.topic}.py and restate the hour to load it"
+            f" spark_jobs/{feed.layer}/{feed.topic}.py and restate the hour to load it"
             for name, count in shown
         ]
         if more := len(content.unknown) - len(shown):

@@ -37,7 +37,7 @@ def snapshot_folder(source: Source, feed: Feed, lake: Lake, advance: Advance = s
         folder: Place = Path(source.root, "snapshot", feed.name)
     else:
         folder = lake.landing / "_snapshot" / feed.name
-        copy_snapshot(source, feed.topic, folder, advance)
+        copy_snapshot(source, feed.name, folder, advance)
     delta = lake.open(str(folder))
     if delta is None:
         raise MedallionError(

@@ -215,7 +215,7 @@ class Feed:
     @property
     def topic(self) -> str:
         """The feed's name at the source: bronze_orders is fed from the folder ``orders``."""
-        return self.name.removeprefix("bronze_")
+        return self.name.removeprefix(f"{self.layer}_")
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:

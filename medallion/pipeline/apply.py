@@ -54,7 +54,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
                 _fill_applied(step, done)
             if done is not None:
                 changed = f"{done.lines:,} lines, {done.changed:,} rows changed"
-                driver.report(f"bronze  {table.name}  {changed}  {step.seconds:.1f} s")
+                driver.report(f"{table.layer}  {table.name}  {changed}  {step.seconds:.1f} s")
             return done
 
         with in_parallel() as pool:

@@ -45,7 +45,7 @@ def load_snapshot(driver: Driver, run: Run, log: EventLog, advance: Advance) -> 
                 if rejected := counts[name]:
                     step.status = "warned"
                     step.details |= {"rejected": rejected, "note": f"{rejected:,} rows of the snapshot {IN_QUARANTINE}"}
-            driver.report(f"bronze  {name}  {step.rows_out:,} rows  {step.seconds:.1f} s")
+            driver.report(f"{driver.tables.fed_layer}  {name}  {step.rows_out:,} rows  {step.seconds:.1f} s")
             return step.rows_out or 0
 
         event.rows_out = sum(loaded(feed.name, partial(load_feed, feed)) for feed in driver.tables.feeds)

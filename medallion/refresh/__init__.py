@@ -1,1 +1,1 @@
-"""How Silver and Gold are refreshed: full, or incrementally."""
+"""How computed tables are refreshed: full, or incrementally."""

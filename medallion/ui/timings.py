@@ -129,7 +129,7 @@ def _task_link(row: EventRow) -> TaskLink | str:
     """The name of a step, leading to its task where it is a whole step of a run of Airflow's."""
     task = {
         "land": "land_changes",
-        "apply": "bronze.apply_changes",
+        "apply": f"{row.layer}.apply_changes",
         "refresh": f"{row.layer}.refresh",
         "check": f"{row.layer}.check",
         "publish": "publish",

@@ -1,0 +1,3 @@
+from medallion.airflow import daily_maintenance
+
+dag = daily_maintenance()

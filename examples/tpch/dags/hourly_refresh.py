@@ -1,0 +1,3 @@
+from medallion.airflow import hourly_refresh
+
+dag = hourly_refresh()

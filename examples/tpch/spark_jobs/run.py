@@ -1,0 +1,5 @@
+"""What spark-submit runs: the same commands as ``medallion``, inside a session it has configured."""
+
+from medallion.cli.main import main
+
+main()

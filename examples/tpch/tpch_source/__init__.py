@@ -1,0 +1,1 @@
+"""Data of TPC-H as a source: a snapshot, and hours of changes."""

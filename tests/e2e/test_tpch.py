@@ -1,0 +1,113 @@
+"""TPC-H as a second project: three hours in both strategies, each table with the rows of DuckDB's own query."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.shop import PROJECT
+
+EXAMPLE = PROJECT / "examples" / "tpch"
+H0, H1, H2 = (f"2025-11-30T{hour:02}" for hour in range(3))
+ONE_ROW = {6, 14, 17, 19}  # a column `scope` stands before what DuckDB's query gives
+SCALE = 0.01
+
+
+def run(project: Path, *words: str) -> str:
+    """Run a command of the project, and return what it printed. Fails with what it said."""
+    ours = {"MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_DRIVER_MEMORY": "1g", "MEDALLION_SPARK_CONNECT": ""}
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("MEDALLION_")} | ours
+    command = [sys.executable, "-c", "from medallion.cli.main import main; main()", *words]
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with a lake after three hours, the first in full and the others incremental."""
+    ignored = shutil.ignore_patterns("lake", "source", "__pycache__")
+    root = Path(shutil.copytree(EXAMPLE, tmp_path_factory.mktemp("tpch") / "project", ignore=ignored))
+    run(root, "source", "generate", "source", "--scale", str(SCALE), "--hours", "3")
+    run(root, "load")
+    run(root, "refresh", "--hour", H0, "--strategy", "full")
+    run(root, "refresh", "--to-hour", H2, "--strategy", "incremental")
+    return root
+
+
+@pytest.fixture(scope="module")
+def answers() -> Iterator[dict[str, dict[int, list[Sequence[Any]]]]]:
+    """DuckDB's answers by hour and number of the query."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLE))
+        from tpch_source.data import change_hour, tpch
+
+        found = {}
+        with tpch(SCALE) as connection:
+            queries = connection.execute("FROM tpch_queries()").fetchall()
+            for number, hour in enumerate((H0, H1, H2), 1):
+                change_hour(connection, number)
+                found[hour] = {n: connection.execute(query).fetchall() for n, query in queries}
+        yield found
+
+
+def as_rows(rows: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Rows in one order, decimals as floats."""
+    plain = [tuple(float(value) if isinstance(value, Decimal) else value for value in row) for row in rows]
+    return sorted(plain, key=lambda row: [f"{v:.6g}" if isinstance(v, float) else str(v) for v in row])
+
+
+def are_equal(ours: Sequence[tuple[Any, ...]], theirs: Sequence[tuple[Any, ...]]) -> bool:
+    def same(one: Any, other: Any) -> bool:
+        if isinstance(one, float) and isinstance(other, float):
+            return math.isclose(one, other, rel_tol=1e-9)
+        return str(one) == str(other)
+
+    return len(ours) == len(theirs) and all(
+        len(a) == len(b) and all(map(same, a, b)) for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def table_at(project: Path, hour: str, table: str) -> list[tuple[Any, ...]]:
+    from deltalake import DeltaTable
+
+    from medallion.ops import releases
+    from medallion.storage.lake import Lake
+
+    lake = Lake(str(project / "lake"))
+    (release,) = (release for release in releases.read_all(lake) if release.hour == hour)
+    rows = DeltaTable(lake.path(table), version=release.versions[table]).to_pyarrow_table().to_pylist()
+    return [tuple(row.values()) for row in rows]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("hour", [H0, H1, H2])
+def test_each_query_has_duckdbs_rows_after_each_hour(
+    project: Path, answers: dict[str, dict[int, list[Sequence[Any]]]], hour: str
+) -> None:
+    wrong = []
+    for number, theirs in answers[hour].items():
+        rows = [row[number in ONE_ROW :] for row in table_at(project, hour, f"gold_q{number:02}")]
+        if not are_equal(as_rows(rows), as_rows(theirs)):
+            wrong.append((number, as_rows(rows)[:3], as_rows(theirs)[:3]))
+    assert not wrong
+    assert len(answers[hour]) == 22
+
+
+def test_hours_change_most_answers(answers: dict[str, dict[int, list[Sequence[Any]]]]) -> None:
+    changed = [n for n in answers[H0] if answers[H0][n] != answers[H2][n]]
+    assert len(changed) >= 10, "else the hours would prove little"
+
+
+def test_strategies_are_those_that_were_asked_for(project: Path) -> None:
+    rows = json.loads(run(project, "events", "--format", "json"))
+    asked = {(row["hour"], row["strategy"]) for row in rows if row["event_type"] == "publish"}
+    assert asked >= {(H0, "full"), (H1, "incremental"), (H2, "incremental")}
