@@ -21,11 +21,12 @@ class TableRecord:
     """What ``ops/tables.json`` holds.
 
     extras: whether the lake has the tables that are declared extra. dropped: tables that a person dropped; a release
-    may come without them.
+    may come without them. project: whose it is; empty in a lake from before that was recorded.
     """
 
     extras: bool = False
     dropped: tuple[str, ...] = ()
+    project: str = ""
 
 
 def read_record(lake: Lake) -> TableRecord | None:
@@ -35,7 +36,9 @@ def read_record(lake: Lake) -> TableRecord | None:
     """
     try:
         return files.read_record(
-            _place(lake), lambda content: TableRecord(bool(content["extras"]), tuple(content["dropped"])), ""
+            _place(lake),
+            lambda found: TableRecord(bool(found["extras"]), tuple(found["dropped"]), str(found.get("project", ""))),
+            "",
         )
     except DamagedFile:
         raise DamagedFile(
@@ -57,14 +60,21 @@ def infer_record(lake: Lake) -> TableRecord | None:
 def tables_of(lake: Lake, default_extras: bool | None = None) -> Registry:
     """The tables that ``lake`` has, whatever the settings of this process are.
 
-    default_extras: whether extras belong to a lake that has not been loaded yet.
+    default_extras: whether extras belong to a lake that has not been loaded yet. Raises UsageError for a lake of
+    another project.
     """
     return tables_in(read_record(lake) or infer_record(lake), default_extras)
 
 
 def tables_in(record: TableRecord | None, default_extras: bool | None) -> Registry:
-    """The tables of a lake with that record; without one, ``default_extras`` decides."""
-    return find_project().registry(extras=bool(default_extras) if record is None else record.extras)
+    """The tables of a lake with that record; without one, ``default_extras`` decides. Raises as ``tables_of``."""
+    project = find_project()
+    if record is not None and record.project not in {"", project.name}:
+        raise UsageError(
+            f"this lake is of project {record.project}, and {project.root} is project {project.name}: name another lake"
+            f" in medallion.toml or MEDALLION_LAKE, or go into the folder of {record.project}"
+        )
+    return project.registry(extras=bool(default_extras) if record is None else record.extras)
 
 
 def tables_at_parse_time(settings: Settings) -> Registry:
@@ -126,7 +136,7 @@ def drop_tables(lake: Lake, name: str) -> tuple[str, ...]:
         if not record.extras:
             raise UsageError(f"lake {lake.root} does not have the extra tables")
         names = tuple(sorted(extra_tables()))
-        write_record(lake, TableRecord(extras=False, dropped=tuple(sorted({*record.dropped, *names}))))
+        write_record(lake, replace(record, extras=False, dropped=tuple(sorted({*record.dropped, *names}))))
         return names
     if name in find_project().registry(extras=record.extras).tables:
         raise UsageError(f"{name} is still declared in spark_jobs: remove its module, then drop it here")

@@ -19,6 +19,7 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.lake_tables import TableRecord, disagreement, infer_record, read_record, tables_in, write_record
 from medallion.ops.writer_lock import WriterLock, writer_lock
 from medallion.pipeline.run import Outcome, Report, Run
+from medallion.project import find_project
 from medallion.refresh.cost import RecentCosts
 from medallion.refresh.strategies import ENGINE_STRATEGIES, Strategies, Strategy
 from medallion.settings import Settings
@@ -104,7 +105,7 @@ class Driver:
 
     def record_tables(self) -> None:
         """Record that the lake, which is being loaded, has the tables that this process's settings ask for."""
-        former, self._record = self._record, TableRecord(extras=bool(self.settings.extras))
+        former, self._record = self._record, TableRecord(bool(self.settings.extras), project=find_project().name)
         write_record(self.lake, self._record)
         if former not in (None, self._record):  # a load that failed was begun by a shell with other settings
             self.tables = tables_in(self._record, self.settings.extras)

@@ -64,7 +64,16 @@ def test_a_lake_that_is_not_loaded_gets_the_tables_that_its_shell_asks_for(
     driver = Driver(settings.replace(extras=setting), report=lambda _: None)
     assert driver.tables is registry(extras=extras)
     driver.record_tables()
-    assert read_record(driver.lake) == TableRecord(extras=extras)
+    assert read_record(driver.lake) == TableRecord(extras=extras, project="shop")
+
+
+def test_a_lake_of_another_project_is_refused_before_anything_is_read_or_written(settings: Settings) -> None:
+    write_record(Lake.of(settings), TableRecord(project="clinic"))
+    for ask in (lambda: tables_of(Lake.of(settings)), lambda: Driver(settings, report=lambda _: None)):
+        with pytest.raises(UsageError, match="this lake is of project clinic, and .* is project shop: name another"):
+            ask()
+    write_record(Lake.of(settings), TableRecord(project="shop"))
+    assert tables_of(Lake.of(settings)) is PLAIN
 
 
 @pytest.mark.parametrize("extras", [True, False])
