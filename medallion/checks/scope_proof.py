@@ -118,11 +118,12 @@ def main() -> None:
     from medallion.checks.suites import suites
     from medallion.project import find_project
 
-    every = find_project().registry(extras=True)
+    project = find_project()
+    every = project.registry(extras=True)
     count = 0
     try:
         for layer in every.layers:
-            of_layer = suites(layer, every)
+            of_layer = suites(project, layer, every)
             require_proven(of_layer)
             count += sum(expectation.by_change is not None for suite in of_layer.values() for expectation in suite)
     except MedallionError as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from medallion.expect.vocabulary import Expectation
-from medallion.project import find_project
+from medallion.project import Project
 
 
 class Declared(Protocol):
@@ -23,11 +23,11 @@ class Declared(Protocol):
         """Return the expectations that it declares itself."""
 
 
-def suites(layer: str, tables: Iterable[Declared]) -> dict[str, tuple[Expectation, ...]]:
+def suites(project: Project, layer: str, tables: Iterable[Declared]) -> dict[str, tuple[Expectation, ...]]:
     """Return the expectations of every table of ``layer``, by table name, in the order of ``tables``.
 
     Raises:
         MedallionError: ``expectations/<layer>.py`` names a table that the layer does not declare.
     """
-    across = find_project().suite(layer)
+    across = project.suite(layer)
     return {t.name: (*t.expectations, *across.get(t.name, ())) for t in tables if t.layer == layer}

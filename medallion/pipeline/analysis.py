@@ -45,13 +45,11 @@ def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) ->
 
     What refresh.lock has proven is not asked again, and needs no Spark.
     """
-    from medallion.model.refresh_lock import NAME, read_lock
     from medallion.pipeline.proven import proofs_of
-    from medallion.project import find_project
     from medallion.spark.empty_frames import EmptyFrames
 
     nodes, problems, unread = driver.tables.tables, dict[str, str](), set[str]()
-    known, frames = read_lock(find_project().root / NAME), None
+    known, frames = driver.locked_proofs(), None
     for table in tables:
         if (problems.keys() | unread) & {*table.inputs}:
             unread.add(table.name)  # what it reads is wrong, or reads what is

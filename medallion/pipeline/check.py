@@ -51,7 +51,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
         result = run_checkpoint(
             CheckedLayer(layer, run.hour or "snapshot", run.run_id, run.attempt),
             {table.name: TableAt(lake.folder(table.name), columns=_declared(table)) for table in driver.tables},
-            suites=suites(layer, driver.tables),
+            suites=suites(driver.project, layer, driver.tables),
             reports=lake.reports,
             context=CheckContext(
                 volumes=_volume_rules(driver, run, layer, history),

@@ -1,7 +1,7 @@
 """What the steps of one process share."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
@@ -13,6 +13,7 @@ from medallion.errors import UsageError
 from medallion.ingest.source import Listing
 from medallion.inspect.openlineage import send_lineage
 from medallion.model.proven import Proof
+from medallion.model.refresh_lock import NAME, read_lock
 from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.ops.event_log import EventLog
@@ -43,7 +44,8 @@ _LOGGER = logging.getLogger(__name__)
 class Driver:
     """The state that the steps of one process share: lake, tables, and one Spark session, started on first use.
 
-    strategies: how a table may be refreshed, by the name that a run asks for.
+    project: the one that its door has entered; threads of a step do not look it up. strategies: how a table may be
+    refreshed, by the name that a run asks for.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Driver:
         report: Report = _LOGGER.info,
         strategies: Strategies = ENGINE_STRATEGIES,
     ) -> None:
-        self.settings = settings
+        self.settings, self.project = settings, find_project()
         self._strategies = strategies
         self.lake = Lake.of(settings)
         self._record = read_record(self.lake)
@@ -105,7 +107,7 @@ class Driver:
 
     def record_tables(self) -> None:
         """Record that the lake, which is being loaded, has the tables that this process's settings ask for."""
-        former, self._record = self._record, TableRecord(bool(self.settings.extras), project=find_project().name)
+        former, self._record = self._record, TableRecord(bool(self.settings.extras), project=self.project.name)
         write_record(self.lake, self._record)
         if former not in (None, self._record):  # a load that failed was begun by a shell with other settings
             self.tables = tables_in(self._record, self.settings.extras)
@@ -136,16 +138,20 @@ class Driver:
             if self.strategy_of(run) in ENGINE_STRATEGIES.values():
                 from medallion.pipeline.proven import proofs_of
 
-                self._proofs |= proofs_of(tables, self.tables.tables, lambda: self.spark(log))
-            require_proven(suites(layer, self.tables))
+                self._proofs |= proofs_of(tables, self.tables.tables, lambda: self.spark(log), self.locked_proofs())
+            require_proven(suites(self.project, layer, self.tables))
             self._proven[layer] = tables
+
+    def locked_proofs(self) -> Mapping[str, Proof]:
+        """Return what the project's refresh.lock has proven. Raises UsageError where it is damaged."""
+        return read_lock(self.project.root / NAME)
 
     def proof_of(self, table: Table) -> Proof:
         """What is proven of ``table``, by which its refresh goes; proven here where a strategy of one's own asks."""
         if table.name not in self._proofs:
             from medallion.pipeline.proven import proofs_of
 
-            self._proofs |= proofs_of((table,), self.tables.tables, lambda: self._sessions.full)
+            self._proofs |= proofs_of((table,), self.tables.tables, lambda: self._sessions.full, self.locked_proofs())
         return self._proofs[table.name]
 
     @contextmanager

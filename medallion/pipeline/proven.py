@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 from medallion.model.plan import Analysis, Column, NoPlans, declared_columns
 from medallion.model.proof import Node, prove
 from medallion.model.proven import Proof
-from medallion.model.refresh_lock import NAME, read_lock
 from medallion.model.table import Table
-from medallion.project import find_project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,11 +16,11 @@ def proofs_of(
     tables: Iterable[Table],
     nodes: Mapping[str, Node],
     session: "Callable[[], SparkSession]",
-    known: Mapping[str, Proof] | None = None,
+    known: Mapping[str, Proof],
 ) -> dict[str, Proof]:
     """Prove ``tables``, those that refresh.lock does not have in ``session``, which is asked for only then.
 
-    known: what refresh.lock has, where it was read already.
+    known: what refresh.lock has.
 
     Returns:
         By table, what is proven; why nothing is, where only a Spark Connect server could tell.
@@ -36,7 +34,6 @@ def proofs_of(
 
         return analyser(session())(query, inputs)
 
-    known = read_lock(find_project().root / NAME) if known is None else known
     proofs: dict[str, Proof] = {}
     for table in tables:
         try:

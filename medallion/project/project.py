@@ -163,7 +163,7 @@ def _modules_of(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
 
 @cache
 def _suite(root: Path, layers: tuple[str, ...], layer: str) -> Mapping[str, tuple[Expectation, ...]]:
-    name = f"{_name(root)}.expectations"
+    name = f"{package_of(root)}.expectations"
     if not (root / "expectations" / f"{layer}.py").is_file():
         return {}
     with _own_modules(root):
@@ -194,16 +194,16 @@ def _own_modules(root: Path) -> Iterator[None]:
 
 def _package(root: Path, folder: str) -> ModuleType:
     try:
-        return import_module(f"{_name(root)}.{folder}")
+        return import_module(f"{package_of(root)}.{folder}")
     except ModuleNotFoundError as error:
-        if error.name and error.name.startswith(_name(root)):
+        if error.name and error.name.startswith(package_of(root)):
             missing = folder.replace(".", "/")
             raise UsageError(f"{root} has no folder {missing}, which {manifest.NAME} asks for") from None
         raise
 
 
-def _name(root: Path) -> str:
-    """The package that holds the modules of a project: each has one, so that two do not share a module's name."""
+def package_of(root: Path) -> str:
+    """Return the package that holds the modules of a project: two do not share a module's name."""
     name = f"medallion_project_{sha256(str(root).encode()).hexdigest()[:12]}"
     if name not in sys.modules:
         package = ModuleType(name, f"The project in {root}.")

@@ -5,11 +5,12 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from medallion.errors import MedallionError
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOGGER = logging.getLogger(__name__)
+T = TypeVar("T")
 
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (where the secret of a warm Spark is)
 CONNECT_TIMEOUT_SECONDS = 30.0  # for a warm Spark, or a master, that is being started
@@ -260,6 +262,13 @@ def _in_short(error: Exception) -> str:
     return " ".join(lines[:3])[:600]
 
 
+class _Pool(ThreadPoolExecutor):
+    """Threads that find what the thread which submits their work has entered, such as a project."""
+
+    def submit(self, work: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
+        return super().submit(copy_context().run, work, *args, **named)
+
+
 def in_parallel() -> ThreadPoolExecutor:
     """Threads for independent tables side by side: as many as keep the cores of this machine busy between stages."""
-    return ThreadPoolExecutor(max_workers=min(4, max(2, os.cpu_count() or 2)))
+    return _Pool(max_workers=min(4, max(2, os.cpu_count() or 2)))

@@ -1,5 +1,6 @@
 """A project is a folder with medallion.toml: its layers, its tables and its settings are what it says."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from medallion.checks.suites import suites
 from medallion.errors import MedallionError, UsageError
 from medallion.project import find_project, project_at
 from medallion.project.manifest import read_manifest
+from medallion.project.project import package_of
+from medallion.spark.session import in_parallel
 from tests.shop import PROJECT
 
 TOML = """
@@ -146,7 +149,7 @@ def test_a_suite_on_a_table_that_its_layer_does_not_have_is_refused(
     monkeypatch.setenv("MEDALLION_PROJECT", str(clinic))
     declare(clinic, "expectations/marts.py", 'SUITE = {"marts_nothing": ()}')
     with pytest.raises(MedallionError, match=r"expectations/marts\.py.*marts_nothing"):
-        suites("marts", project_at(clinic).registry())
+        suites(project_at(clinic), "marts", project_at(clinic).registry())
 
 
 def test_a_command_in_a_folder_of_another_project_is_about_that_one(clinic: Path) -> None:
@@ -159,3 +162,43 @@ def test_a_command_in_a_folder_of_another_project_is_about_that_one(clinic: Path
     (clinic / "medallion.toml").write_text(TOML.replace("layers", "layer"))
     done = subprocess.run(command, cwd=clinic, env=environment, capture_output=True, text=True)
     assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
+
+
+def test_threads_of_a_step_and_other_tasks_find_what_their_own_door_entered(clinic: Path) -> None:
+    with project_at(clinic).entered(), in_parallel() as pool:
+        assert pool.submit(lambda: find_project().name).result() == "clinic"
+        assert [*pool.map(lambda _: find_project().name, range(3))] == ["clinic"] * 3
+        with project_at(PROJECT).entered():
+            assert pool.submit(lambda: find_project().name).result() == "shop"
+
+    async def request(root: Path) -> str:
+        project_at(root).enter()
+        await asyncio.sleep(0.01)
+        return await asyncio.to_thread(lambda: find_project().name)
+
+    async def both() -> list[str]:
+        return await asyncio.gather(*(asyncio.create_task(request(root)) for root in (clinic, PROJECT)))
+
+    assert asyncio.run(both()) == ["clinic", "shop"]
+
+
+def test_a_variable_with_the_name_of_the_project_is_for_it_alone_and_wins(clinic: Path) -> None:
+    environment = {"MEDALLION_LAKE": "/both", "MEDALLION_CLINIC_LAKE": "/own", "MEDALLION_SHOP_SOURCE": "/other"}
+    settings = project_at(clinic).settings(environment)
+    assert (settings.lake, settings.source) == ("/own", str(clinic / "arrivals"))
+    assert project_at(PROJECT).settings(environment).lake == "/both"
+
+
+def test_modules_of_two_projects_with_the_same_names_do_not_meet(clinic: Path, tmp_path: Path) -> None:
+    declare(clinic, "expectations/values.py", 'WARD = "one"\n')
+    words = "from expectations.values import WARD\nfrom medallion.model"
+    declare(clinic, "spark_jobs/marts/wards.py", WARDS.replace("from medallion.model", words, 1))
+    other = tmp_path / "other"
+    for name in ("medallion.toml", "spark_jobs/raw/visits.py", "spark_jobs/marts/wards.py"):
+        declare(other, name, (clinic / name).read_text())
+    declare(other, "expectations/values.py", 'WARD = "two"\n')
+    for root in (clinic, other):
+        project_at(root).registry()
+    found = {root: sys.modules[f"{package_of(root)}.spark_jobs.marts.wards"].WARD for root in (clinic, other)}
+    assert found == {clinic: "one", other: "two"}
+    assert not {"spark_jobs.marts", "expectations.values"} & sys.modules.keys()

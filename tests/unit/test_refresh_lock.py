@@ -96,8 +96,7 @@ def test_a_table_that_only_spark_connect_could_prove_is_recomputed_and_says_why(
     def no_session() -> Any:
         raise NoPlans("Spark Connect shows no plans: run medallion plan --write")
 
-    monkeypatch.setattr(proven, "read_lock", lambda _: {})
-    found = proven.proofs_of([TABLE], {"bronze_orders": ORDERS}, no_session)["silver_orders"]
+    found = proven.proofs_of([TABLE], {"bronze_orders": ORDERS}, no_session, {})["silver_orders"]
     assert "medallion plan --write" in found.unproven
     assert [name for name, _, _ in found.inputs["bronze_orders"]] == ["order_id", "status"], "as declared, all the same"
 

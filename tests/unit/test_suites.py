@@ -21,7 +21,7 @@ TABLES = registry(extras=True)
 PROMISES = [
     (table, expectation)
     for layer in SHOP.layers
-    for table, suite in suites(layer, TABLES).items()
+    for table, suite in suites(SHOP, layer, TABLES).items()
     for expectation in suite
     if not table.startswith("quarantine_")  # what it holds is what breaks a promise: test_tables.py
 ]
