@@ -182,11 +182,11 @@ def _own_modules(root: Path) -> Iterator[None]:
     """Let the modules of a project import its folders by their names, and leave these names to the next project."""
     with _importing:
         others = {name: sys.modules.pop(name) for name in [*sys.modules] if name.partition(".")[0] in _FOLDERS}
-        sys.path.insert(0, str(root))
+        for name in _FOLDERS:
+            _add_package(name, root / name)
         try:
             yield
         finally:
-            sys.path.remove(str(root))
             for name in [name for name in sys.modules if name.partition(".")[0] in _FOLDERS]:
                 del sys.modules[name]
             sys.modules.update(others)
@@ -206,7 +206,11 @@ def package_of(root: Path) -> str:
     """Return the package that holds the modules of a project: two do not share a module's name."""
     name = f"medallion_project_{sha256(str(root).encode()).hexdigest()[:12]}"
     if name not in sys.modules:
-        package = ModuleType(name, f"The project in {root}.")
-        package.__path__ = [str(root)]
-        sys.modules[name] = package
+        _add_package(name, root)
     return name
+
+
+def _add_package(name: str, folder: Path) -> None:
+    package = ModuleType(name)
+    package.__path__ = [str(folder)]
+    sys.modules[name] = package
