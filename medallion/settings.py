@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -69,10 +70,12 @@ Level = Annotated[Literal["error", "warn", "info", "debug"], BeforeValidator(str
 
 
 def _default_jars() -> str:
-    """Return the folder beside the package in a checkout, which set-up fills; else one of this user's caches."""
+    """Return the folder beside the package in a checkout, which set-up fills; otherwise one in the user's cache."""
     if (PACKAGE.parent / "pyproject.toml").is_file():
         return str(PACKAGE.parent / ".jars")
-    return str(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "medallion", "jars").expanduser())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "medallion").expanduser()
+    lock = (PACKAGE / "spark" / "jars.lock").read_bytes()  # an upgrade has JARs of its own
+    return str(cache / f"jars-{sha256(lock).hexdigest()[:12]}")
 
 
 class Settings(BaseSettings):
@@ -130,10 +133,11 @@ class Settings(BaseSettings):
         default=FELDERA_REQUEST_BYTES, description="Largest request to it: 900000 where a proxy allows 1 MB"
     )
     currency: Annotated[str, Field(pattern=r"^[A-Za-z$€£¥]{1,8}$")] = Field(
-        default="USD", description="Currency of the shop's amounts and of the price of a core-hour, as pages write it"
+        default="USD", description="Currency of amounts and of the price of a core-hour, as pages write it"
     )
     extras: bool | None = Field(
-        default=None, description="Whether `medallion load` gives a lake the extra tables; `make up` sets `true`"
+        default=None,
+        description="Whether `medallion load` gives a lake the extra tables; `medallion airflow up` sets `true`",
     )
 
     @classmethod

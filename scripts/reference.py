@@ -25,8 +25,8 @@ WIDTH = 100
 OTHER_VARIABLES = (
     ("MEDALLION_ALERT_URL", "", "Address to which alerts of the DAG are posted; without it none"),
     ("MEDALLION_ALERT_FORMAT", "json", "`json`, or `text` for the incoming webhook of a chat such as Slack"),
-    ("MEDALLION_AIRFLOW_PORT", "8080", "Port of the Airflow that `make up` starts"),
-    ("SPARK_CONNECT_AUTHENTICATE_TOKEN", "", "Secret of a warm Spark; `make up` draws one"),
+    ("MEDALLION_AIRFLOW_PORT", "8080", "Port of the Airflow that `medallion airflow up` starts"),
+    ("SPARK_CONNECT_AUTHENTICATE_TOKEN", "", "Secret of a warm Spark; `medallion airflow up` draws one"),
 )
 
 
@@ -37,7 +37,11 @@ def settings_page() -> str:
         for name, field in Settings.model_fields.items()
     ]
     rows += [(f"`{name}`", _code(default), text) for name, default, text in OTHER_VARIABLES]
-    return _page("Settings", "All settings are environment variables.", _grid(("variable", "default", ""), rows))
+    return _page(
+        "Settings",
+        "Environment variables, which override the section `[settings]` of a project's `medallion.toml`.",
+        _grid(("variable", "default", ""), rows),
+    )
 
 
 def commands_page() -> str:

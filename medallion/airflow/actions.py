@@ -27,12 +27,12 @@ Number = Annotated[int, Form()]
 Text = Annotated[str, Form()]
 
 
-async def may_edit(request: Request, user: GetUserDep) -> None:
+def may_edit(request: Request, user: GetUserDep) -> None:
     """Require the permission to edit the DAG that refreshes the project."""
     requires_access_dag("PUT", param_dag_id=_dag(REFRESH))(request, user)
 
 
-async def may_replay(request: Request, user: GetUserDep) -> None:
+def may_replay(request: Request, user: GetUserDep) -> None:
     """Require the permission to trigger the DAG that replays quarantine of the project."""
     requires_access_dag("POST", DagAccessEntity.RUN, _dag(REPLAY))(request, user)
 
@@ -57,14 +57,13 @@ router = APIRouter(dependencies=[Depends(require_same_origin)])
 
 
 @router.post("/rollback", response_class=HTMLResponse, dependencies=[Depends(may_edit)])
-def roll_back(user: GetUserDep, number: Number, confirmed: Text = "") -> HTMLResponse:
+def roll_back(user: GetUserDep, number: Number, confirmed: Text = "", project: Text = "") -> HTMLResponse:
     """Publish an earlier release once more, under the same lock as the command."""
     from medallion.pipeline import operations
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.run import Run
 
-    if confirmed != "yes":
-        raise UsageError(NOT_CONFIRMED)
+    _require_meant(project, confirmed)
     settings = find_project().settings()
     run_id = _run_id("rollback")
     _record(user, "medallion_rollback", {"release": number, "run_id": run_id})
@@ -76,13 +75,14 @@ def roll_back(user: GetUserDep, number: Number, confirmed: Text = "") -> HTMLRes
 
 
 @router.post("/replay", response_class=HTMLResponse, dependencies=[Depends(may_replay)])
-def replay(user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Text = "") -> HTMLResponse:
+def replay(
+    user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Text = "", project: Text = ""
+) -> HTMLResponse:
     """Start a run of the DAG that replays the lines of a feed and hour as the command does."""
     from airflow.api.common.trigger_dag import trigger_dag
     from airflow.utils.types import DagRunTriggeredByType
 
-    if confirmed != "yes":
-        raise UsageError(NOT_CONFIRMED)
+    _require_meant(project, confirmed)
     parse_hour(hour)
     lake = Lake.of(find_project().settings())
     chosen = feed_of(tables_of(lake).feeds, feed)
@@ -95,6 +95,14 @@ def replay(user: GetUserDep, feed: Text, hour: Text, lines: Text, confirmed: Tex
     text = f"Run {run_id} of {dag} replays the lines of {feed} in {hour}, once that DAG is unpaused."
     run = f"../dags/{dag}/runs/{quote(run_id)}"
     return HTMLResponse(render_notice("Replay started", text, "quarantine", run=run), headers=OURS)
+
+
+def _require_meant(project: str, confirmed: str) -> None:
+    """Raise UsageError for a form without its confirmation, or of a page of another project than is shown by now."""
+    if confirmed != "yes":
+        raise UsageError(NOT_CONFIRMED)
+    if project not in {"", (shown := find_project().name)}:
+        raise UsageError(f"nothing was changed: this form is of project {project[:40]}, and {shown} is shown by now")
 
 
 def _run_id(action: str) -> str:

@@ -37,16 +37,18 @@ class HourArrived(BaseTrigger):
     failed: runs that are bound to fail would follow each other without end.
     """
 
-    def __init__(self, project: str, settle: float, every: float, poll: float, timeout: float, pause: float) -> None:
+    def __init__(
+        self, settle: float, every: float, poll: float, timeout: float, pause: float, project: str = ""
+    ) -> None:
         """Set the pace, in seconds.
 
         Args:
-            project: The root of the project whose source is watched.
             settle: Without a change of the hour's files.
             every: At least from the start of one refresh to that of the next.
             poll: From one look at the source to the next.
             timeout: Until it fires without an hour.
             pause: After a failed refresh of the hour.
+            project: The root of the project whose source is watched.
         """
         super().__init__()
         self.project = project
@@ -115,7 +117,7 @@ class WaitForHour(BaseOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._wait = HourArrived(str(project.root), settle, every, 5, timeout, pause)
+        self._wait = HourArrived(settle, every, 5, timeout, pause, str(project.root))
 
     def execute(self, context: Any) -> None:
         """Defer to the triggerer."""

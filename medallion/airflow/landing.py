@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseOperator
@@ -27,7 +26,7 @@ from medallion.ingest.never_applied import warn_of_never_applied
 from medallion.model.selection import select_tables
 from medallion.ops.lake_tables import tables_at_parse_time
 from medallion.pipeline.turns import CatchUp, End, Line, Request, Take, Verdict, Wait, decide, read_line
-from medallion.project import Project, find_project, project_at
+from medallion.project import Project, find_project
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
@@ -129,7 +128,7 @@ class Turn(BaseTrigger):
     """Fires when a request has its turn, has waited for too long, or is to give way to runs that are queued."""
 
     def __init__(
-        self, request: dict[str, Any], dag_id: str, run_id: str, project: str, poll: float = POLL_SECONDS
+        self, request: dict[str, Any], dag_id: str, run_id: str, project: str = "", poll: float = POLL_SECONDS
     ) -> None:
         """request: a ``Request`` as a dictionary. project: its root. poll: seconds between two looks at the lake."""
         super().__init__()
@@ -143,7 +142,8 @@ class Turn(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll source and lake; the time limit restarts when the lake makes progress."""
-        patience = partial(_patience, settings=project_at(Path(self._project)).settings())
+        with at(self._project) as project:
+            patience = partial(_patience, settings=project.settings())
         began: tuple[Any, float] = (None, time.monotonic())
         while True:
             try:

@@ -21,7 +21,7 @@ from medallion.airflow.processes import Process, Recorded
 from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError, UsageError
 from medallion.loopback import past_proxies
-from medallion.project import Project
+from medallion.project import Project, project_at
 from medallion.spark.jars import spark_home
 from medallion.spark.java import java_home
 from medallion.spark.session import TOKEN_VARIABLE
@@ -61,15 +61,16 @@ class LocalAirflow:
 
         Raises UsageError when MEDALLION_AIRFLOW_PORT is no port.
         """
-        text = os.environ.get("MEDALLION_AIRFLOW_PORT", "8080")
+        given = project.environment(os.environ)
+        text = given.get("MEDALLION_AIRFLOW_PORT", "8080")
         if not (text.isdecimal() and 0 < int(text) < 65536):
             raise UsageError(f"MEDALLION_AIRFLOW_PORT={text!r} cannot be used: give a port, such as 8080")
         chosen = cls(project.root / ".airflow", int(text), project.root)
         recorded = chosen._read_recorded()
         if not recorded.running:
             # A port that nobody has: of two clones that start at once, each would find a fixed one free.
-            return replace(chosen, overrides={WARM: os.environ.get(WARM, f"sc://localhost:{free_port()}")})
-        spark = os.environ.get(WARM, recorded.spark)
+            return replace(chosen, overrides={WARM: given.get(WARM, f"sc://localhost:{free_port()}")})
+        spark = given.get(WARM, recorded.spark)
         return replace(chosen, port=recorded.port, overrides={WARM: spark})
 
     @property
@@ -103,7 +104,7 @@ class LocalAirflow:
             "SPARK_HOME": str(spark_home()),
             "JAVA_HOME": str(java_home()),
         }
-        given = without_another_spark(os.environ)
+        given = project_at(self.project).environment(without_another_spark(os.environ))
         variables = (
             default_variables(self.home, self.project, USER)
             | given

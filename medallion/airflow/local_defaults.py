@@ -30,5 +30,5 @@ def default_variables(home: Path, project: Path, user: str) -> dict[str, str]:
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[*]"}),
-        "MEDALLION_EXTRAS": "true",  # here, all that there is is to be seen
+        "MEDALLION_EXTRAS": "true",  # a local Airflow shows every table
     }

@@ -1,6 +1,7 @@
 """What the DAGs of a project are called: by what they do, and by its name where Airflow has others beside it."""
 
 import json
+import os
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -23,20 +24,28 @@ def project_of_caller() -> Project:
     while frame is not None and frame.f_globals.get("__name__", "").startswith("medallion."):
         frame = frame.f_back
     file = frame.f_globals.get("__file__") if frame is not None else None
-    return (project_above(Path(file).resolve().parent) if file else None) or find_project()
+    return (project_above(Path(os.path.abspath(file)).parent) if file else None) or find_project()
 
 
 def at(root: str) -> AbstractContextManager[Project]:
-    """Enter the project in ``root``: tasks, callbacks and triggers are told it, as they run in processes of Airflow."""
-    return project_at(Path(root)).entered()
+    """Enter the project in ``root``: tasks, callbacks and triggers are told it, as they run in processes of Airflow.
+
+    On a machine that has no such folder, as a triggerer may be, the one that commands would find there.
+    """
+    folder = Path(root)
+    return (project_at(folder) if root and (folder / "medallion.toml").is_file() else find_project()).entered()
 
 
 def name_in_airflow(project: Project, name: str) -> str:
-    """Return the id of the DAG or the asset ``name`` of a project: that alone where no other project can be beside it.
+    """Return the id of the DAG, or of the asset, ``name``: prefixed with the project's name if others may be beside it.
 
-    One can where Airflow's folder of DAGs lies above the project, or it has several bundles of them.
+    None can if Airflow reads DAGs from the project's own folder alone, or MEDALLION_PROJECT names it for all of them.
     """
     bundles = json.loads(conf.get("dag_processor", "dag_bundle_config_list", fallback="[]") or "[]")
-    folder = Path(conf.get("core", "dags_folder", fallback="")).resolve()
-    has_neighbours = len(bundles) > 1 or folder in project.root.parents
-    return f"{project.name}_{name}" if has_neighbours else name
+    paths = [bundle.get("kwargs", {}).get("path") for bundle in bundles]
+    folder = paths[0] if len(paths) == 1 and paths[0] else conf.get("core", "dags_folder", fallback="")
+    root, folder = project.root.resolve(), Path(folder).resolve()
+    named = os.environ.get("MEDALLION_PROJECT", "").strip()
+    is_named = bool(named) and Path(named).expanduser().resolve() == root
+    is_alone = len(bundles) <= 1 and (root in (folder, *folder.parents) or is_named)
+    return name if is_alone else f"{project.name}_{name}"

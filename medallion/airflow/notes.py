@@ -34,14 +34,14 @@ def leave_note(ti: Any, text: str) -> None:
     ti.xcom_push(key=KEY, value=text[:_MAX_LEFT])
 
 
-def note_of(text: str) -> str:
+def note_of(text: str, dag_id: str = "") -> str:
     """Return the note that says ``text``, which is escaped: Airflow renders notes as Markdown.
 
     A validation report that it names becomes a link to its page. A note that is too long is shortened in its middle:
     it begins with what happened and ends with what to do.
     """
     report = _REPORT.search(text)
-    link = "" if report is None else _link(report["name"])
+    link = "" if report is None else _link(report["name"], dag_id)
     note = escape_markdown(_REPORT.sub(_LINK_PLACE, text, count=1))
     room = MAX_CHARACTERS - len(link)
     if len(note) > room:
@@ -55,12 +55,13 @@ def note_of(text: str) -> str:
     return note.replace(_LINK_PLACE, link, 1) if link else note
 
 
-def _link(report: str) -> str:
-    """A link to the page of a validation report."""
+def _link(report: str, dag_id: str) -> str:
+    """A link to the page of a validation report, which the DAG tells of which project it is."""
     from airflow.configuration import conf
 
     root = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
-    return f"see [its validation report]({root}/medallion/reports/file/{quote(report)})"
+    query = f"?dag_id={quote(dag_id)}" if dag_id else ""
+    return f"see [its validation report]({root}/medallion/reports/file/{quote(report)}{query})"
 
 
 def _ends_in_escape(text: str) -> bool:
@@ -113,7 +114,7 @@ def write_note(dag_run: Any) -> None:
             if text is None and failed and ours:
                 text = f"{', '.join(failed)} failed without a word, as when its process is killed: see its log"
             if text is not None:
-                _store(connection, key, note_of(text))
+                _store(connection, key, note_of(text, dag_id))
     except Exception:
         logging.getLogger(__name__).exception("the note of run %s was not written", run_id)
 

@@ -68,7 +68,7 @@ class PipelineOnSpark(SparkPipelinesOperator):
     def __init__(self, *, work: str, number: Any, project: Project, **kwargs: Any) -> None:
         from medallion.declarative.specification import SPECIFICATION, environment
 
-        lake = {"MEDALLION_PROJECT": str(project.root), "MEDALLION_LAKE": project.settings().lake}
+        lake = {"MEDALLION_PROJECT": str(project.root), **project.variables(lake=project.settings().lake)}
         variables = {**lake, "MEDALLION_RELEASE": number, **environment(work)}
         super().__init__(pipeline_spec=f"{work}/{SPECIFICATION}", env_vars=variables, **kwargs)
 

@@ -10,10 +10,7 @@ from medallion.airflow.timetable import Hourly
 
 
 class MedallionRuns(AirflowPlugin):
-    """Names of runs that carry the hour, notes of what each did, workers in time.
-
-    The timetable of hourly_refresh, and listeners: one writes notes, one starts what workers are forked from.
-    """
+    """Run ids that contain the hour, a note on each run, and workers forked early."""
 
     name = "medallion_runs"
     timetables = [Hourly]  # noqa: RUF012 (Airflow's way)
@@ -48,6 +45,6 @@ class MedallionPages(AirflowPlugin):
         _view("Releases", "releases"),
         _view("Quarantine", "quarantine"),
         _view("Benchmark", "benchmark"),
-        _view("Timeline", "run?run_id={RUN_ID}", "dag_run"),
-        _view("Validation report", "report?run_id={RUN_ID}&task_id={TASK_ID}", "task_instance"),
+        _view("Timeline", "run?dag_id={DAG_ID}&run_id={RUN_ID}", "dag_run"),
+        _view("Validation report", "report?dag_id={DAG_ID}&run_id={RUN_ID}&task_id={TASK_ID}", "task_instance"),
     ]

@@ -28,6 +28,6 @@ def require_free_port(port: int, variable: str) -> None:
     if not is_free(port):
         following = next((other for other in range(port + 1, 65536) if is_free(other)), 0)
         raise MedallionError(
-            f"port {port} is taken, perhaps by another clone: stop what listens there (make down), or choose another"
-            f" with {variable}; port {following} is free"
+            f"port {port} is taken, perhaps by another clone: stop what listens there (medallion airflow down), or"
+            f" choose another with {variable}; port {following} is free"
         )

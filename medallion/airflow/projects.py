@@ -1,11 +1,15 @@
-"""The projects whose pages an Airflow shows: those that its DAGs are of."""
+"""The projects whose pages an Airflow shows: those its DAGs belong to."""
 
+import logging
+import os
 from pathlib import Path
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 
 from medallion.airflow.naming import REFRESH, REPLAY, name_in_airflow
 from medallion.airflow.notes import TAG
+from medallion.errors import MedallionError
 from medallion.project import Project, find_project, project_above
 from medallion.templating import Site, site
 
@@ -21,18 +25,26 @@ def projects_in_airflow() -> list[Project]:
     with create_session() as session:
         ours = select(DagModel.fileloc).join(DagTag, DagTag.dag_id == DagModel.dag_id)
         files = {*session.scalars(ours.where(DagTag.name == TAG, DagModel.is_stale.is_(False)))}
-    found = {project.root: project for file in files if file and (project := project_above(Path(file).parent))}
+    found: dict[Path, Project] = {}
+    for folder in sorted({Path(os.path.abspath(file)).parent for file in files if file}):
+        try:
+            if project := project_above(folder):
+                found[project.root] = project
+        except MedallionError as error:  # the others are shown all the same
+            logging.getLogger(__name__).warning("a project is not shown: %s", error)
     return sorted(found.values(), key=lambda project: project.name) or [find_project()]
 
 
 async def enter_project(request: Request) -> None:
-    """Make a page of the project that its reader chose, of the first one where none was chosen.
+    """Enter the project that a page is asked for: by its DAG, by what the reader chose, or else the first.
 
-    A request is an asynchronous task of its own, which ends with it: nothing is to be left again.
+    Each request is its own asyncio task, so nothing needs undoing.
     """
-    projects = projects_in_airflow()
-    wanted = request.cookies.get(CHOSEN)
-    project = next((project for project in projects if project.name == wanted), projects[0])
+    projects = await run_in_threadpool(projects_in_airflow)
+    dag, name = request.query_params.get("dag_id", ""), request.cookies.get(CHOSEN)
+    by_dag = (project for project in projects if dag and dag.startswith(name_in_airflow(project, "")))
+    by_name = (project for project in projects if project.name == name)
+    project = next(by_dag if dag and len(projects) > 1 else by_name, projects[0])
     project.enter()
     names = tuple(project.name for project in projects)
     site.set(Site(project.name, names, name_in_airflow(project, REFRESH), name_in_airflow(project, REPLAY)))

@@ -31,7 +31,9 @@ class Api:
             with httpx.Client(timeout=30, trust_env=False, follow_redirects=True) as client:  # on loopback: no proxy
                 answer = client.request(method, self._url + path, json=body, headers=headers)
         except httpx.TransportError as error:
-            raise MedallionError(f"Airflow does not answer at {self._url} ({error}): make up starts it") from None
+            raise MedallionError(
+                f"Airflow does not answer at {self._url} ({error}): medallion airflow up starts it"
+            ) from None
         if answer.is_error:
             raise Refused(f"Airflow refuses {method} {path}: {answer.status_code} {answer.text[:500]}")
         return answer.json()

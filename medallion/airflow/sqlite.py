@@ -1,4 +1,4 @@
-"""A metadata database of Airflow in SQLite: others are left as they are.
+"""Only for Airflow metadata in SQLite; other databases are left alone.
 
 Airflow makes each run of a backfill in a savepoint: it reads, then writes. SQLite begins such a transaction as a
 reader, and refuses it as *database is locked*, without waiting, when any other process has written meanwhile. One that

@@ -197,7 +197,7 @@ class RunOnSpark(SparkSubmitOperator):
             name=f"{step} {layer} {HOUR}",
             conn_id=self.connection,
             # A JVM is started on purpose: a warm Spark that is set is not for this driver.
-            env_vars={"MEDALLION_SPARK_CONNECT": "", "MEDALLION_PROJECT": self._project},
+            env_vars={**project.variables(spark_connect=""), "MEDALLION_PROJECT": self._project},
             **kwargs,
         )
 

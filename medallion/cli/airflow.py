@@ -24,7 +24,7 @@ def airflow() -> None:
 
 @airflow.command()
 def up() -> None:
-    """Start it, where it does not run, and print its address and login."""
+    """Start Airflow unless it is running, and print its address and login."""
     from medallion.airflow.local import where
 
     chosen = _of_project()

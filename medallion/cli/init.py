@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,17 +12,18 @@ import click
 
 from medallion.errors import UsageError
 from medallion.project import find_template
+from medallion.settings import Settings
 
 _FIRST = datetime(2025, 11, 30, tzinfo=UTC)  # the first hour of changes; the snapshot is of before
 _HOURS, _DAYS = 3, 7
 _DISTRICTS = ("harbour", "old town", "university")
-_RENAMED = {"gitignore": ".gitignore"}  # a package cannot hold it under its own name
+_RENAMED = {"gitignore": ".gitignore", "airflowignore": ".airflowignore"}  # a package does not carry hidden files
 
 
 @click.command()
 @click.argument("target", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 def init(target: Path) -> None:
-    """Make a new project in DIR, which must not hold one: then
+    """Make a new project in DIR, which must be empty or not exist yet. Then:
 
     \b
       cd DIR && medallion load && medallion refresh && pytest
@@ -29,11 +31,17 @@ def init(target: Path) -> None:
     It has two feeds, a Silver and a Gold table, a promise between them, tests, DAGs, and a source of a week and three
     hours. Change its tables for your own, one by one.
     """
-    if target.exists() and any(target.iterdir()):
+    if target.exists() and any(path.name != ".git" for path in target.iterdir()):
         raise UsageError(f"{target} is not empty: name a new folder")
     name = _name_of(target)
-    write_project(target, name)
-    click.echo(f"{target}: project {name}; now: cd {target} && medallion load && medallion refresh && pytest")
+    Settings.from_environment({}, {"lake": str(target.absolute() / "lake")})  # what no reader could open is no folder
+    try:
+        write_project(target, name)
+    except OSError as error:
+        raise UsageError(f"{target} cannot be made: {error.strerror or error}") from None
+    click.echo(
+        f"{target}: project {name}; now: cd {shlex.quote(str(target))} && medallion load && medallion refresh && pytest"
+    )
 
 
 def write_project(target: Path, name: str) -> None:
@@ -51,7 +59,7 @@ def write_project(target: Path, name: str) -> None:
 
 def _name_of(target: Path) -> str:
     name = re.sub(r"[^a-z0-9]+", "_", target.resolve().name.lower()).strip("_")[:40]
-    return name if re.match(r"[a-z]", name) else "bikes"
+    return name if re.match(r"[a-z]", name) else f"project_{name}"[:40].rstrip("_")
 
 
 def _write_source(folder: Path) -> None:

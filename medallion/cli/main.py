@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, TextIO
 
 import click
@@ -29,16 +30,24 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 BENCHMARK = "bench.cli"  # imported when one of its commands is asked for: it is above the package, and heavy
 
 
+BENCHMARK_COMMANDS = ("bench", "feldera-program")
+
+
+def _has_benchmark() -> bool:
+    """Whether the benchmark is there: it comes with the repository, not with the package."""
+    return find_spec(BENCHMARK.partition(".")[0]) is not None
+
+
 class Commands(click.Group):
     """The commands of the package, and those of the benchmark where it is installed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, also those that are imported when they are run."""
-        return sorted([*super().list_commands(ctx), "bench", "feldera-program"])
+        return sorted([*super().list_commands(ctx), *(BENCHMARK_COMMANDS if _has_benchmark() else ())])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name; None where there is none."""
-        if cmd_name in {"bench", "feldera-program"}:
+        if cmd_name in BENCHMARK_COMMANDS and _has_benchmark():
             command: click.Command = getattr(import_module(BENCHMARK), cmd_name.replace("-", "_"))
             return command
         return super().get_command(ctx, cmd_name)
@@ -58,8 +67,8 @@ def cli() -> None:
       medallion events                           where the seconds went
 
     \b
-    A project is the nearest folder upwards with medallion.toml. Over its settings
-    win these variables of the environment:
+    A project is the nearest folder upwards with medallion.toml. These variables of
+    the environment override its settings:
       MEDALLION_PROJECT        another project's folder
       MEDALLION_LAKE           the lake, a path or s3a://bucket/prefix    (lake)
       MEDALLION_SOURCE         a path or s3://bucket/prefix        (data/source)

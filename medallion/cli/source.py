@@ -5,7 +5,7 @@ from importlib import import_module
 
 import click
 
-from medallion.errors import UsageError
+from medallion.errors import UsageError, one_line
 from medallion.project import find_project
 
 
@@ -27,15 +27,17 @@ def source() -> None:
 
 
 def _of_project() -> dict[str, click.Command]:
-    project = find_project()
+    try:
+        project = find_project()
+    except UsageError:  # the help is shown anywhere
+        return {}
     if project.generator is None:
         return {}
     if str(project.root) not in sys.path:
         sys.path.insert(0, str(project.root))
     try:
         commands = import_module(f"{project.generator}.commands").COMMANDS
-    except ModuleNotFoundError as error:
-        if error.name and project.generator.startswith(error.name.partition(".")[0]):
-            raise UsageError(f"source.generator: {project.root} has no package {project.generator}.commands") from None
-        raise
-    return {command.name: command for command in commands}
+        return {command.name: command for command in commands}
+    except Exception as error:
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise UsageError(f"source.generator {project.generator}.commands has no COMMANDS: {reason}") from None

@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 
 from medallion.hours import PATTERN, is_hour
 
-_CHANGE_FILE = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json")
+_CHANGE_FILE = re.compile(rf"cdc/([a-z0-9_]+)/({PATTERN})\.json")
 _HOUR = re.compile(rf"(?<!\d){PATTERN}", re.IGNORECASE)
 _UNFINISHED = re.compile(r".*(\.tmp|\.part|\.filepart|\.crc|\.swp|~)|_[^.]*", re.DOTALL)  # by those who write files
-_ARRIVING = re.compile(rf"cdc/([a-z_]+)/({PATTERN})\.json\.(tmp|part|filepart)")
+_ARRIVING = re.compile(rf"cdc/([a-z0-9_]+)/({PATTERN})\.json\.(tmp|part|filepart)")
 _COMPANION = re.compile(r".*\.(md5|sha1|sha256|sha512|ok|done|ready|success|asc|sig)", re.DOTALL)  # about a file
 _PACKED = re.compile(r".*\.(gz|gzip|zip|zst|zstd|bz2|xz|lz4|snappy|7z|tar|tgz|z)", re.DOTALL | re.IGNORECASE)
 _SHOWN = 200  # characters of a name

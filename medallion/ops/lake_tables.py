@@ -71,8 +71,8 @@ def tables_in(record: TableRecord | None, default_extras: bool | None) -> Regist
     project = find_project()
     if record is not None and record.project not in {"", project.name}:
         raise UsageError(
-            f"this lake is of project {record.project}, and {project.root} is project {project.name}: name another lake"
-            f" in medallion.toml or MEDALLION_LAKE, or go into the folder of {record.project}"
+            f"this lake belongs to project {record.project}, but {project.root} is project {project.name}: name"
+            f" another lake in medallion.toml or MEDALLION_LAKE, or go into the folder of {record.project}"
         )
     return project.registry(extras=bool(default_extras) if record is None else record.extras)
 

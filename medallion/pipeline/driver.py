@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from threading import Lock
@@ -55,6 +56,8 @@ class Driver:
         strategies: Strategies = ENGINE_STRATEGIES,
     ) -> None:
         self.settings, self.project = settings, find_project()
+        for layer in self.project.layers:  # what is wrong with a suite is said before anything is written
+            self.project.suite(layer)
         self._strategies = strategies
         self.lake = Lake.of(settings)
         self._record = read_record(self.lake)
@@ -116,6 +119,7 @@ class Driver:
         """Go by what another process has recorded since; record it for a lake that was loaded before records were."""
         record = read_record(self.lake)
         if record is None and (record := infer_record(self.lake)) is not None:
+            record = replace(record, project=self.project.name)
             write_record(self.lake, record)
             self._record = record
         if record != self._record:

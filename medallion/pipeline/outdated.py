@@ -26,11 +26,11 @@ def find_outdated_input(driver: Driver, table: Node, tables: "Mapping[str, Delta
     if not isinstance(table, Table):
         return None
     origin = require_ours(driver.lake, table.name, tables[table.name].version()).origin
-    consumed, ids = origin.get("inputs", {}), origin.get("tables", {})
+    consumed, ids, commits = origin.get("inputs", {}), origin.get("tables", {}), origin.get("commits", {})
     for name in table.inputs:
         if name in ids and ids[name] != table_id(tables[name]):
             return f"{table.name} was computed from a table {name} that was rebuilt since"
-        if not driver.lake.same_rows(name, consumed.get(name), tables[name].version()):
+        if not driver.lake.same_rows(name, consumed.get(name), tables[name].version(), commits.get(name)):
             return (
                 f"{table.name} was computed from version {consumed.get(name)} of {name}, which is at"
                 f" {tables[name].version()} now"

@@ -1,5 +1,6 @@
 """medallion.toml: what a project says of itself, read and checked before anything else is."""
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -14,11 +15,31 @@ from medallion.settings import Settings
 NAME = "medallion.toml"
 _PROJECT_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LAYER_NAME = re.compile(r"[a-z][a-z0-9]{0,19}")  # in <layer>_<table>, what stands before the first _
-# Folders of every lake beside those of its layers, and steps of an hour, which events name as they do layers.
-_TAKEN = frozenset(("landing", "ops", "quarantine", "reports", "session", "land", "apply", "push", "compute")) | {
-    "check",
-    "publish",
-}
+# Reserved: folders that every lake has, and names of steps, which stand beside layers in events and in the DAG.
+_TAKEN = frozenset(
+    [
+        "landing",
+        "ops",
+        "quarantine",
+        "reports",
+        "session",
+        "land",
+        "apply",
+        "push",
+        "compute",
+        "check",
+        "publish",
+        "validate",
+        "refresh",
+        "adopt",
+        "discard",
+        "follow",
+        "maintain",
+        "rollback",
+        "restate",
+        "unknown",
+    ]
+)
 _IN_SECTIONS = {"source": "data/source", "lake": "lake"}  # settings that have a section of their own: where each is
 
 
@@ -90,7 +111,7 @@ def _layers_of(file: Path, project: Mapping[str, Any]) -> tuple[str, ...]:
         raise UsageError(f'{file}: project.layers is a list from the bottom up, such as layers = ["bronze", "silver"]')
     for layer in layers:
         if not _LAYER_NAME.fullmatch(layer) or layer in _TAKEN:
-            why = "is a name of the lake's own" if layer in _TAKEN else "is no word of small letters and digits"
+            why = "is reserved" if layer in _TAKEN else "must be lower-case letters and digits, starting with a letter"
             raise UsageError(f"{file}: layer {layer[:40]!r} {why}: choose another")
     if len({*layers}) < len(layers):
         raise UsageError(f"{file}: project.layers names a layer twice")
@@ -98,12 +119,20 @@ def _layers_of(file: Path, project: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _defaults_of(file: Path, content: Mapping[str, Any]) -> dict[str, str]:
-    defaults = {name: _text(value) for name, value in content.get("settings", {}).items()}
+    defaults = {name: _text(file, f"settings.{name}", value) for name, value in content.get("settings", {}).items()}
     for section, usual in _IN_SECTIONS.items():
-        path = _text(content.get(section, {}).get("path", usual))
-        defaults[section] = path if "://" in path else str(file.parent / Path(path).expanduser())
+        defaults[section] = _text(file, f"{section}.path", content.get(section, {}).get("path", usual))
+        if not isinstance(content.get(section, {}).get("path", usual), str):
+            raise UsageError(f"{file}: {section}.path is a text, such as path = {usual!r}")
+    for name in {*_IN_SECTIONS, "jars"} & {*defaults}:
+        if "://" not in defaults[name]:
+            defaults[name] = os.path.join(file.parent, os.path.expanduser(defaults[name]))
     return defaults
 
 
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _text(file: Path, key: str, value: Any) -> str:
+    if not isinstance(value, str | int | float) or not str(value).strip():
+        raise UsageError(f"{file}: {key} is one text, number, true or false, and not empty")
+    if not str(value).isprintable():
+        raise UsageError(f"{file}: {key} has a character that cannot be printed")
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()

@@ -12,9 +12,11 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from threading import RLock
+from traceback import extract_tb
 from types import ModuleType
+from typing import Any
 
-from medallion.errors import MedallionError, UsageError
+from medallion.errors import MedallionError, UsageError, one_line
 from medallion.expect.vocabulary import Expectation
 from medallion.model.registry import Node, Registry, as_declared, build
 from medallion.model.table import Feed, Log, Table
@@ -60,13 +62,23 @@ class Project:
         return _entered.set(self)
 
     def settings(self, environment: Mapping[str, str] = os.environ) -> Settings:
-        """Return the settings that ``environment`` names, those of medallion.toml elsewhere. Raises UsageError.
+        """Read the settings from ``environment``, falling back to medallion.toml. Raises UsageError."""
+        return Settings.from_environment(self.environment(environment), self.defaults)
 
-        A variable that bears the project's name, such as MEDALLION_SHOP_LAKE, is for this project alone, and wins.
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Return ``variables`` with those that contain the project's name in the place of the general ones.
+
+        MEDALLION_SHOP_LAKE is for the project shop alone, and overrides MEDALLION_LAKE.
         """
         own = f"{PREFIX}{self.name.upper()}_"
-        ours = {f"{PREFIX}{name.removeprefix(own)}": text for name, text in environment.items() if name.startswith(own)}
-        return Settings.from_environment({**environment, **ours}, self.defaults)
+        plain = {name: text for name, text in variables.items() if not name.startswith(own)}
+        ours = {f"{PREFIX}{name.removeprefix(own)}": text for name, text in variables.items() if name.startswith(own)}
+        return {**plain, **ours}
+
+    def variables(self, **settings: str) -> dict[str, str]:
+        """Return variables that give a child process these settings, whatever else its environment says."""
+        names = (PREFIX, f"{PREFIX}{self.name.upper()}_")
+        return {f"{prefix}{name.upper()}": text for name, text in settings.items() for prefix in names}
 
     def registry(self, *, extras: bool = False) -> Registry:
         """Return the tables that the project declares; medallion.ops.lake_tables says which of them a lake has.
@@ -115,8 +127,8 @@ def find_project(start: Path | None = None) -> Project:
     if found := project_above(here) or project_above(Path(__file__).resolve().parents[2]):
         return found
     raise UsageError(
-        f"there is no project here: neither {here} nor a folder above it has a {manifest.NAME}; go into a project, or"
-        f" name its folder in {PREFIX}{ROOT}"
+        f"there is no project here: neither {here} nor a folder above it has a {manifest.NAME}; go into a project, name"
+        f" its folder in {PREFIX}{ROOT}, or make one with medallion init DIR"
     )
 
 
@@ -143,8 +155,8 @@ def _declared(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
 
 
 def _modules_of(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
-    folder = _package(root, "spark_jobs")
-    unknown = {info.name for info in iter_modules(folder.__path__) if info.ispkg} - {*layers}
+    _package(root, "spark_jobs")
+    unknown = {path.parent.name for path in (root / "spark_jobs").glob("*/*.py")} - {*layers}
     if unknown:
         raise MedallionError(f"spark_jobs/{min(unknown)} is no layer of {root / manifest.NAME}: add it there")
     for place, layer in enumerate(layers):
@@ -152,7 +164,7 @@ def _modules_of(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
         for info in iter_modules(package.__path__):
             if info.name.startswith("_"):
                 continue
-            module = import_module(f"{package.__name__}.{info.name}")
+            module = _import(f"{package.__name__}.{info.name}", root)
             declared = getattr(module, "TABLE", None)
             if not isinstance(declared, Table if place else Feed | Log):
                 wanted = "Table" if place else "Feed or Log"
@@ -167,7 +179,9 @@ def _suite(root: Path, layers: tuple[str, ...], layer: str) -> Mapping[str, tupl
     if not (root / "expectations" / f"{layer}.py").is_file():
         return {}
     with _own_modules(root):
-        suite: Mapping[str, tuple[Expectation, ...]] = import_module(f"{name}.{layer}").SUITE
+        suite: Any = getattr(_import(f"{name}.{layer}", root), "SUITE", None)
+    if not isinstance(suite, Mapping):
+        raise MedallionError(f"expectations/{layer}.py declares no SUITE, a dictionary of expectations by table")
     declared = {table.name for table in _registry(root, layers, True) if table.layer == layer}
     if unknown := sorted(set(suite) - declared):
         raise MedallionError(
@@ -192,13 +206,27 @@ def _own_modules(root: Path) -> Iterator[None]:
             sys.modules.update(others)
 
 
+def _import(name: str, root: Path) -> ModuleType:
+    """Import a module of a project. Raises MedallionError, with file and line, for whatever goes wrong in it."""
+    try:
+        return import_module(name)
+    except MedallionError:
+        raise
+    except (Exception, SystemExit) as error:
+        frames = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(root)]
+        place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else None
+        file, line = place or ((frames[-1].filename, frames[-1].lineno) if frames else (name, 0))
+        shown = Path(str(file)).relative_to(root) if Path(str(file)).is_relative_to(root) else file
+        raise MedallionError(f"{shown}, line {line}: {type(error).__name__}: {one_line(error)}") from None
+
+
 def _package(root: Path, folder: str) -> ModuleType:
     try:
         return import_module(f"{package_of(root)}.{folder}")
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith(package_of(root)):
             missing = folder.replace(".", "/")
-            raise UsageError(f"{root} has no folder {missing}, which {manifest.NAME} asks for") from None
+            raise UsageError(f"{root} has no folder {missing}: make it, or mend {manifest.NAME}") from None
         raise
 
 

@@ -24,7 +24,7 @@ def spark_home() -> Path:
 
 
 def require_jars(folder: Path, lock: Path, spark: Path, java: Callable[[], Path], report: Report) -> list[Path]:
-    """Return the JARs in ``folder``, those of ``lock`` fetched first where there is none.
+    """Return the JARs in ``folder``. If some of those in ``lock`` are missing, and it has no others, fetch them first.
 
     Args:
         folder: Where they are.
@@ -36,8 +36,10 @@ def require_jars(folder: Path, lock: Path, spark: Path, java: Callable[[], Path]
     Raises:
         MedallionError: They cannot be had.
     """
-    if found := sorted(folder.glob("*.jar")):
-        return found
+    found = {jar.name for jar in folder.glob("*.jar")}
+    locked = {name for _, name, _ in locked_jars(lock)}
+    if found >= locked or found - locked:  # others may be somebody's own choice: those are not touched
+        return sorted(folder.glob("*.jar"))
     try:
         fetch_jars(java(), lock, folder, spark, report)
     except OSError as error:
@@ -48,7 +50,7 @@ def require_jars(folder: Path, lock: Path, spark: Path, java: Callable[[], Path]
 
 
 def fetch_jars(java: Path, lock: Path, folder: Path, spark: Path, report: Report) -> None:
-    """Let ``folder`` hold the JARs that ``lock`` lists, and no other version of them. Raises MedallionError."""
+    """Make ``folder`` hold exactly the JARs that ``lock`` lists. Raises MedallionError."""
     folder.mkdir(parents=True, exist_ok=True)
     locked = list(locked_jars(lock))
     for jar in folder.glob("*.jar"):

@@ -8,17 +8,24 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from medallion.project import Project
     from medallion.testing.table_tests import Run, TableTests
+
+
+def _project(config: pytest.Config) -> "Project":
+    """Return the project that a command would take where pytest was started."""
+    from medallion.project import find_project
+
+    return find_project(config.invocation_params.dir)
 
 
 @pytest.fixture(scope="session")
 def spark(pytestconfig: pytest.Config) -> "Iterator[SparkSession]":
     """Yield a session of the project on two cores, without what a handful of rows does not need."""
-    from medallion.project import find_project, project_above
     from medallion.spark import own_jvm
     from medallion.spark.session import spark_session
 
-    project = project_above(pytestconfig.rootpath) or find_project()
+    project = _project(pytestconfig)
     settings = project.settings().replace(spark_master="local[2]", spark_connect=None, driver_memory="1g")
     with project.entered():
         session = spark_session(settings, "tests")
@@ -37,11 +44,9 @@ def row_defaults() -> Mapping[str, Any]:
 @pytest.fixture(scope="session")
 def table_tests(pytestconfig: pytest.Config, spark: "SparkSession", row_defaults: Mapping[str, Any]) -> "TableTests":
     """Return what runs the queries of the project's tables, extra ones included."""
-    from medallion.project import find_project, project_above
     from medallion.testing.table_tests import TableTests
 
-    project = project_above(pytestconfig.rootpath) or find_project()
-    return TableTests(spark, project.registry(extras=True), row_defaults)
+    return TableTests(spark, _project(pytestconfig).registry(extras=True), row_defaults)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-test-")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["AIRFLOW__CORE__PLUGINS_FOLDER"] = str(Path(__file__).parents[2] / "plugins")  # the timetable is one
+os.environ["AIRFLOW__CORE__DAGS_FOLDER"] = str(Path(__file__).parents[2] / "dags")  # of one project alone
 
 with pytest.MonkeyPatch.context() as patch:  # the DAG has the tables of its lake: not those of a demo in this clone
     patch.setenv("MEDALLION_LAKE", str(Path(os.environ["AIRFLOW_HOME"], "no-lake")))

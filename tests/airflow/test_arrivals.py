@@ -59,7 +59,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def arrival(settle: float = 0, every: float = 0, timeout: float = 30, pause: float = 0) -> HourArrived:
-    return HourArrived(str(SHOP.root), settle=settle, every=every, poll=0.1, timeout=timeout, pause=pause)
+    return HourArrived(project=str(SHOP.root), settle=settle, every=every, poll=0.1, timeout=timeout, pause=pause)
 
 
 async def fired(trigger: HourArrived) -> dict[str, Any]:

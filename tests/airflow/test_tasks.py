@@ -203,7 +203,10 @@ def test_a_run_that_asks_for_it_is_submitted_though_there_is_a_warm_spark(monkey
     task = dag.get_task("silver.refresh")
     with pytest.raises(AirflowFailException, match="no connection is called spark_default"):
         task.execute({"ti": Task(), "params": {**PARAMS, "spark": "submit"}, "dag_run": dag_run()})
-    assert task.env_vars == {"MEDALLION_SPARK_CONNECT": "", "MEDALLION_PROJECT": str(SHOP.root)}
+    no_warm_spark = {"MEDALLION_SPARK_CONNECT": "", "MEDALLION_SHOP_SPARK_CONNECT": ""}
+    assert task.env_vars == {**no_warm_spark, "MEDALLION_PROJECT": str(SHOP.root)}
+    set_for_others = {"MEDALLION_SHOP_SPARK_CONNECT": "sc://localhost:15002", **task.env_vars}
+    assert SHOP.settings(set_for_others).spark_connect is None
 
 
 def test_clones_that_start_at_once_have_warm_sparks_of_their_own(

@@ -8,7 +8,7 @@ from medallion.spark.collect import MAX_ROW_BYTES, collect
 from tests.shop import registry
 
 if TYPE_CHECKING:
-    from medallion.testing import Schema
+    from medallion.testing.table_tests import TableTests
 
 # Six decimals where a discount was taken off, two elsewhere; a sum has room for ten digits more, a sum of sums for
 # twenty.
@@ -65,8 +65,8 @@ COMPUTED = [table.name for layer in ("silver", "gold") for table in registry().q
 
 
 @pytest.mark.parametrize("name", COMPUTED)
-def test_money_is_exact_and_only_ratios_are_double(schema: "Schema", name: str) -> None:
-    types = {field.name: field.dataType.simpleString() for field in schema(name)}
+def test_money_is_exact_and_only_ratios_are_double(table_tests: "TableTests", name: str) -> None:
+    types = {field.name: field.dataType.simpleString() for field in table_tests.schema(name)}
     assert {column: kind for column, kind in types.items() if kind.startswith("decimal")} == MONEY.get(name, {})
     assert {column for column, kind in types.items() if kind == "double"} == RATIOS.get(name, set())
     assert {column for column, kind in types.items() if kind == "int"} <= INTEGERS

@@ -21,6 +21,7 @@ OTHERS_VARIABLES = {
     "medallion/spark/java.py": "JAVA_HOME and PATH, as every Java tool goes by",
     "medallion/spark/session.py": "PYSPARK_GATEWAY_PORT, by which spark-submit hands over its JVM",
     "medallion/spark/jvm.py": "the same",
+    "medallion/spark/jars.py": "MEDALLION_IVY_SETTINGS, as set-up fetches JARs before anything is installed",
     "medallion/loopback.py": "the proxies of this machine, as every client reads them",
     "medallion/spark/server.py": "Spark's own token; the environment of the server it starts",
     "medallion/inspect/openlineage.py": "OPENLINEAGE_*, as its client reads them",

@@ -70,7 +70,7 @@ def test_a_lake_that_is_not_loaded_gets_the_tables_that_its_shell_asks_for(
 def test_a_lake_of_another_project_is_refused_before_anything_is_read_or_written(settings: Settings) -> None:
     write_record(Lake.of(settings), TableRecord(project="clinic"))
     for ask in (lambda: tables_of(Lake.of(settings)), lambda: Driver(settings, report=lambda _: None)):
-        with pytest.raises(UsageError, match="this lake is of project clinic, and .* is project shop: name another"):
+        with pytest.raises(UsageError, match="belongs to project clinic, but .* is project shop: name another"):
             ask()
     write_record(Lake.of(settings), TableRecord(project="shop"))
     assert tables_of(Lake.of(settings)) is PLAIN
@@ -83,7 +83,7 @@ def test_a_lake_without_a_record_has_the_tables_of_its_newest_release(settings: 
     assert driver.tables is registry(extras=extras)
     with driver.writing(Run(driver.settings, None, "run"), "a step"):
         pass
-    assert read_record(driver.lake) == TableRecord(extras=extras)
+    assert read_record(driver.lake) == TableRecord(extras=extras, project="shop")
 
 
 def test_a_shell_that_disagrees_with_the_lake_is_warned_once(settings: Settings) -> None:
@@ -124,7 +124,7 @@ def test_added_extras_are_there_and_may_not_leave_the_release_again(settings: Se
     driver = Driver(settings, report=lambda _: None)
     table_changes.drop_tables(Run(settings, None, "run"), driver, "extras")
     table_changes.add_extra_tables(Run(settings, None, "run"), driver)
-    assert read_record(driver.lake) == TableRecord(extras=True)
+    assert read_record(driver.lake) == TableRecord(extras=True, project="shop")
     assert lake_tables.missing_tables(driver.lake, PLAIN.tables)
     with pytest.raises(UsageError, match="already"):
         table_changes.add_extra_tables(Run(settings, None, "run"), driver)

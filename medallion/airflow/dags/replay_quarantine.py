@@ -19,7 +19,7 @@ def replay_quarantine(project: Project | None = None, *, pool: str = POOL) -> DA
         feeds = [feed.topic for feed in tables_at_parse_time(project.settings()).feeds]
     params = {
         "feed": Param(
-            feeds[0],
+            next(iter(feeds), ""),
             type="string",
             title="Feed",
             description=f"One of {', '.join(feeds)}: medallion quarantine list.",
