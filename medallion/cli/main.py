@@ -67,8 +67,8 @@ def cli() -> None:
       medallion events                           where the seconds went
 
     \b
-    A project is the nearest folder upwards with medallion.toml. These variables of
-    the environment override its settings:
+    A project is the nearest folder upwards with medallion.toml.
+    Variables of the environment override its settings:
       MEDALLION_PROJECT        another project's folder
       MEDALLION_LAKE           the lake, a path or s3a://bucket/prefix    (lake)
       MEDALLION_SOURCE         a path or s3://bucket/prefix        (data/source)
