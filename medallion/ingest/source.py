@@ -180,8 +180,8 @@ def open_source(settings: Settings) -> Source:
     if not settings.source.startswith("s3://"):
         if not Path(settings.source).is_dir():
             raise UsageError(
-                f"source {settings.source} does not exist: name another in MEDALLION_SOURCE or medallion.toml; where the"
-                f" project has a generator, medallion source generate {settings.source} makes one"
+                f"source {settings.source} does not exist: name another in MEDALLION_SOURCE or medallion.toml; where"
+                f" the project has a generator, medallion source generate {settings.source} makes one"
             )
         return FolderSource(settings.source)
     return S3Source(settings.source, S3Access.of(settings).client(anonymous=settings.s3_anonymous, tries=MAX_TRIES))
