@@ -17,6 +17,7 @@ from medallion.storage.lake import Lake
 def medallion(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from medallion.cli.main import main; main()", *words]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEDALLION_")}
+    clean |= {"MEDALLION_LAKE": str(cwd / "lake"), "MEDALLION_SOURCE": str(cwd / "data" / "source")}
     return subprocess.run(command, cwd=cwd, env=clean | environment, capture_output=True, text=True, timeout=120)
 
 
@@ -29,10 +30,10 @@ def medallion(*words: str, cwd: Path, **environment: str) -> subprocess.Complete
         (["refresh", "--from-hour", "2025-11-30T02", "--to-hour", "2025-11-30T01"], "ends before it starts"),
         (["refresh", "--strategy", "magic"], "'magic' is not one of 'full', 'incremental'"),
         (["refresh", "--hour", "2025-11-30T00"], "run medallion load first"),
-        (["load"], "does not exist: set MEDALLION_SOURCE"),
+        (["load"], "does not exist: name another in MEDALLION_SOURCE or medallion.toml"),
         (["step", "fly"], "'fly' is not one of 'land', 'apply', 'refresh', 'check', 'publish'"),
         (["step", "refresh", "--hour", "2025-11-30T00"], "needs --layer, one of silver, gold"),
-        (["step", "check", "--layer", "copper"], "'copper' is not one of 'bronze', 'silver', 'gold'"),
+        (["step", "check", "--layer", "copper"], "needs --layer, one of bronze, silver, gold"),
         (["source", "generate", "x", "--days", "0"], "days"),
         (["fly"], "No such command 'fly'"),
         (["status", "--format", "xml"], "'xml' is not one of 'table', 'json'"),
@@ -70,7 +71,7 @@ def test_a_snapshot_without_tables_names_the_first_that_is_missing(tmp_path: Pat
 def test_help_shows_the_way_from_nothing_to_a_first_hour(tmp_path: Path) -> None:
     done = medallion("--help", cwd=tmp_path)
     assert done.returncode == 0
-    for command in ("source generate", "load", "refresh --hour 2025-11-30T00", "status", "events"):
+    for command in ("init bikes && cd bikes", "load", "refresh", "status", "events"):
         assert f"medallion {command}" in done.stdout
 
 
