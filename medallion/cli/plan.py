@@ -33,6 +33,8 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
 
     project = find_project()
     every, path = project.registry(extras=True), project.root / NAME
+    for layer in project.layers:  # a promise on a table that is not there is said here as well
+        project.suite(layer)
     tables = [table for table in every if isinstance(table, Table)]
     analyse = partial(analyse_here, settings().replace(spark_connect=None))  # a Spark Connect server shows no plans
     proofs = prove(tables, every.tables, analyse, _known(path, anew, is_written))
