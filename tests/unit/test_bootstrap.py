@@ -75,6 +75,26 @@ def test_damaged_jar_is_fetched_again_and_other_versions_are_removed(project: Pa
     assert fetched(project) == {"thing_2.13-1.0.jar": JAR}
 
 
+def require(project: Path) -> list[str]:
+    spark = project / ".venv" / "lib" / "python3.11" / "site-packages" / "pyspark"
+    said: list[str] = []
+    found = jars.require_jars(project / ".jars", project / "jars.lock", spark, lambda: Path("/java"), said.append)
+    return [*(jar.name for jar in found), *said]
+
+
+def test_a_session_fetches_what_is_missing_once_and_says_so(project: Path, ivy_brings) -> None:
+    ivy_brings(JAR)
+    assert require(project) == ["thing_2.13-1.0.jar", "fetching org.example:thing_2.13:1.0, once"]
+    assert require(project) == ["thing_2.13-1.0.jar"]
+
+
+def test_jars_of_ones_own_are_taken_as_they_are(project: Path, ivy_brings) -> None:
+    asked = ivy_brings(JAR)
+    (project / ".jars").mkdir()
+    (project / ".jars" / "mine.jar").write_bytes(b"mine")
+    assert require(project) == ["mine.jar"] and not asked
+
+
 def test_a_jar_that_is_nowhere_is_an_error_that_names_it(project: Path, ivy_brings) -> None:
     ivy_brings(None)
     with pytest.raises(MedallionError, match="org.example:thing_2.13:1.0 was not found: set MEDALLION_IVY_SETTINGS"):

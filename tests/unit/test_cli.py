@@ -248,3 +248,10 @@ def test_help_fits_a_terminal_of_80_columns(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(cli, [*path, "--help"], terminal_width=80)
     assert result.exit_code == 0
     assert not [line for line in result.output.splitlines() if len(line) > 80]
+
+
+def test_help_needs_no_benchmark_which_the_package_alone_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medallion.cli.main.find_spec", lambda _: None)
+    shown = CliRunner().invoke(cli, ["--help"])
+    assert (shown.exit_code, "bench" in shown.output) == (0, False), shown.output
+    assert CliRunner().invoke(cli, ["bench"]).exit_code == 2

@@ -68,6 +68,7 @@ def test_what_the_image_copies_is_let_in_and_there() -> None:
     copies = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     named = [Path(name) for names in copies for name in names.split() if name != "."]
     assert Path("medallion/spark/jars-s3.lock") in named
+    assert {"medallion.toml", "refresh.lock", "demo", "spark_jobs", "dags", "plugins"} <= {*let_in}, "by `COPY . .`"
     for file in named:
         assert (ROOT / file).exists()
         assert any(path.match(pattern) for path in (file, *file.parents) for pattern in let_in), file

@@ -202,3 +202,43 @@ def test_modules_of_two_projects_with_the_same_names_do_not_meet(clinic: Path, t
     found = {root: sys.modules[f"{package_of(root)}.spark_jobs.marts.wards"].WARD for root in (clinic, other)}
     assert found == {clinic: "one", other: "two"}
     assert not {"spark_jobs.marts", "expectations.values"} & sys.modules.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('"""One row."""\n\n1 / 0\n', "spark_jobs/marts/broken.py, line 3: ZeroDivisionError"),
+        ('"""One row."""\nTABLE = Table(keys=(\n', "spark_jobs/marts/broken.py, line 2: SyntaxError"),
+        ('"""One row."""\nimport sys\nsys.exit(3)\n', "spark_jobs/marts/broken.py, line 3: SystemExit"),
+        ('"""One row."""\nfrom medallion import Tabel\n', "spark_jobs/marts/broken.py, line 2: ImportError"),
+    ],
+)
+def test_a_module_that_raises_is_named_with_its_line(clinic: Path, text: str, message: str) -> None:
+    declare(clinic, "spark_jobs/marts/broken.py", text)
+    with pytest.raises(MedallionError) as refused:
+        project_at(clinic).registry()
+    assert str(refused.value).startswith(message) and "\n" not in str(refused.value)
+
+
+def test_a_suite_that_is_none_and_a_layer_without_an_entry_are_refused(clinic: Path) -> None:
+    declare(clinic, "expectations/marts.py", "PROMISES = {}\n")
+    with pytest.raises(MedallionError, match=r"expectations/marts\.py declares no SUITE"):
+        project_at(clinic).suite("marts")
+    declare(clinic, "spark_jobs/diamond/wards.py", WARDS)
+    with pytest.raises(MedallionError, match="spark_jobs/diamond is no layer"):
+        project_at(clinic).registry()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("path = 3", "source.path is a text"),
+        ('path = ""', "source.path is one text"),
+        ('path = ["a"]', "source.path is one text"),
+        ('path = "a\\u0000b"', "a character that cannot be printed"),
+    ],
+)
+def test_a_path_that_is_none_is_refused(clinic: Path, line: str, message: str) -> None:
+    (clinic / "medallion.toml").write_text(TOML.replace('path = "arrivals"', line))
+    with pytest.raises(UsageError, match=message):
+        read_manifest(clinic / "medallion.toml")
