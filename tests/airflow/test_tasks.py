@@ -18,6 +18,7 @@ from medallion.hours import parse_hour
 from medallion.inspect import status
 from medallion.ops import event_log
 from medallion.pipeline.run import Outcome, Run
+from medallion.project import Project, project_at
 from tests.shop import SHOP
 
 PARAMS = {"hour": None, "strategy": "full"}
@@ -209,27 +210,33 @@ def test_a_run_that_asks_for_it_is_submitted_though_there_is_a_warm_spark(monkey
     assert SHOP.settings(set_for_others).spark_connect is None
 
 
+def bare_project(root: Path) -> Project:
+    """A project of which no Airflow has ever run."""
+    (root / "medallion.toml").write_text((SHOP.root / "medallion.toml").read_text())
+    return project_at(root)
+
+
 def test_clones_that_start_at_once_have_warm_sparks_of_their_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("MEDALLION_SPARK_CONNECT", raising=False)
-    monkeypatch.setattr(local, "PROJECT", tmp_path)  # neither has started its Spark yet
-    one, other = (LocalAirflow.of_project(SHOP).environment["MEDALLION_SPARK_CONNECT"] for _ in range(2))
+    project = bare_project(tmp_path)  # neither has started its Spark yet
+    one, other = (LocalAirflow.of_project(project).environment["MEDALLION_SPARK_CONNECT"] for _ in range(2))
     assert one != other
 
 
 def test_taken_port_is_refused_with_one_that_is_free(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(local, "PROJECT", tmp_path)
+    project = bare_project(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         monkeypatch.setenv("MEDALLION_AIRFLOW_PORT", str(port))
         refused = rf"port {port} is taken, .* with MEDALLION_AIRFLOW_PORT; port \d+ is free"
         with pytest.raises(MedallionError, match=refused):
-            LocalAirflow.of_project(SHOP).require_ports()
+            LocalAirflow.of_project(project).require_ports()
         monkeypatch.setenv("MEDALLION_AIRFLOW_PORT", str(local.free_port()))
         monkeypatch.setenv("MEDALLION_SPARK_CONNECT", f"sc://localhost:{port}")
         with pytest.raises(MedallionError, match=f"port {port} is taken, .* with MEDALLION_SPARK_CONNECT"):
-            LocalAirflow.of_project(SHOP).up()
+            LocalAirflow.of_project(project).up()
 
 
 def test_make_up_starts_a_warm_spark_unless_it_is_set_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
