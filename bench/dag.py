@@ -20,7 +20,8 @@ from bench.machine import commit, machine
 from bench.plan import FIRST_HOUR, Plan
 from bench.proof import differing
 from bench.sources import prepare
-from medallion.airflow.local import DAG_ID, WARM, LocalAirflow
+from medallion.airflow.local import WARM, LocalAirflow
+from medallion.airflow.naming import REFRESH
 from medallion.airflow.ports import free_port
 from medallion.errors import MedallionError
 from medallion.hours import hour_from_number, hour_number
@@ -82,8 +83,8 @@ def _run(airflow: LocalAirflow, lake: Lake, number: int, strategy: str) -> dict[
     """One hour by the DAG; where its seconds went, phase by phase."""
     hour, run_id = hour_from_number(hour_number(FIRST_HOUR) + number), f"bench-{number}"
     body = {"dag_run_id": run_id, "logical_date": None, "conf": {"hour": hour, "strategy": strategy}}
-    airflow.api.call("POST", f"dags/{DAG_ID}/dagRuns", body)
-    path, deadline = f"dags/{DAG_ID}/dagRuns/{run_id}", time.monotonic() + LONGEST
+    airflow.api.call("POST", f"dags/{REFRESH}/dagRuns", body)
+    path, deadline = f"dags/{REFRESH}/dagRuns/{run_id}", time.monotonic() + LONGEST
     while (run := airflow.api.call("GET", path))["state"] not in {"success", "failed"}:
         airflow.require_running()
         if time.monotonic() > deadline:

@@ -16,7 +16,8 @@ from shlex import quote
 from typing import Any
 
 from demo.broken_hour import mend_hour
-from medallion.airflow.local import DAG_ID, WARM, LocalAirflow, where
+from medallion.airflow.local import WARM, LocalAirflow, where
+from medallion.airflow.naming import REFRESH
 from medallion.errors import MedallionError
 from medallion.ingest.ledger import applied_hour
 from medallion.ingest.restatement import Restatement, read_restatement
@@ -37,7 +38,7 @@ MAX_INCREMENTAL = 4  # hours in which one is steady
 MONTH_HOURS = 30 * 24
 CPU = "CPU of the steps"
 WHOLE = "whole run"
-RUNS = f"dags/{DAG_ID}/dagRuns"
+RUNS = f"dags/{REFRESH}/dagRuns"
 
 
 def main() -> None:
@@ -94,9 +95,9 @@ def print_failed_check(airflow: LocalAirflow, lake: Lake, run_id: str, hour: str
     failed = next((row.details for row in checks if row.table_name is None), None)
     release = releases.latest(lake)
     if failed is None or release is None:
-        raise MedallionError(f"run {run_id} failed, but not at a check: {airflow.url}/dags/{DAG_ID}/runs/{run_id}")
+        raise MedallionError(f"run {run_id} failed, but not at a check: {airflow.url}/dags/{REFRESH}/runs/{run_id}")
     print(f"failed    {failed['note']}")
-    print(f"run       {airflow.url}/dags/{DAG_ID}/runs/{run_id}")
+    print(f"run       {airflow.url}/dags/{REFRESH}/runs/{run_id}")
     print(f"report    {failed['report']}")
     print(f"readers   keep release {release.release_id} of hour {release.hour}: {airflow.url}/plugin/medallion-results")
     print("refused   medallion refresh of a later hour: nothing is applied on top of a red one")

@@ -13,7 +13,8 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from medallion.airflow.local import DAG_ID, USER, LocalAirflow
+from medallion.airflow.local import USER, LocalAirflow
+from medallion.airflow.naming import REFRESH
 from medallion.errors import MedallionError
 from medallion.hours import ONE_HOUR, format_hour, parse_hour
 from medallion.ops import releases
@@ -23,7 +24,7 @@ from medallion.storage.lake import Lake
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
 WIDTH = 1440
-DAG = f"dags/{DAG_ID}"
+DAG = f"dags/{REFRESH}"
 GRAPH = ("Show Graph (Press g)", "Collapse Details Panel", "Fit View")
 QUIET = [
     "--no-sandbox",
@@ -57,7 +58,7 @@ def main() -> None:
 
 def newest(airflow: LocalAirflow, state: str, task: str | None) -> tuple[str, str] | None:
     """The newest run in ``state`` and its task in the same state: ``task``, or the check at which it ended."""
-    dag = f"dags/{DAG_ID}/dagRuns"
+    dag = f"dags/{REFRESH}/dagRuns"
     for run in airflow.api.call("GET", f"{dag}?state={state}&order_by=-start_date")["dag_runs"]:
         tasks = airflow.api.call("GET", f"{dag}/{run['dag_run_id']}/taskInstances?state={state}")["task_instances"]
         for name in (instance["task_id"] for instance in tasks):
@@ -112,7 +113,7 @@ def keep(page: Page, name: str) -> None:
 
 def fill_in_backfill(page: Page, airflow: LocalAirflow, first: str, last: str) -> None:
     """Open the DAG's backfill dialog and fill it in for the hours from ``first`` to ``last``; nothing starts yet."""
-    page.goto(f"{airflow.url}/dags/{DAG_ID}")
+    page.goto(f"{airflow.url}/dags/{REFRESH}")
     page.get_by_label("Trigger Dag").first.click()
     page.get_by_text("Backfill", exact=True).first.click()
     for place, hour in enumerate((first, last)):

@@ -29,21 +29,21 @@ logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs addresses, and t
 
 
 class Webhook(BaseNotifier):
-    """Posts an alert when a task has failed for good; with ``run``, when runs have, IN_A_ROW of them.
+    """Posts an alert when a task has failed for good; with ``runs_of``, when runs have, IN_A_ROW of them.
 
     None for a request that was refused: who made it sees the reason, and nothing is wrong with the lake.
     """
 
-    def __init__(self, *, step: str = "", layer: str | None = None, run: str = "") -> None:
-        """run: the root of the project whose runs are counted."""
+    def __init__(self, *, step: str = "", layer: str | None = None, runs_of: str = "") -> None:
+        """runs_of: the root of the project whose failing runs are counted; empty for an alert about one task."""
         super().__init__()
-        self.step, self.layer, self.run = step, layer, run
+        self.step, self.layer, self.runs_of = step, layer, runs_of
 
     def notify(self, context: Any) -> None:
         """Send the alert. An error here is logged: a task must not fail because its alert was not sent."""
         try:
-            if self.run:
-                with at(self.run):
+            if self.runs_of:
+                with at(self.runs_of):
                     failed = failed_in_a_row()
                 if failed >= IN_A_ROW:
                     post(

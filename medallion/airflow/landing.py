@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
 from airflow.sdk import BaseOperator
@@ -109,7 +108,7 @@ class LandChanges(BaseOperator):
 
     def _wait(self, context: Any, request: Request, wait: Wait, event: Mapping[str, Any]) -> Take | End:
         """Defer to the triggerer; after the longest wait, fail with what to do instead."""
-        patience = _patience(wait, find_project().settings())
+        patience = _patience(wait, find_project().settings().source_wait)
         if event.get("gave_way"):
             return End(f"{wait.reason}; other runs are queued: a later run takes it", failed=False)
         if event.get("over") == wait.what or not patience:
@@ -143,7 +142,7 @@ class Turn(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll source and lake; the time limit restarts when the lake makes progress."""
         with at(self._project) as project:
-            patience = partial(_patience, settings=project.settings())
+            source_wait = project.settings().source_wait
         began: tuple[Any, float] = (None, time.monotonic())
         while True:
             try:
@@ -158,7 +157,7 @@ class Turn(BaseTrigger):
             if began[0] != progress:
                 self.log.info("waiting: %s", verdict.reason)
                 began = (progress, time.monotonic())
-            if time.monotonic() - began[1] >= patience(verdict):
+            if time.monotonic() - began[1] >= _patience(verdict, source_wait):
                 yield TriggerEvent({"over": verdict.what})
                 return
             if (
@@ -176,8 +175,8 @@ class Turn(BaseTrigger):
             return line, decide(request, line, self._runs, settings.catch_up_hours)
 
 
-def _patience(wait: Wait, settings: Settings) -> float:
-    """Seconds to wait at most."""
+def _patience(wait: Wait, source_wait: float) -> float:
+    """Seconds to wait at most. source_wait: for the source, as the settings have it."""
     if wait.what == "source":
-        return settings.source_wait
+        return source_wait
     return TURN_SECONDS if wait.what == "turn" else PLACE_SECONDS

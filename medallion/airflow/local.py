@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from medallion.airflow.local_defaults import default_variables
+from medallion.airflow.naming import POOL, REFRESH
 from medallion.airflow.ports import free_port, require_free_port
 from medallion.airflow.processes import Process, Recorded
 from medallion.airflow.rest_api import Api, Refused
@@ -27,7 +28,6 @@ from medallion.spark.java import java_home
 from medallion.spark.session import TOKEN_VARIABLE
 from medallion.spark.surroundings import ignored, without_another_spark
 
-DAG_ID = "hourly_refresh"
 USER = "admin"
 # Without --skip-serve-logs these two would offer the logs on every network interface; the UI reads them from disk.
 COMPONENTS = {
@@ -139,7 +139,7 @@ class LocalAirflow:
             self._start_all()
         self._wait_until_ready()
         with suppress(Refused):  # when it is there, with as many slots as somebody chose
-            self.api.call("POST", "pools", {"name": "lake_writer", "slots": 1, "description": "writes to the lake"})
+            self.api.call("POST", "pools", {"name": POOL, "slots": 1, "description": "writes to the lake"})
 
     def require_ports(self) -> None:
         """Raise MedallionError when something else listens where Airflow is to; nothing to do when it runs."""
@@ -158,7 +158,7 @@ class LocalAirflow:
         finally:
             self.down()
 
-    def unpause(self, dag_id: str = DAG_ID) -> None:
+    def unpause(self, dag_id: str = REFRESH) -> None:
         """Let the runs of a DAG start, its scheduled ones too."""
         self.api.call("PATCH", f"dags/{dag_id}?update_mask=is_paused", {"is_paused": False})
 
@@ -236,7 +236,7 @@ class LocalAirflow:
             health = self.api.call("GET", "monitor/health")
             if any(part["status"] != "healthy" for part in health.values()):
                 return False
-            self.api.call("GET", f"dags/{DAG_ID}")
+            self.api.call("GET", f"dags/{REFRESH}")
         except MedallionError:
             return False
         return True

@@ -1,4 +1,4 @@
-"""What the DAGs of a project are called: by what they do, and by its name where Airflow has others beside it."""
+"""The names of a project's DAGs in Airflow, prefixed with its own where other projects may share that Airflow."""
 
 import json
 import os
@@ -6,8 +6,6 @@ import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-
-from airflow.sdk.configuration import conf
 
 from medallion.project import Project, find_project, project_above, project_at
 
@@ -41,6 +39,8 @@ def name_in_airflow(project: Project, name: str) -> str:
 
     None can if Airflow reads DAGs from the project's own folder alone, or MEDALLION_PROJECT names it for all of them.
     """
+    from airflow.sdk.configuration import conf
+
     bundles = json.loads(conf.get("dag_processor", "dag_bundle_config_list", fallback="[]") or "[]")
     paths = [bundle.get("kwargs", {}).get("path") for bundle in bundles]
     folder = paths[0] if len(paths) == 1 and paths[0] else conf.get("core", "dags_folder", fallback="")

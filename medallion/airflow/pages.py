@@ -138,9 +138,7 @@ def timings(since: str = "", until: str = "", strategy: str = "") -> HTMLRespons
 
 
 @app.get("/runs", response_class=HTMLResponse)
-def runs(
-    since: str = "", until: str = "", price: Annotated[float, Query(ge=0, allow_inf_nan=False)] = PRICE
-) -> HTMLResponse:
+def runs(since: str = "", until: str = "", price: Price = PRICE) -> HTMLResponse:
     """Every run in figures."""
     for hour in filter(None, (since, until)):
         parse_hour(hour)

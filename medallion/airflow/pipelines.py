@@ -13,33 +13,33 @@ from medallion.airflow.naming import at
 from medallion.airflow.tasks import RunOnSpark, spark_master
 from medallion.errors import CheckFailed
 from medallion.ops.lake_tables import tables_of
-from medallion.project import Project, find_project
+from medallion.project import Project
 from medallion.spark.configuration import is_local
 
 
 @task
-def write_pipeline(work: str, project: str) -> int:
+def write_pipeline(work: str, root: str) -> int:
     """Put the pipeline of our tables into the folder ``work``; the release whose Bronze it is to read."""
     from medallion.declarative.specification import write_specification
     from medallion.ops import releases
     from medallion.spark.session import require_master
     from medallion.storage.lake import Lake
 
-    with at(project), as_airflow_errors():
+    with at(root) as project, as_airflow_errors():
         require_master(spark_master(RunOnSpark.connection))
-        write_specification(work, find_project().settings())
-        return releases.require_release(Lake.of(find_project().settings()), None).release_id
+        write_specification(work, project.settings())
+        return releases.require_release(Lake.of(project.settings()), None).release_id
 
 
 @task
-def compare_views(work: str, number: int, project: str) -> str:
+def compare_views(work: str, number: int, root: str) -> str:
     """Compare what the pipeline made in ``work`` with the release of that number; fail where rows differ."""
     from medallion.declarative.specification import differing_views
     from medallion.ops import releases
     from medallion.storage.lake import Lake
 
-    with at(project), as_airflow_errors():
-        lake = Lake.of(find_project().settings())
+    with at(root) as project, as_airflow_errors():
+        lake = Lake.of(project.settings())
         release = releases.require_release(lake, int(number))
         if wrong := differing_views(lake, release, tables_of(lake), Path(work)):
             raise CheckFailed(f"the pipeline has other rows than release {release.release_id} in {', '.join(wrong)}")

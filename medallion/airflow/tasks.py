@@ -57,26 +57,26 @@ EVERY_DAG: dict[str, Any] = {
 
 
 def dag_of(project: Project, name: str, *, pool: str | None = None, **values: Any) -> DAG:
-    """Return the DAG ``name`` of a project, which takes ``values`` as a DAG does.
+    """Return the DAG ``name`` of a project, which takes ``values`` as a DAG does; ``default_args`` replace ours.
 
     pool: of its tasks. It has one slot, for a lake has one writer: runs of a backfill do not count towards
     max_active_runs.
     """
-    defaults = EVERY_DAG["default_args"] | ({"pool": pool} if pool else {}) | values.pop("default_args", {})
+    defaults = values.pop("default_args", EVERY_DAG["default_args"]) | ({"pool": pool} if pool else {})
     return DAG(
         name_in_airflow(project, name), tags=[TAG, project.name], **EVERY_DAG | {"default_args": defaults}, **values
     )
 
 
 @task
-def run_here(step: str, layer: str | None, hour: str, project: str, **context: Any) -> str:
+def run_here(step: str, layer: str | None, hour: str, root: str, **context: Any) -> str:
     """Run ``step`` in this process, without a JVM; applying changes to a table beyond its means starts one.
 
-    project: its root. Return the hour. The reason of a failure, and of the last step what the run did, becomes the
+    root: of the project. Return the hour. The reason of a failure, and of the last step what the run did, becomes the
     run's note.
     """
     ti = context["ti"]
-    with at(project), noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")):
+    with at(root) as project, noting_failures(ti, f"hour {hour}: {layer or ''} {step}".replace("  ", " ")):
         try:
             outcome = run_in_process(step, layer, hour, context)
         finally:
@@ -86,7 +86,7 @@ def run_here(step: str, layer: str | None, hour: str, project: str, **context: A
             from medallion.checks.docs_queue import build_data_docs
             from medallion.inspect.run_summary import run_summary
 
-            lake = Lake.of(find_project().settings())
+            lake = Lake.of(project.settings())
             redone = describe_redo(context["params"], ti.xcom_pull(task_ids=LAND, key=SELECT))
             leave_note(ti, redone + run_summary(lake, context["dag_run"].run_id))
             if error := build_data_docs(lake.reports):
@@ -126,22 +126,22 @@ def run_of(context: Mapping[str, Any], settings: Settings, hour: str | None) -> 
 
 
 @task(task_id="maintain")
-def upkeep(project: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
+def upkeep(root: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
     """Do the lake's upkeep in this process; a lake that has not been loaded has none."""
     from medallion.pipeline.driver import open_driver
     from medallion.pipeline.maintain import Retention, maintain
     from medallion.pipeline.run import Run
 
-    with at(project), noting_failures(ti), as_airflow_errors():
+    with at(root) as project, noting_failures(ti), as_airflow_errors():
         require_known_keys(dag_run.conf, dag.params)
-        settings = find_project().settings()
+        settings = project.settings()
         run = Run(settings, None, dag_run.run_id, ti.try_number)
         with open_driver(settings) as driver:
             maintain(run, driver, Retention(params["keep_hours"], params["keep_days"]))
 
 
 @task(task_id="replay")
-def replay_lines(project: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
+def replay_lines(root: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
     """Replay the lines of a feed and hour that are in quarantine, in a Spark session of this process; leave a note."""
     from medallion.ingest.quarantine import parse_corrected_lines
     from medallion.inspect.run_summary import run_summary
@@ -150,11 +150,11 @@ def replay_lines(project: str, *, params: Any = None, dag_run: Any = None, ti: A
     from medallion.pipeline.run import Run
 
     what = " of ".join(str(params[key])[:40] for key in ("feed", "hour"))
-    with at(project), noting_failures(ti, f"replay {what}"), as_airflow_errors():
+    with at(root) as project, noting_failures(ti, f"replay {what}"), as_airflow_errors():
         require_known_keys(dag_run.conf, dag.params)
         feed, hour, text = (text_of(params, key) or "" for key in ("feed", "hour", "lines"))
         lines = parse_corrected_lines(text, "the parameter lines") if text else None
-        settings = find_project().settings().replace(spark_master=spark_master(RunOnSpark.connection))
+        settings = project.settings().replace(spark_master=spark_master(RunOnSpark.connection))
         with open_driver(settings) as driver:
             run = Run(settings, hour, dag_run.run_id, ti.try_number)
             operations.replay(run, driver, feed, lines)
@@ -162,13 +162,13 @@ def replay_lines(project: str, *, params: Any = None, dag_run: Any = None, ti: A
 
 
 @task(task_id="self_check")
-def self_check(project: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
+def self_check(root: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
     """Fail with all that is wrong with the lakehouse: a line for each table that is stale, red or fails."""
     from medallion.inspect.status import lake_status
 
-    with at(project), noting_failures(ti), as_airflow_errors():
+    with at(root) as project, noting_failures(ti), as_airflow_errors():
         require_known_keys(dag_run.conf, dag.params)
-        status = lake_status(find_project().settings(), params["stale_hours"], params["max_failures"])
+        status = lake_status(project.settings(), params["stale_hours"], params["max_failures"])
         if status.problems:
             raise CheckFailed("; ".join(status.problems))
 
@@ -179,7 +179,7 @@ class RunOnSpark(SparkSubmitOperator):
     connection = "spark_default"
 
     def __init__(self, *, step: str, layer: str, project: Project, **kwargs: Any) -> None:
-        self._step, self._layer, self._project = step, layer, str(project.root)
+        self._step, self._layer, self._root = step, layer, str(project.root)
         super().__init__(
             application=str(project.root / "spark_jobs" / "run.py"),
             application_args=[
@@ -197,7 +197,7 @@ class RunOnSpark(SparkSubmitOperator):
             name=f"{step} {layer} {HOUR}",
             conn_id=self.connection,
             # A JVM is started on purpose: a warm Spark that is set is not for this driver.
-            env_vars={**project.variables(spark_connect=""), "MEDALLION_PROJECT": self._project},
+            env_vars={**project.variables(spark_connect=""), "MEDALLION_PROJECT": self._root},
             **kwargs,
         )
 
@@ -210,9 +210,9 @@ class RunOnSpark(SparkSubmitOperator):
         from medallion.spark.surroundings import CLUSTER_FOLDERS
 
         go_past_proxies()
-        with at(self._project), noting_failures(context["ti"], f"{self._layer} {self._step}"):
+        with at(self._root) as project, noting_failures(context["ti"], f"{self._layer} {self._step}"):
             with as_airflow_errors():
-                settings = find_project().settings()
+                settings = project.settings()
                 if settings.spark_connect and context["params"].get("spark") != "submit":
                     hour = context["ti"].xcom_pull(task_ids=LAND)
                     run_in_process(self._step, self._layer, hour, context)
@@ -237,11 +237,11 @@ class RunOnSpark(SparkSubmitOperator):
 
 def policy(step: EventType, layer: str | None, project: Project) -> dict[str, Any]:
     """What a task of ``step`` does when a try of it fails, as arguments of the task."""
-    record = partial(record_failure, step=step, layer=layer, project=str(project.root))
+    record = partial(record_failure, step=step, layer=layer, root=str(project.root))
     return {"on_failure_callback": [record, Webhook(step=step, layer=layer)], "on_retry_callback": record}
 
 
-def record_failure(context: Mapping[str, Any], *, step: EventType, layer: str | None, project: str) -> None:
+def record_failure(context: Mapping[str, Any], *, step: EventType, layer: str | None, root: str) -> None:
     """See to it that a failed try has its row in the event log; one that was killed could not write it.
 
     A request that was refused is no failure of the step.
@@ -252,8 +252,8 @@ def record_failure(context: Mapping[str, Any], *, step: EventType, layer: str | 
         return
     ti, error = context["ti"], str(context.get("exception") or "the process was killed")
     try:
-        with at(project):
-            lake = Lake.of(find_project().settings())
+        with at(root) as project:
+            lake = Lake.of(project.settings())
             hour = requested_hour(context["params"], context["dag_run"]) or ti.xcom_pull(task_ids=LAND)
             log = EventLog(lake, run_id=context["run_id"], hour=hour, strategy="", attempt=ti.try_number)
             close_lost_step(lake, log, step, layer, error=error)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import ValidationError
 
 from medallion.errors import UsageError
 from medallion.project import find_template
@@ -34,14 +35,15 @@ def init(target: Path) -> None:
     if target.exists() and any(path.name != ".git" for path in target.iterdir()):
         raise UsageError(f"{target} is not empty: name a new folder")
     name = _name_of(target)
-    Settings.from_environment({}, {"lake": str(target.absolute() / "lake")})  # what no reader could open is no folder
     try:
+        Settings(lake=str(target.absolute() / "lake"))
         write_project(target, name)
+    except ValidationError as error:  # a folder that Delta's readers could not open
+        raise UsageError(f"{target} cannot be a project's folder: {error.errors()[0]['ctx']['error']}") from None
     except OSError as error:
         raise UsageError(f"{target} cannot be made: {error.strerror or error}") from None
-    click.echo(
-        f"{target}: project {name}; now: cd {shlex.quote(str(target))} && medallion load && medallion refresh && pytest"
-    )
+    then = f"cd {shlex.quote(str(target))} && medallion load && medallion refresh && pytest"
+    click.echo(f"{target}: project {name}; now: {then}")
 
 
 def write_project(target: Path, name: str) -> None:

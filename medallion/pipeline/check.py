@@ -1,5 +1,6 @@
 """The step `check`: Great Expectations on one layer; a critical one that fails stops the run."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -74,10 +75,12 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
                 rows_in=table.rows,
                 details={"version": table.version, "expectations": table.counts()},
             )
-        for name in (table.name for table in driver.tables.layer(layer)):
-            if name in result.versions:
-                require_ours(lake, name, result.versions[name])
-        record = _record(driver, result, run.hour, str(report))
+        own = {table.name for table in driver.tables.layer(layer)}
+        commits = {
+            name: require_ours(lake, name, at).identity if name in own else identity_at(lake.folder(name), at)
+            for name, at in result.versions.items()
+        }
+        record = _record(result, run.hour, str(report), commits)
         record = replace(record, history=extend_history(history, result, run.hour))
         if result.status == "failed":
             record = _with_failures(driver, record, result, former)
@@ -186,12 +189,10 @@ def _basis(driver: Driver, run: Run, former: CheckRecord | None) -> "Basis | Non
     return Basis(tables, former.proofs, timedelta(hours=hours))
 
 
-def _record(driver: Driver, result: "CheckResult", hour: str | None, report: str) -> CheckRecord:
-    """Build the record of a check that publishing needs."""
+def _record(result: "CheckResult", hour: str | None, report: str, commits: Mapping[str, str | None]) -> CheckRecord:
+    """Build the record of a check that publishing needs. commits: the identity of each table's commit."""
     tables = {
-        name: CheckedTable(
-            version, result.table_ids[name], result.rows[name], identity_at(driver.lake.folder(name), version)
-        )
+        name: CheckedTable(version, result.table_ids[name], result.rows[name], commits[name])
         for name, version in result.versions.items()
     }
     return CheckRecord(

@@ -95,10 +95,6 @@ class Project:
         """
         return _suite(self.root, self.layers, layer)
 
-    def module_path(self, table: Node) -> str:
-        """Where ``table`` is declared, from the root."""
-        return f"spark_jobs/{table.layer}/{table.name.removeprefix(table.layer + '_')}.py"
-
 
 def project_above(folder: Path) -> Project | None:
     """Return the nearest project from ``folder`` upwards; None where there is none. Raises as ``project_at`` does."""
@@ -146,15 +142,12 @@ def project_at(root: Path) -> Project:
 
 @cache
 def _registry(root: Path, layers: tuple[str, ...], extras: bool) -> Registry:
-    return build((table for table in _declared(root, layers) if extras or not table.extra), layers)
+    with _own_modules(root):
+        declared = [*_declared(root, layers)]
+    return build((table for table in declared if extras or not table.extra), layers)
 
 
 def _declared(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
-    with _own_modules(root):
-        yield from _modules_of(root, layers)
-
-
-def _modules_of(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
     _package(root, "spark_jobs")
     unknown = {path.parent.name for path in (root / "spark_jobs").glob("*/*.py")} - {*layers}
     if unknown:

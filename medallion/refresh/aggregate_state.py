@@ -13,6 +13,7 @@ from medallion.model.plan import Column
 from medallion.model.refresh_method import SIDE, RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.commits import Columns, commit_metadata, replaced_by
+from medallion.refresh.inputs import changes_since
 from medallion.refresh.plan import (
     MAX_UNCHANGED_COMMITS,
     FullRecompute,
@@ -24,7 +25,7 @@ from medallion.spark.collect import collect
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import read_changes, read_table
 from medallion.storage import files, replaced_rows
-from medallion.storage.change_feed import Changes, changes
+from medallion.storage.change_feed import Changes
 from medallion.storage.damage import proven_damage
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.foreign_commits import stamped
@@ -91,8 +92,7 @@ class AggregateState:
         state, origin = former_state(self.target.lake, self.path, self.target.table, read)
         if names := features_for_spark(state.delta):
             raise FullRecompute(f"somebody switched on {names}")
-        known, commit = origin["inputs"][source.name], origin.get("commits", {}).get(source.name)
-        change = changes(self.target.lake.at(source.path), known, source.state.version, commit)
+        change = changes_since(self.target.lake.at(source.path), source.name, source.state, origin)
         require_followable({source.name: change}, read)
         self._require_followed_commits(change, origin)
         if origin.get("proof") != self.target.proof.fingerprint:
@@ -103,7 +103,7 @@ class AggregateState:
         if change:
             difference = _difference(self.target.spark, self.part, source.changed(self.target.spark, change))
             write_deltalake(state.delta, difference, mode="append", commit_properties=commit)
-        elif source.state.version - known > MAX_UNCHANGED_COMMITS:
+        elif source.state.version - origin["inputs"][source.name] > MAX_UNCHANGED_COMMITS:
             append_rows(state.delta, None, commit)
         return state_of(state.delta)
 

@@ -12,12 +12,11 @@ from medallion.model.table import Additive, ByKey, Recent, Table
 from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_additive
 from medallion.refresh.by_key import find_touched_keys, upsert
 from medallion.refresh.full import refresh_full
-from medallion.refresh.inputs import input_states, read_inputs
+from medallion.refresh.inputs import changes_since, input_states, read_inputs
 from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, former_state
 from medallion.refresh.recent import refresh_recent
 from medallion.refresh.run import RefreshRun, Written
 from medallion.spark.session import explained
-from medallion.storage.change_feed import changes
 
 
 def refresh_incremental(run: RefreshRun, table: Table) -> Written:
@@ -48,11 +47,7 @@ def _plan(run: RefreshRun, table: Table) -> Refresh:
     former, origin = former_state(lake, lake.path(table.name), table, inputs)
     if origin.get("proof") != run.proof_of(table).fingerprint:
         raise FullRecompute("its definition, or the columns of an input, have changed")
-    known, commits = origin["inputs"], origin.get("commits", {})
-    by_input = {
-        name: changes(lake.folder(name), known[name], state.version, commits.get(name))
-        for name, state in inputs.items()
-    }
+    by_input = {name: changes_since(lake.folder(name), name, state, origin) for name, state in inputs.items()}
     return Refresh(run, table, inputs, former, origin, by_input)
 
 

@@ -8,6 +8,8 @@ from medallion.errors import MedallionError
 from medallion.model.proven import Proof
 from medallion.model.table import Table
 from medallion.spark.delta_reads import read_table
+from medallion.storage.change_feed import Changes, changes
+from medallion.storage.files import Place
 from medallion.storage.foreign_commits import require_ours
 from medallion.storage.lake import Lake, TableState, table_id
 
@@ -35,6 +37,17 @@ def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
 def commits_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
     """Return the identity of the commit at the version of each input; without those whose entry is not kept."""
     return {name: state.commit for name, state in inputs.items() if state.commit}
+
+
+def changes_since(folder: Place, name: str, state: TableState, origin: Mapping[str, Any]) -> Changes:
+    """List what is new in the input ``name`` in ``folder``, since the version that the commit ``origin`` went by.
+
+    state: the input as it is now; nothing of its log is read where that is the very same commit.
+    """
+    known, commit = origin["inputs"][name], origin.get("commits", {}).get(name)
+    if known == state.version and commit is not None and commit == state.commit:
+        return Changes()
+    return changes(folder, known, state.version, commit)
 
 
 def ids_of(inputs: Mapping[str, TableState]) -> dict[str, str]:

@@ -124,8 +124,8 @@ def test_refused_request_sends_no_alert_and_counts_as_no_failed_run(received: Re
         ti = SimpleNamespace(try_number=1)
         context = {**CONTEXT, "ti": ti, "run_id": f"r{number}", "exception": refused}
         Webhook(step="land", layer="bronze").notify(context)
-        record_failure(context, step="land", layer="bronze", project=str(SHOP.root))
-    Webhook(run=str(SHOP.root)).notify(CONTEXT)
+        record_failure(context, step="land", layer="bronze", root=str(SHOP.root))
+    Webhook(runs_of=str(SHOP.root)).notify(CONTEXT)
     assert received == []
     assert {row.status for row in event_log.read(lake)} == {"skipped"}
     assert failed_in_a_row() == 0
@@ -146,7 +146,7 @@ def test_alert_is_sent_for_three_failed_runs_in_a_row(received: Received, tmp_pa
         assert received == []
         ended(f"late-{number}", "apply", "failed")
         ended(f"late-{number}", "apply", "failed")  # its second try
-        Webhook(run=str(SHOP.root)).notify(CONTEXT)
+        Webhook(runs_of=str(SHOP.root)).notify(CONTEXT)
     assert [(told["kind"], told["message"]) for told in received] == [
         ("runs failing", "3 runs in a row have failed: nothing new is published")
     ]

@@ -295,6 +295,7 @@ def test_the_self_check_waits_for_nobody_and_finds_the_same_a_second_time() -> N
 def test_an_arrival_is_waited_for_one_at_a_time_and_without_a_slot_of_the_lake() -> None:
     assert (on_arrival.max_active_runs, on_arrival.catchup) == (1, False)
     assert {task.pool for task in on_arrival.tasks} == {"default_pool"}
+    assert {task.retries for task in on_arrival.tasks} == {0}, "the run that it starts has retries of its own"
     assert {task.execution_timeout for task in on_arrival.tasks} == {timedelta(hours=1)}
     refresh = on_arrival.get_task("refresh")
     assert refresh.deferrable

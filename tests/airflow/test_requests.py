@@ -117,6 +117,6 @@ def test_text_that_is_no_hour_gets_into_no_row_of_the_event_log(asked: Shop, cap
         {"ti": ti, "run_id": "a_run", "params": params, "dag_run": run},
         step="apply",
         layer="bronze",
-        project=str(SHOP.root),
+        root=str(SHOP.root),
     )
     assert not event_log.read(asked.lake, run_id="a_run")

@@ -262,7 +262,7 @@ def test_a_failure_that_cannot_be_recorded_does_not_fail_the_callback(monkeypatc
         {"ti": ti, "run_id": "a_run", "params": PARAMS, "dag_run": dag_run()},
         step="apply",
         layer="bronze",
-        project=str(SHOP.root),
+        root=str(SHOP.root),
     )
     assert "this failure is not in the event log" in caplog.text
 

@@ -27,7 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from medallion.airflow.local import DAG_ID, USER
+from medallion.airflow.local import USER
+from medallion.airflow.naming import REFRESH
 from medallion.airflow.ports import free_port
 from medallion.airflow.rest_api import Api, Refused
 from medallion.errors import MedallionError
@@ -97,7 +98,7 @@ class Stack:
         """Started in order, until every part is well."""
         self.compose("up", "--detach", "--no-build")
         wait_for("every container to be healthy", lambda: set(self.health().values()) == {"healthy"}, 300)
-        wait_for("the DAG to be read", lambda: self.api.call("GET", f"dags/{DAG_ID}"), 120)
+        wait_for("the DAG to be read", lambda: self.api.call("GET", f"dags/{REFRESH}"), 120)
 
     def health(self) -> dict[str, str]:
         """By container, how its own check finds it."""
@@ -110,11 +111,11 @@ class Stack:
 
     def run(self) -> None:
         """One hour, triggered as a user would, to its end."""
-        self.api.call("PATCH", f"dags/{DAG_ID}?update_mask=is_paused", {"is_paused": False})
+        self.api.call("PATCH", f"dags/{REFRESH}?update_mask=is_paused", {"is_paused": False})
         body = {"dag_run_id": "e2e", "logical_date": None, "conf": {"hour": HOUR}}
         with suppress(Refused):  # it is there, from a try of before
-            self.api.call("POST", f"dags/{DAG_ID}/dagRuns", body)
-        path = f"dags/{DAG_ID}/dagRuns/e2e"
+            self.api.call("POST", f"dags/{REFRESH}/dagRuns", body)
+        path = f"dags/{REFRESH}/dagRuns/e2e"
         wait_for("the run to end", lambda: self.api.call("GET", path)["state"] in {"success", "failed"}, 330)
         tasks = self.api.call("GET", f"{path}/taskInstances")["task_instances"]
         states = {task["task_id"]: (task["state"], task["duration"]) for task in tasks}
@@ -174,9 +175,9 @@ class Stack:
         """Every other DAG: the hour that has arrived is refreshed unasked, by the triggerer; the rest is triggered."""
         self.unpause("refresh_on_arrival")
         arrived = f"arrival__{NEXT}"
-        wait_for("the hour that has arrived to be refreshed", lambda: self.ended(DAG_ID, arrived), 600)
+        wait_for("the hour that has arrived to be refreshed", lambda: self.ended(REFRESH, arrived), 600)
         self.api.call("PATCH", "dags/refresh_on_arrival?update_mask=is_paused", {"is_paused": True})
-        require(self.ended(DAG_ID, arrived) == "success", f"refresh_on_arrival: {NEXT} is published")
+        require(self.ended(REFRESH, arrived) == "success", f"refresh_on_arrival: {NEXT} is published")
         for dag_id, state in (
             ("daily_maintenance", "success"),
             ("declarative_refresh", "success"),

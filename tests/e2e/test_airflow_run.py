@@ -20,7 +20,8 @@ import pytest
 from openlineage.client import event_v2
 from playwright.sync_api import Page
 
-from medallion.airflow.local import DAG_ID, WARM, LocalAirflow
+from medallion.airflow.local import WARM, LocalAirflow
+from medallion.airflow.naming import REFRESH
 from medallion.airflow.ports import free_port
 from medallion.airflow.processes import Process
 from medallion.model.selection import select_tables
@@ -86,8 +87,8 @@ def lake(airflow: LocalAirflow) -> Lake:
 
 def trigger(airflow: LocalAirflow, run_id: str, hour: str | None, **conf: str) -> str:
     body = {"dag_run_id": run_id, "logical_date": None, "conf": {"hour": hour, **conf}}
-    airflow.api.call("POST", f"dags/{DAG_ID}/dagRuns", body)
-    return f"dags/{DAG_ID}/dagRuns/{run_id}"
+    airflow.api.call("POST", f"dags/{REFRESH}/dagRuns", body)
+    return f"dags/{REFRESH}/dagRuns/{run_id}"
 
 
 def states(airflow: LocalAirflow, run: str) -> dict[str, str]:
@@ -158,8 +159,8 @@ def test_lineage_of_the_hour_goes_from_the_dag_to_the_columns_of_its_tables(
     def parent(event: dict[str, Any]) -> str:
         return str(event["run"]["facets"]["parent"]["run"]["runId"])
 
-    (task,) = completed(f"{DAG_ID}.gold.refresh")
-    eventually(lambda: parent(task) in {event["run"]["runId"] for event in completed(DAG_ID)}, seconds=60)
+    (task,) = completed(f"{REFRESH}.gold.refresh")
+    eventually(lambda: parent(task) in {event["run"]["runId"] for event in completed(REFRESH)}, seconds=60)
     for event in list(received):
         require_fields(event, event_v2.RunEvent, event["job"]["name"])
     tables = completed("gold_order_status_summary.refresh")  # of the load before, too, which was no task
@@ -174,7 +175,7 @@ def test_lineage_of_the_hour_goes_from_the_dag_to_the_columns_of_its_tables(
 
 @in_browser
 def test_a_browser_finds_state_reports_and_timings(airflow: LocalAirflow) -> None:
-    run = f"dags/{DAG_ID}/runs/first"
+    run = f"dags/{REFRESH}/runs/first"
     with browser(airflow) as page:
         for path, told in (
             ("plugin/medallion-status", f"{H0}, published"),
@@ -252,7 +253,7 @@ def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: Local
 
 def backfill(airflow: LocalAirflow, first: str, last: str, reprocess: str) -> subprocess.CompletedProcess[str]:
     dates = ("--from-date", f"{first}:00:00Z", "--to-date", f"{last}:00:00Z", "--reprocess-behavior", reprocess)
-    command = [sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", DAG_ID, *dates]
+    command = [sys.executable, "-m", "airflow", "backfill", "create", "--dag-id", REFRESH, *dates]
     return subprocess.run(command, env=airflow.environment, capture_output=True, text=True)
 
 
@@ -260,13 +261,13 @@ def hours_of_backfill(airflow: LocalAirflow, number: int) -> list[tuple[str, str
     """Once the backfill has ended by itself: its hours in order, and how run and tasks ended."""
 
     def all_ended() -> bool:
-        made = airflow.api.call("GET", f"backfills?dag_id={DAG_ID}")["backfills"]
+        made = airflow.api.call("GET", f"backfills?dag_id={REFRESH}")["backfills"]
         return len(made) == number and all(one["completed_at"] for one in made)
 
     eventually(all_ended)
-    runs = airflow.api.call("GET", f"dags/{DAG_ID}/dagRuns?run_type=backfill&order_by=logical_date")["dag_runs"]
+    runs = airflow.api.call("GET", f"dags/{REFRESH}/dagRuns?run_type=backfill&order_by=logical_date")["dag_runs"]
     assert all(run["dag_run_id"].startswith(f"backfill__{run['logical_date'][:13]}") for run in runs)
-    tasks = [set(states(airflow, f"dags/{DAG_ID}/dagRuns/{run['dag_run_id']}").values()) for run in runs]
+    tasks = [set(states(airflow, f"dags/{REFRESH}/dagRuns/{run['dag_run_id']}").values()) for run in runs]
     return [(run["logical_date"][:13], run["state"], ended) for run, ended in zip(runs, tasks, strict=True)]
 
 
@@ -302,7 +303,7 @@ def reach(airflow: LocalAirflow, lake: Lake, hour: str) -> None:
 
 def test_a_backfill_that_goes_over_published_hours_again_changes_no_row(airflow: LocalAirflow, lake: Lake) -> None:
     reach(airflow, lake, H3)
-    backfills = len(airflow.api.call("GET", f"backfills?dag_id={DAG_ID}")["backfills"])
+    backfills = len(airflow.api.call("GET", f"backfills?dag_id={REFRESH}")["backfills"])
     before = releases.read_all(lake), {table: lake.version(table) for table in registry().tables}
     made = backfill(airflow, H1, H3, "completed")
     assert made.returncode == 0, made.stderr
@@ -317,19 +318,19 @@ def test_the_form_triggers_an_hour_that_goes_green_and_a_note_says_what_is_no_ho
     with browser(airflow) as page:
         submit_form(page, airflow, "yesterday")
         (wrong,) = eventually(lambda: manual_runs(airflow), seconds=60)
-        assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/{wrong}")[0] == "failed"
-        assert "hour 'yesterday' is not an hour" in note(airflow, f"dags/{DAG_ID}/dagRuns/{wrong}")
+        assert outcome(airflow, f"dags/{REFRESH}/dagRuns/{wrong}")[0] == "failed"
+        assert "hour 'yesterday' is not an hour" in note(airflow, f"dags/{REFRESH}/dagRuns/{wrong}")
         submit_form(page, airflow, f" {H4} ")
         (run,) = eventually(lambda: set(manual_runs(airflow)) - {wrong}, seconds=60)
-        assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/{run}") == ("success", dict.fromkeys(TASKS, "success"))
-        page.goto(f"{airflow.url}/dags/{DAG_ID}/runs/{run}")
+        assert outcome(airflow, f"dags/{REFRESH}/dagRuns/{run}") == ("success", dict.fromkeys(TASKS, "success"))
+        page.goto(f"{airflow.url}/dags/{REFRESH}/runs/{run}")
         page.get_by_text("Success").first.wait_for(timeout=60_000)
     assert releases.require_release(lake, None).hour == H4
 
 
 def submit_form(page: Page, airflow: LocalAirflow, hour: str, action: str = "", confirmation: str = "") -> None:
     """Open the DAG's form, fill it in and press its button; on a page of its own, as a refusal lies over the button."""
-    page.goto(f"{airflow.url}/dags/{DAG_ID}")
+    page.goto(f"{airflow.url}/dags/{REFRESH}")
     page.get_by_label("Trigger Dag").first.click()
     page.get_by_text("Leave Logical Date as it is").wait_for()
     page.locator("#element_hour").fill(hour)
@@ -342,7 +343,7 @@ def submit_form(page: Page, airflow: LocalAirflow, hour: str, action: str = "", 
 
 def manual_runs(airflow: LocalAirflow) -> list[str]:
     """The runs that the form made: those of the tests have names of their own."""
-    runs = airflow.api.call("GET", f"dags/{DAG_ID}/dagRuns?run_type=manual")["dag_runs"]
+    runs = airflow.api.call("GET", f"dags/{REFRESH}/dagRuns?run_type=manual")["dag_runs"]
     return [run["dag_run_id"] for run in runs if run["dag_run_id"].startswith("manual__")]
 
 
@@ -392,13 +393,13 @@ def test_selected_tables_are_refreshed_and_readers_keep_what_they_have(airflow: 
     reach(airflow, lake, H4)
     before, chosen = releases.latest(lake), "+gold_order_status_summary"
     body = {"dag_run_id": "selected", "logical_date": None, "conf": {"hour": H5, "select": chosen}}
-    airflow.api.call("POST", f"dags/{DAG_ID}/dagRuns", body)
-    ended, _ = outcome(airflow, f"dags/{DAG_ID}/dagRuns/selected")
+    airflow.api.call("POST", f"dags/{REFRESH}/dagRuns", body)
+    ended, _ = outcome(airflow, f"dags/{REFRESH}/dagRuns/selected")
     assert ended == "success"
     refreshed = event_log.read(lake, run_id="selected", event_type="refresh")
     names = {name for row in refreshed if (name := row.table_name)}
     assert names == {n for n in select_tables(registry(), chosen) if registry()[n].layer != "bronze"}
-    assert f"left behind by the selection {chosen}" in note(airflow, f"dags/{DAG_ID}/dagRuns/selected")
+    assert f"left behind by the selection {chosen}" in note(airflow, f"dags/{REFRESH}/dagRuns/selected")
     assert releases.latest(lake) == before
 
 
@@ -413,14 +414,14 @@ def test_an_hour_is_restated_from_the_form_once_it_is_confirmed(airflow: LocalAi
         changes.write(late + "\n")
     with browser(airflow) as page:
         refused = form_run(page, airflow, H5, "restate", H4)
-        assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/{refused}")[0] == "failed"
-        assert f"restate {H5} was not confirmed" in note(airflow, f"dags/{DAG_ID}/dagRuns/{refused}")
+        assert outcome(airflow, f"dags/{REFRESH}/dagRuns/{refused}")[0] == "failed"
+        assert f"restate {H5} was not confirmed" in note(airflow, f"dags/{REFRESH}/dagRuns/{refused}")
         run = form_run(page, airflow, H5, "restate", H5)
-    assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/{run}") == ("success", dict.fromkeys(TASKS, "success"))
+    assert outcome(airflow, f"dags/{REFRESH}/dagRuns/{run}") == ("success", dict.fromkeys(TASKS, "success"))
     release = releases.require_release(lake, None)
     assert (release.hour, release.run_id, release.release_id) == (H5, run, before.release_id + 1)
     assert str(orders(lake)[LATE_ORDER]) == "7.25"
-    said = note(airflow, f"dags/{DAG_ID}/dagRuns/{run}")
+    said = note(airflow, f"dags/{REFRESH}/dagRuns/{run}")
     assert said.startswith(f"restated from {H5}; ") and f"release {release.release_id}" in said
     assert " changed by 0 lines" not in said
 
@@ -455,13 +456,13 @@ def test_an_hour_with_bad_data_goes_red_at_its_gate_and_the_report_says_why(airf
     assert f"trigger hourly_refresh with Hour {H6}" in note(airflow, later)
     if Path(CHROMIUM).exists():
         with browser(airflow) as page:
-            page.goto(f"{airflow.url}/dags/{DAG_ID}/runs/red/tasks/bronze.check/plugin/medallion-report")
+            page.goto(f"{airflow.url}/dags/{REFRESH}/runs/red/tasks/bronze.check/plugin/medallion-report")
             page.frame_locator("iframe").get_by_text("bronze_suppliers").first.wait_for(timeout=60_000)
             told = page.frame_locator("iframe").locator("body").inner_text()
         assert "failed" in told and "not empty" in told, told
     cleared = {"dry_run": False, "dag_run_id": "red", "task_ids": ["bronze.check"], "include_downstream": True}
-    airflow.api.call("POST", f"dags/{DAG_ID}/clearTaskInstances", cleared)
-    assert outcome(airflow, f"dags/{DAG_ID}/dagRuns/red") == red, "the same rows are judged the same"
+    airflow.api.call("POST", f"dags/{REFRESH}/clearTaskInstances", cleared)
+    assert outcome(airflow, f"dags/{REFRESH}/dagRuns/red") == red, "the same rows are judged the same"
     assert airflow.api.call("GET", "dags/hourly_refresh/dagRuns/red/taskInstances/bronze.check")["try_number"] == 2
 
 

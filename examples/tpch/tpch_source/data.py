@@ -25,20 +25,14 @@ KEYS = {
 Row = dict[str, Any]
 Change = tuple[str, Row]  # delete or insert, and the row
 
-# One hour: by table, what becomes of its rows. {n} is the hour, from 1 on; one order in {step} is touched by each.
-_NEW_ORDERS = """
-    SELECT o.* REPLACE (o_orderkey + 1000000000 * CAST({n} AS BIGINT) AS o_orderkey)
-    FROM orders AS o WHERE o_orderkey < 1000000000 AND o_orderkey % {step} = ({n} * 7) % {step}
-"""
-_NEW_LINES = """
-    SELECT l.* REPLACE (l_orderkey + 1000000000 * CAST({n} AS BIGINT) AS l_orderkey)
-    FROM lineitem AS l WHERE l_orderkey < 1000000000 AND l_orderkey % {step} = ({n} * 7) % {step}
-"""
-_INSERTED = {"orders": _NEW_ORDERS, "lineitem": _NEW_LINES}
-_CANCELLED = "o_orderkey % {step} = ({n} * 7 + 3) % {step}"
-_DELETED = {
-    "orders": f"SELECT * FROM orders WHERE {_CANCELLED}",
-    "lineitem": f"SELECT * FROM lineitem WHERE {_CANCELLED.replace('o_', 'l_')}",
+# One hour: what becomes of orders, and of their lines by the same keys. {n} is the hour, from 1 on; one order in {step}
+# is touched by each kind of change. Keys of new orders begin above those that dbgen gives.
+_OF_ORDERS = {"orders": "o_orderkey", "lineitem": "l_orderkey"}
+_CANCELLED = {table: f"{key} % {{step}} = ({{n}} * 7 + 3) % {{step}}" for table, key in _OF_ORDERS.items()}
+_NEW = {
+    table: f"SELECT * REPLACE ({key} + 1000000000 * CAST({{n}} AS BIGINT) AS {key}) FROM {table}"
+    f" WHERE {key} < 1000000000 AND {key} % {{step}} = ({{n}} * 7) % {{step}}"
+    for table, key in _OF_ORDERS.items()
 }
 _UPDATED = {
     "lineitem": (
@@ -68,24 +62,24 @@ def change_hour(connection: "duckdb.DuckDBPyConnection", number: int) -> dict[st
     """Change the tables as hour ``number``, from 1 on, does; return what changed, by table, in order."""
     (orders,) = connection.execute("SELECT COUNT(*) FROM orders").fetchone() or (0,)
     names = {"n": number, "step": 1009 if orders > 100_000 else 101}  # a small one is to show something
+    cancelled = {table: condition.format(**names) for table, condition in _CANCELLED.items()}
     changes: dict[str, list[Change]] = {table: [] for table in TABLES}
-    for table, query in _DELETED.items():
-        changes[table] += [("delete", row) for row in _rows(connection, table, query.format(**names))]
+    for table, condition in cancelled.items():
+        changes[table] += [("delete", row) for row in _rows(connection, table, f"FROM {table} WHERE {condition}")]
     for table, (where, what) in _UPDATED.items():
-        query = f"SELECT * FROM {table} WHERE {where.format(**names)}"
-        if table in _DELETED:  # what is cancelled is not corrected as well
-            query += f" AND NOT ({_CANCELLED.replace('o_', 'l_').format(**names)})"
-        former = _rows(connection, table, query)
-        connection.execute(f"UPDATE {table} SET {what.format(**names)} WHERE {where.format(**names)}")
-        after = {_key(table, row): row for row in _rows(connection, table, query)}
+        chosen = where.format(**names)
+        if table in cancelled:  # what is cancelled is not corrected as well
+            chosen += f" AND NOT ({cancelled[table]})"
+        former = _rows(connection, table, f"FROM {table} WHERE {chosen}")
+        connection.execute(f"UPDATE {table} SET {what.format(**names)} WHERE {chosen}")
+        after = {_key(table, row): row for row in _rows(connection, table, f"FROM {table} WHERE {chosen}")}
         for row in former:
             changes[table] += [("delete", row), ("insert", after[_key(table, row)])]
-    made = {table: _rows(connection, table, query.format(**names)) for table, query in _INSERTED.items()}
-    for table, query in _INSERTED.items():
+    for table, query in _NEW.items():
+        changes[table] += [("insert", row) for row in _rows(connection, table, query.format(**names))]
         connection.execute(f"INSERT INTO {table} {query.format(**names)}")
-        changes[table] += [("insert", row) for row in made[table]]
-    connection.execute(f"DELETE FROM lineitem WHERE {_CANCELLED.replace('o_', 'l_').format(**names)}")
-    connection.execute(f"DELETE FROM orders WHERE {_CANCELLED.format(**names)}")
+    for table, condition in cancelled.items():
+        connection.execute(f"DELETE FROM {table} WHERE {condition}")
     return {table: rows for table, rows in changes.items() if rows}
 
 

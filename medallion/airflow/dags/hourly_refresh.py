@@ -96,7 +96,7 @@ def hourly_refresh(project: Project | None = None, *, pool: str = POOL) -> DAG:
         pool=pool,
         doc_md=f"{__doc__}{lineage(tables)}",
         schedule=Hourly(),
-        on_failure_callback=Webhook(run=root),
+        on_failure_callback=Webhook(runs_of=root),
         deadline=deadline(),
         params=_FORM,
     ) as dag:
