@@ -32,10 +32,10 @@ def init(target: Path) -> None:
     It has two feeds, a Silver and a Gold table, a promise between them, tests, DAGs, and a source of a week and three
     hours. Change its tables for your own, one by one.
     """
-    if target.exists() and any(path.name != ".git" for path in target.iterdir()):
-        raise UsageError(f"{target} is not empty: name a new folder")
-    name = _name_of(target)
     try:
+        if target.exists() and any(path.name != ".git" for path in target.iterdir()):
+            raise UsageError(f"{target} is not empty: name a new folder")
+        name = _name_of(target)
         Settings(lake=str(target.absolute() / "lake"))
         write_project(target, name)
     except ValidationError as error:  # a folder that Delta's readers could not open

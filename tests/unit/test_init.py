@@ -2,6 +2,7 @@
 
 import filecmp
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from medallion.cli.main import cli
+from medallion.errors import UsageError
 from medallion.model.refresh_lock import NAME, read_lock
 from medallion.project import find_template, project_at
 from tests.shop import PROJECT
@@ -62,3 +64,19 @@ def test_dags_and_plugins_are_the_lines_that_the_shop_has(folder: str) -> None:
 
 def test_spark_is_given_what_the_shop_gives_it() -> None:
     assert (find_template() / "spark_jobs/run.py").read_text() == (PROJECT / "spark_jobs/run.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("100%x", "contains '%'"),
+        ("a[1]", "contains '\\['"),
+        ("x" * 300, "File name too long"),
+        ("file/x", "Not a directory"),
+    ],
+)
+def test_folder_that_can_be_none_is_refused_before_anything_is_written(tmp_path: Path, name: str, reason: str) -> None:
+    (tmp_path / "file").write_text("")
+    done = CliRunner().invoke(cli, ["init", str(tmp_path / name)])
+    assert isinstance(done.exception, UsageError) and re.search(reason, str(done.exception))
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
