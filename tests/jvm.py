@@ -18,7 +18,7 @@ MAX_SHARE = 0.6  # of a limit that the tests of one worker may use: another mach
 
 Figures = dict[str, Usage]
 USAGES = pytest.StashKey[list[Figures]]()
-ENDED = pytest.StashKey[list[str]]()
+TOLD = pytest.StashKey[list[str]]()
 
 
 def renew_if_ended(item: pytest.Item) -> None:
@@ -27,31 +27,31 @@ def renew_if_ended(item: pytest.Item) -> None:
     Said once, with the last words of the JVM: the tests behind it would each tell of a refused connection at length.
     """
     if (end := end_of_jvm()) is not None:
-        item.config.stash.setdefault(ENDED, []).append(f"before {item.nodeid}: {end}")
+        item.config.stash.setdefault(TOLD, []).append(f"before {item.nodeid}: {end}")
         for fixture in item._fixtureinfo.name2fixturedefs["spark"]:  # type: ignore[attr-defined]
             fixture.finish(item._request)  # type: ignore[attr-defined]
 
 
 def record_usage(config: pytest.Config, process: int) -> None:
-    """Remember how full a JVM is; one that has ended says nothing any more."""
+    """Remember how full a JVM is, or why it gave no figures."""
     try:
         config.stash.setdefault(USAGES, []).append(jvm_usage(process))
-    except Unasked:
-        return
+    except Unasked as error:
+        config.stash.setdefault(TOLD, []).append(f"not counted: {error}")
 
 
 def as_output(config: pytest.Config) -> dict[str, Any]:
     """What a worker sends of its JVMs: numbers and words alone."""
     usages = [{name: (usage.used, usage.limit) for name, usage in of.items()} for of in config.stash.get(USAGES, [])]
-    return {"usages": usages, "ended": config.stash.get(ENDED, [])}
+    return {"usages": usages, "told": config.stash.get(TOLD, [])}
 
 
 def take_output(config: pytest.Config, output: Mapping[str, Any]) -> None:
     """Add what a worker has sent."""
-    told = output.get("jvm", {"usages": [], "ended": []})
-    usages = [{name: Usage(*pair) for name, pair in figures.items()} for figures in told["usages"]]
+    sent = output.get("jvm", {"usages": [], "told": []})
+    usages = [{name: Usage(*pair) for name, pair in figures.items()} for figures in sent["usages"]]
     config.stash.setdefault(USAGES, []).extend(usages)
-    config.stash.setdefault(ENDED, []).extend(told["ended"])
+    config.stash.setdefault(TOLD, []).extend(sent["told"])
 
 
 def shortage_of_suite(config: pytest.Config) -> str:
@@ -61,7 +61,7 @@ def shortage_of_suite(config: pytest.Config) -> str:
 
 def summary_of_suite(config: pytest.Config) -> Iterator[str]:
     """The lines that the summary of the tests ends with; none where no test had a JVM."""
-    yield from config.stash.get(ENDED, [])
+    yield from config.stash.get(TOLD, [])
     figures = fullest(usages := config.stash.get(USAGES, []))
     for name, usage in figures.items():
         yield f"{name.replace('_', ' ')}: {shown(name, usage)}"

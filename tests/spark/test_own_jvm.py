@@ -28,23 +28,14 @@ def test_after_next(spark):
 
 def test_tests_behind_one_that_ends_the_jvm_get_a_new_session_and_a_line_says_so(tmp_path: Path) -> None:
     Path(tmp_path, "test_ending.py").write_text(ONE_ENDS_IT)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "tests.conftest",
-        "-p",
-        "no:cacheprovider",
-        "--numprocesses=1",
-    ]
+    Path(tmp_path, "conftest.py").write_text("from tests.conftest import *\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--numprocesses=1"]
     config = ["-c", str(PROJECT / "pyproject.toml"), "--rootdir", str(PROJECT)]
     done = subprocess.run([*command, *config, tmp_path], capture_output=True, text=True, cwd=PROJECT)
     assert "3 passed" in done.stdout, done.stdout
     ends = [line for line in done.stdout.splitlines() if "was ended by SIGKILL" in line]
     assert len(ends) == 1 and "test_ending.py::test_next" in ends[0]
-    assert "code cache: " in done.stdout and "of 512 MB" in done.stdout
+    assert "code cache: " in done.stdout and "of 512 MB" in done.stdout, done.stdout
 
 
 def session_in(shell: dict[str, str], before: str = "") -> subprocess.CompletedProcess[str]:
