@@ -16,7 +16,7 @@ from medallion.ops.check_records import read_check_record
 from medallion.ops.red_hours import RedHour, UnpublishedHour, read_red_hour
 from medallion.storage.foreign_commits import ChangedByOthers
 from medallion.storage.lake import Lake
-from medallion.storage.named_versions import version_before
+from medallion.storage.named_versions import how_it_went_back
 
 
 def find_unpublished(
@@ -83,7 +83,7 @@ def find_unfinished(
 
 
 def require_bronze_of_readers(lake: Lake, tables: Registry) -> None:
-    """Refuse to go on from a Bronze table that has fewer versions than the newest release names.
+    """Refuse to go on from a Bronze table that is not what the newest release was made of, as its folder went back.
 
     Hours that it had would be missing in it, or be applied to it beside tables that are hours ahead. Raises
     ChangedByOthers, which names the hour to restate.
@@ -91,14 +91,15 @@ def require_bronze_of_readers(lake: Lake, tables: Registry) -> None:
     release = releases.latest(lake)
     for table in tables.layer(tables.fed_layer) if release else ():
         named = release.version_of(table.name) if release else None
-        if named is None or (version := version_before(lake, named)) is None:
+        if named is None or (how := how_it_went_back(lake, named)) is None:
             continue
         had = lake.applied_hour(table.name)
         since = min((hour for hour in landed_hours(lake) if hour > (had or "")), default=None)
         way_out = f"{advice.restate(since)}, and its hours are applied again" if since else "restore the rest of it"
         raise ChangedByOthers(
-            f"{table.name} went back to version {version}, which ends with {hour_or_snapshot(had)}, and readers"
-            f" have version {named.version}: somebody restored its folder; nothing was written: {way_out}"
+            f"{table.name} {how} and ends with {hour_or_snapshot(had)}, and readers have version {named.version} of"
+            f" {hour_or_snapshot(release.hour if release else None)}: somebody restored its folder; nothing was"
+            f" written: {way_out}"
         )
 
 

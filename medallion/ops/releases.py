@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class Release:
     """One published state of the lake. hour is None for the first, made of the snapshot alone.
 
-    versions: of each table. table_ids: which Delta table that is. row_counts: how many rows that version has, as its
-    check counted them. Both are empty for a release from before they were recorded.
+    versions: of each table. table_ids: which Delta table that is. commits: the identity of the commit that made the
+    version. row_counts: how many rows that version has, as its check counted them. The last three are empty for a
+    release from before they were recorded.
     fence: the fencing number of the writer lease it was published under; None for one of before there were any.
     newest_hour: the newest hour that this release or one before it made visible: after a roll back, later than hour.
     restores: the release that a roll back published once more; None where there was no roll back.
@@ -42,6 +43,7 @@ class Release:
     row_counts: Mapping[str, int] = field(default_factory=dict)
     newest_hour: str | None = None
     restores: int | None = None
+    commits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def origin(self) -> int:
@@ -52,7 +54,8 @@ class Release:
         """The version of ``table`` that is published; None where the release does not have the table."""
         if table not in self.versions:
             return None
-        return NamedVersion(table, self.versions[table], self.table_ids.get(table), self.published_at)
+        table_id, commit = self.table_ids.get(table), self.commits.get(table)
+        return NamedVersion(table, self.versions[table], table_id, self.published_at, commit)
 
 
 @dataclass(frozen=True)
@@ -63,12 +66,14 @@ class Contents:
         versions: Version by table.
         table_ids: The Delta table that each is a version of; looked up if not given.
         row_counts: Rows by table, as their check counted them.
+        commits: The identity of the commit that made each version, where it is known.
         restores: The release that they were the contents of; None where none was.
     """
 
     versions: Mapping[str, int]
     table_ids: Mapping[str, str] | None = None
     row_counts: Mapping[str, int] = field(default_factory=dict)
+    commits: Mapping[str, str] = field(default_factory=dict)
     restores: int | None = None
 
 
@@ -166,6 +171,7 @@ def publish(
         dict(sorted(contents.row_counts.items())),
         max(filter(None, (hour, _newest_hour(lake, newest))), default=None),
         contents.restores,
+        dict(sorted(contents.commits.items())),
     )
     overtaken = MedallionError(
         f"another run published while {hour_or_snapshot(hour)} was on its way: nothing of run {run_id} is"
@@ -256,7 +262,7 @@ def _read(lake: Lake, paths: Iterable[str]) -> list[Release]:
     return [Release(**(row | {name: dict(row[name] or ()) for name in _MAPS})) for row in rows]
 
 
-_MAPS = ("versions", "table_ids", "row_counts")
+_MAPS = ("versions", "table_ids", "row_counts", "commits")
 
 
 def releases_as_arrow(rows: list[dict[str, Any]]) -> "pa.Table":
@@ -275,6 +281,7 @@ def releases_as_arrow(rows: list[dict[str, Any]]) -> "pa.Table":
             ("row_counts", pa.map_(pa.string(), pa.int64())),
             ("newest_hour", pa.string()),
             ("restores", pa.int64()),
+            ("commits", pa.map_(pa.string(), pa.string())),
         ]
     )
     return pa.Table.from_pylist(rows, schema=schema)

@@ -17,7 +17,7 @@ from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import UnpublishedHour
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
-from medallion.refresh.definitions import CHANGED, find_changed_definitions
+from medallion.refresh.definitions import find_tables_to_rebuild
 from medallion.storage.lake import Lake
 
 MAX_WARNINGS = 5  # files of one kind that a step names
@@ -65,9 +65,8 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
         log.hour = arrival.hour
         if arrival.applied is not None and arrival.hour <= arrival.applied:
             outcome = _applied_already(driver.lake, log, arrival)
-            if outcome.status == "skipped" and (changed := find_changed_definitions(driver.lake, driver.tables)):
-                message = f"{outcome.message}; {CHANGED}: {', '.join(changed)}: {advice.reprocess()}"
-                outcome = replace(outcome, message=message)
+            if outcome.status == "skipped":
+                outcome = replace(outcome, message=f"{outcome.message}{_to_rebuild(driver)}")
             event.status = "skipped"
             event.details["note"] = "; ".join([outcome.message, *notes])
             return driver.report_outcome(outcome)
@@ -83,6 +82,16 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
     size = event.bytes_out / 1e6
     message = "; ".join([f"landed {len(manifest.files)} files, {size:.1f} MB of {arrival.hour}", *about_hour])
     return driver.report_outcome(Outcome(event.status, message, arrival.hour))
+
+
+def _to_rebuild(driver: Driver) -> str:
+    """Name the tables that readers should have otherwise, and how they are rebuilt; empty without one."""
+    reasons = find_tables_to_rebuild(driver.lake, driver.tables, releases.latest(driver.lake))
+    named = "".join(
+        f"; {reason}: {', '.join(name for name in reasons if reasons[name] == reason)}"
+        for reason in dict.fromkeys(reasons.values())
+    )
+    return f"{named}: {advice.reprocess()}" if named else ""
 
 
 def plan_landing(

@@ -134,7 +134,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
             hour=target.hour,
             run_id=run.run_id,
             strategy=target.strategy,
-            contents=releases.Contents(target.versions, ids, target.row_counts, restores=target.origin),
+            contents=releases.Contents(target.versions, ids, target.row_counts, target.commits, restores=target.origin),
         )
         event.details = {"release_id": done.release_id, "rolled_back_to": target.release_id}
     message = f"release {done.release_id} is release {target.release_id} again, of {hour_or_snapshot(target.hour)}"

@@ -9,6 +9,7 @@ from medallion.errors import CheckFailed, MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
 from medallion.ingest.restatement import end_restatement, read_restatement
+from medallion.ingest.unpublished import require_bronze_of_readers
 from medallion.inspect.validate import problems, validate
 from medallion.model.table import Feed
 from medallion.ops import releases
@@ -41,6 +42,8 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> O
             )
             return driver.report_outcome(Outcome("skipped", note, run.hour))
         require_bronze_at(driver, run.hour)
+        if not restated:
+            require_bronze_of_readers(driver.lake, driver.tables)
         if missing := missing_tables(driver.lake, driver.tables.tables):
             raise MedallionError(
                 f"{', '.join(missing)} would drop out of the release: nothing is published; declare them again, or run"
@@ -50,6 +53,7 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> O
         checked = _checked_tables(driver, audited)
         versions = {name: table.version for name, table in checked.items()}
         ids = {name: table_id(delta) for name, delta in audited.items()}
+        commits = {name: identity_at(driver.lake.folder(name), version) for name, version in versions.items()}
         if last is not None and last.hour == run.hour and (last.versions, last.table_ids) == (versions, ids):
             end_restatement(driver.lake)
             event.status, event.details["note"] = "skipped", f"release {last.release_id} names these versions already"
@@ -61,7 +65,10 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> O
             run_id=run.run_id,
             strategy=run.strategy,
             contents=releases.Contents(
-                versions, table_ids=ids, row_counts={name: table.rows for name, table in checked.items()}
+                versions,
+                ids,
+                {name: table.rows for name, table in checked.items()},
+                {name: commit for name, commit in commits.items() if commit is not None},
             ),
         )
         event.details = {"release_id": release.release_id, "versions": versions}

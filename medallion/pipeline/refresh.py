@@ -17,7 +17,7 @@ from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.table_order import Failures, run_in_order
 from medallion.refresh.run import RefreshRun, Written
 from medallion.storage.foreign_commits import ChangedByOthers
-from medallion.storage.named_versions import version_before
+from medallion.storage.named_versions import how_it_went_back
 
 _STATE_WORDS = {
     StateWork.SET_UP: "building incremental state: once",
@@ -95,18 +95,18 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
 
 
 def _set_aside_if_it_went_back(run: RefreshRun, table: Table, release: releases.Release | None) -> str | None:
-    """Set a table aside that has fewer versions than ``release`` names, as one restored from a backup, and say so.
+    """Set a table aside that is not the one that ``release`` names, as its folder went back, and say so.
 
     Its next commits would have numbers that others have had, by which its readers would take them for known rows.
     """
     published = release.version_of(table.name) if release else None
-    version = version_before(run.lake, published) if published else None
-    if published is None or version is None:
+    how = how_it_went_back(run.lake, published) if published else None
+    if published is None or how is None:
         return None
     moved_to = run.lake.move_damaged_table(table.name)
     run.sessions.forget_logs()
     return (
-        f"rebuilt, as it went back to version {version}, and the newest release names {published.version}: somebody"
+        f"rebuilt, as it {how}, and the newest release names version {published.version}: somebody"
         f" restored its folder; what was there is in {moved_to}"
     )
 

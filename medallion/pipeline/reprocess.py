@@ -1,5 +1,6 @@
 """Rebuilding tables at the hour that readers have: edited ones, or those that somebody names, and what reads them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from medallion import advice
@@ -16,15 +17,16 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.outdated import tables_left_behind
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import refresh_onward
-from medallion.refresh.definitions import CHANGED, find_changed_definitions
+from medallion.refresh.definitions import CHANGED, find_tables_to_rebuild
 
 
 def reprocess(run: Run, driver: Driver) -> Outcome:
     """Rebuild tables and what reads them at the published hour, and publish a new release of that hour.
 
     Args:
-        run: Of no hour. select: the tables; without it those whose definition changed since they were built, and those
-            that were never built. They are recomputed; so is what reads them, unless its strategy is incremental.
+        run: Of no hour. select: the tables; without it those whose definition changed since they were built, those that
+            were never built, and those whose folder somebody restored. They are recomputed; so is what reads them,
+            unless its strategy is incremental.
         driver: What its steps share.
 
     Raises:
@@ -38,12 +40,12 @@ def reprocess(run: Run, driver: Driver) -> Outcome:
         before = releases.require_release(lake, None)
         run = replace(run, hour=before.hour)
         require_published(run, driver)
-        changed = find_changed_definitions(lake, driver.tables)
-        names = sorted(select_tables(driver.tables, run.select)) if run.select else changed
+        reasons = find_tables_to_rebuild(lake, driver.tables, before)
+        names = sorted(select_tables(driver.tables, run.select)) if run.select else [*reasons]
         if not names:
             note = f"no {CHANGED}: nothing to do; name tables with --select to rebuild them all the same"
             return driver.report_outcome(Outcome("skipped", note, run.hour))
-        return _rebuild(run, driver, names, [name for name in names if name in changed])
+        return _rebuild(run, driver, names, reasons)
 
 
 def at_published_hour(run: Run, driver: Driver) -> Run:
@@ -72,10 +74,10 @@ def is_of_published_hour(run: Run, driver: Driver) -> bool:
 
 
 def rebuild_changed_tables(run: Run, driver: Driver) -> Outcome | None:
-    """Rebuild, of the tables that ``run`` is for, those whose definition changed, where its hour is published.
+    """Rebuild, of the tables that ``run`` is for, those that are not as they should be, where its hour is published.
 
-    run: of the published hour, or of none where no hour is pending. None is returned, and nothing done, where no
-    definition changed, and where the run has an hour to refresh, which rebuilds them too.
+    run: of the published hour, or of none where no hour is pending. None is returned, and nothing done, where all
+    are as they should be, and where the run has an hour to refresh, which rebuilds them too.
     """
     release = releases.latest(driver.lake)
     if release is None or run.hour not in (None, release.hour) or read_restatement(driver.lake) is not None:
@@ -83,8 +85,9 @@ def rebuild_changed_tables(run: Run, driver: Driver) -> Outcome | None:
     if ledger.applied_hour(driver.lake, driver.tables) != release.hour:
         return None
     selected = select_tables(driver.tables, run.select) if run.select else driver.tables.tables.keys()
-    names = [name for name in find_changed_definitions(driver.lake, driver.tables) if name in selected]
-    return _rebuild(replace(run, hour=release.hour), driver, names, names) if names else None
+    reasons = find_tables_to_rebuild(driver.lake, driver.tables, release)
+    names = [name for name in reasons if name in selected]
+    return _rebuild(replace(run, hour=release.hour), driver, names, reasons) if names else None
 
 
 def require_published(run: Run, driver: Driver) -> None:
@@ -102,11 +105,12 @@ def require_published(run: Run, driver: Driver) -> None:
         )
 
 
-def _rebuild(run: Run, driver: Driver, names: list[str], changed: list[str]) -> Outcome:
+def _rebuild(run: Run, driver: Driver, names: list[str], reasons: Mapping[str, str]) -> Outcome:
     """Refresh ``names`` and what reads them, check, publish, and report which rows differ from the former release."""
     before = releases.latest(driver.lake)
     run = replace(run, select=", ".join(f"{name}+" for name in names))
-    why = f": {CHANGED}" if names == changed else ""
+    known = {reasons.get(name, "") for name in names}
+    why = f": {' or '.join(sorted(known))}" if all(known) else ""
     driver.report(f"rebuilding {', '.join(names)} and what reads them at {hour_or_snapshot(run.hour)}{why}")
     analyse_queries(run, driver)
     outcome = refresh_onward(run, driver)

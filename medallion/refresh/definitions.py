@@ -1,17 +1,20 @@
-"""Tables whose definition is another now than the one that their rows were computed by."""
+"""Tables that are to be rebuilt at the hour that readers have: edited, new, or restored from a backup by somebody."""
 
 from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
 from medallion.model.registry import Node, Registry
 from medallion.model.table import Table
+from medallion.ops.releases import Release
 from medallion.storage.foreign_commits import provenance
 from medallion.storage.lake import Lake
+from medallion.storage.named_versions import how_it_went_back
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 CHANGED = "definition changed since it was built"
+WENT_BACK = "not what readers have, as somebody restored its folder"
 
 
 def is_definition_changed(lake: Lake, table: Node, delta: "DeltaTable | None") -> bool:
@@ -25,15 +28,26 @@ def is_definition_changed(lake: Lake, table: Node, delta: "DeltaTable | None") -
     return origin.get("query") not in (None, table.fingerprint)
 
 
-def find_changed_definitions(lake: Lake, tables: Registry) -> list[str]:
-    """Name the tables that a refresh rebuilds since their query changed, or builds for the first time, in order."""
-    changed = []
+def find_tables_to_rebuild(lake: Lake, tables: Registry, release: Release | None) -> dict[str, str]:
+    """Return the computed tables that a refresh of no new hour rebuilds, or builds for the first time, and why.
+
+    release: what readers have.
+    """
+    reasons = {}
     for table in tables:
         if isinstance(table, Table):
             try:
-                delta = lake.open(lake.path(table.name))
+                reason = _reason_to_rebuild(lake, table, release)
             except MedallionError:  # a damaged log: the next refresh says so, and mends it
                 continue
-            if delta is None or is_definition_changed(lake, table, delta):
-                changed.append(table.name)
-    return changed
+            if reason:
+                reasons[table.name] = reason
+    return reasons
+
+
+def _reason_to_rebuild(lake: Lake, table: Table, release: Release | None) -> str | None:
+    delta = lake.open(lake.path(table.name))
+    if delta is None or is_definition_changed(lake, table, delta):
+        return CHANGED
+    published = release.version_of(table.name) if release else None
+    return WENT_BACK if published is not None and how_it_went_back(lake, published) else None

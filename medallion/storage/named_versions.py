@@ -1,6 +1,7 @@
-"""A table as a release names it: one version of one Delta table, known by its id.
+"""A table as a release names it: one version of one Delta table, known by its id, and the commit that made it.
 
-Versions begin again at 0 when a table is rebuilt, so a version alone would read other rows.
+Versions begin again at 0 when a table is rebuilt, and go back when its folder is restored from a backup, so a version
+alone would read other rows.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from medallion.errors import MedallionError
 from medallion.storage import files
 from medallion.storage.files import Place
 from medallion.storage.lake import SET_ASIDE_STAMP, Lake, open_table, table_id
+from medallion.storage.log_entries import identity_at
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -23,13 +25,18 @@ class TableRebuilt(MedallionError):
 
 @dataclass(frozen=True)
 class NamedVersion:
-    """One version of a table. table_id: None in a release from before ids were recorded; its table is then known not
-    to have been created after ``published_at``."""
+    """One version of a table.
+
+    table_id: None in a release from before ids were recorded; its table is then known not to have been created after
+    ``published_at``. commit: the identity of the commit that made the version; None in a release from before these
+    were recorded, and where its entry in the log was not kept.
+    """
 
     table: str
     version: int
     table_id: str | None
     published_at: datetime
+    commit: str | None = None
 
     def is_in(self, delta: "DeltaTable") -> bool:
         """Whether ``delta`` is the table that is meant, at whatever version."""
@@ -38,11 +45,16 @@ class NamedVersion:
         created = delta.metadata().created_time
         return created is None or created <= self.published_at.timestamp() * 1000
 
+    def is_another_commit_in(self, folder: Place) -> bool:
+        """Whether the table in ``folder`` has another commit as this version."""
+        return self.commit is not None and identity_at(folder, self.version) not in {None, self.commit}
+
 
 def open_current(lake: Lake, target: NamedVersion) -> "DeltaTable":
     """The table at that version, in its place.
 
-    Raises TableRebuilt when another table is in that place by now, MedallionError when the version cannot be read.
+    Raises TableRebuilt when another table, or another commit, is in that place by now, MedallionError when the version
+    cannot be read.
     """
     path = lake.path(target.table)
     try:
@@ -57,16 +69,29 @@ def open_current(lake: Lake, target: NamedVersion) -> "DeltaTable":
             f"{target.table} was rebuilt since the release that names version {target.version} of it:"
             f" {path} is another table now"
         )
+    if target.is_another_commit_in(lake.folder(target.table)):
+        raise TableRebuilt(
+            f"version {target.version} of {target.table} is another commit now than the release names: somebody"
+            f" restored {path} from a backup"
+        )
     return delta
 
 
-def version_before(lake: Lake, target: NamedVersion) -> int | None:
-    """Return the version of a table that has not as many as ``target``, as one restored from a backup; else None."""
-    if (lake.folder(target.table) / "_delta_log" / f"{target.version:020}.json").exists():
+def how_it_went_back(lake: Lake, target: NamedVersion) -> str | None:
+    """Say how a table differs from the one that was published since its folder was restored from a backup; else None.
+
+    It has fewer versions than ``target``, or another commit as that version.
+    """
+    folder = lake.folder(target.table)
+    is_another = target.is_another_commit_in(folder)
+    if not is_another and (folder / "_delta_log" / f"{target.version:020}.json").exists():
         return None
     delta = lake.open(lake.path(target.table))
-    has_gone_back = delta is not None and delta.version() < target.version and target.is_in(delta)
-    return delta.version() if delta is not None and has_gone_back else None
+    if delta is None or not target.is_in(delta):  # it was rebuilt since
+        return None
+    if delta.version() < target.version:
+        return f"went back to version {delta.version()}"
+    return f"has another commit as version {target.version}" if is_another else None
 
 
 def open_named(lake: Lake, target: NamedVersion) -> "DeltaTable":
@@ -90,7 +115,8 @@ def _open_aside(folder: Place, target: NamedVersion) -> "DeltaTable | None":
         delta = open_table(folder, target.version)
     except MedallionError:
         return None
-    return delta if delta is not None and target.is_in(delta) else None
+    is_meant = delta is not None and target.is_in(delta) and not target.is_another_commit_in(folder)
+    return delta if is_meant else None
 
 
 def moment_set_aside(stamp: str) -> datetime:

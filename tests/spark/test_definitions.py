@@ -17,7 +17,7 @@ from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.reprocess import reprocess
 from medallion.pipeline.run import Run
-from medallion.refresh.definitions import find_changed_definitions
+from medallion.refresh.definitions import find_tables_to_rebuild
 from medallion.settings import Settings
 from tests.shop import graph, registry
 
@@ -88,7 +88,7 @@ def test_an_edited_table_is_rebuilt_at_the_published_hour(driver: Driver) -> Non
     before, release = customers(driver), releases.require_release(driver.lake, None)
     assert reprocess(run(driver, None, "idle"), driver).status == "skipped", "nothing was edited"
     edit(driver, COUNTED, "COUNT(user_id) + 1 AS unique_customers")
-    assert find_changed_definitions(driver.lake, driver.tables) == [EDITED]
+    assert [*find_tables_to_rebuild(driver.lake, driver.tables, None)] == [EDITED]
 
     assert reprocess(run(driver, None, "reprocess"), driver).status == "succeeded"
 
@@ -97,7 +97,7 @@ def test_an_edited_table_is_rebuilt_at_the_published_hour(driver: Driver) -> Non
     assert customers(driver) == {status: count + 1 for status, count in before.items()}
     others = {name for name, version in after.versions.items() if release.versions[name] != version}
     assert others == {EDITED}
-    assert find_changed_definitions(driver.lake, driver.tables) == []
+    assert find_tables_to_rebuild(driver.lake, driver.tables, None) == {}
 
 
 def test_refreshing_the_published_hour_rebuilds_a_table_whose_definition_changed(driver: Driver) -> None:

@@ -4,6 +4,8 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,19 +16,21 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from medallion.errors import MedallionError, UsageError
-from medallion.ops import event_log
-from medallion.pipeline import adoption, steps
+from medallion.errors import HourNotAvailable, MedallionError, UsageError
+from medallion.ops import event_log, releases
+from medallion.pipeline import adoption, operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.maintain import Retention, maintain
 from medallion.pipeline.run import Run
+from medallion.refresh.definitions import WENT_BACK, find_tables_to_rebuild
 from medallion.refresh.plan import ChangedSince, former_state
 from medallion.storage import fence
 from medallion.storage.change_feed import changes
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.foreign_commits import UPON, ChangedByOthers, provenance
 from medallion.storage.lake import table_id
-from tests.unit.small_lake import ARROW, H0, H1, H2, H3, TABLES, Shop, load, without_spark
+from medallion.storage.named_versions import open_named
+from tests.unit.small_lake import ARROW, H0, H1, H2, H3, TABLES, Shop, without_spark
 
 Act = Callable[[DeltaTable], Any]
 ORDERS = "bronze_orders"
@@ -72,16 +76,25 @@ def operation(name: str) -> str:
     return "WRITE" if name in ("append", "overwrite") else name
 
 
-@pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    """A shop after two hours, the second of which brought the row 2."""
-    without_spark(monkeypatch)
-    shop = load(tmp_path)
-    shop.put(H0, {1: "one"})
-    shop.refresh()
-    shop.put(H1, {2: "two"})
-    shop.refresh()
+@pytest.fixture(scope="module")
+def two_hours(loaded_shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """The shop that each test gets a copy of: after two hours, the second of which brought the row 2."""
+    shop = replace(loaded_shop, root=tmp_path_factory.mktemp("two-hours"))
+    shutil.copytree(loaded_shop.root, shop.root, dirs_exist_ok=True)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        without_spark(monkeypatch)
+        for hour, rows in ((H0, {1: "one"}), (H1, {2: "two"})):
+            shop.put(hour, rows)
+            shop.refresh()
     return shop
+
+
+@pytest.fixture
+def shop(two_hours: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """A shop after two hours."""
+    without_spark(monkeypatch)
+    root = shutil.copytree(two_hours.root, tmp_path / "shop")
+    return replace(two_hours, root=root)
 
 
 def visit(shop: Shop, table: str, act: Act) -> None:
@@ -269,12 +282,83 @@ def test_bronze_whose_folder_went_back_is_refused_and_restating_applies_its_hour
     shop.put(H3, {4: "four"})
     with pytest.raises(ChangedByOthers) as refused:
         shop.refresh()
-    assert re.match(rf"{ORDERS} went back to version \d+, which ends with hour {H1}", str(refused.value))
+    assert re.match(
+        rf"{ORDERS} went back to version \d+ and ends with hour {H1}, and readers have version \d+ of hour {H2}",
+        str(refused.value),
+    )
     assert f"medallion refresh --restate {H2}" in str(refused.value)
     shop.restate(H2)
     assert shop.published() == {1: "one", 2: "two", 3: "three"}
     shop.refresh()
     assert shop.published() == {1: "one", 2: "two", 3: "three", 4: "four"}
+
+
+def restored_and_brought_to_its_number(shop: Shop, table: str, backup: Path) -> None:
+    """Put a table's folder back, and commit upkeep of somebody else until it has the number that readers have."""
+    folder = Path(shop.lake.path(table))
+    version = shop.lake.version(table) or 0
+    shutil.rmtree(folder)
+    shutil.copytree(backup, folder)
+    while (delta := shop.lake.opened(str(folder))).version() < version:
+        delta.alter.set_table_properties({"delta.logRetentionDuration": f"interval {60 + delta.version()} days"})
+
+
+@pytest.fixture
+def backups(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """Copies of two tables as they were before the hour that is published."""
+    monkeypatch.setattr(Driver, "sessions", lambda *_: SimpleNamespace(forget_logs=lambda: None))
+    made = {name: shutil.copytree(shop.lake.path(name), tmp_path / name) for name in (ORDERS, "silver_orders")}
+    shop.put(H2, {3: "three"})
+    shop.refresh()
+    return made
+
+
+def test_release_names_the_commit_and_no_other_of_its_number(shop: Shop, backups: dict[str, Path]) -> None:
+    newest = releases.require_release(shop.lake, None)
+    assert newest.commits.keys() == newest.versions.keys()
+    restored_and_brought_to_its_number(shop, "silver_orders", backups["silver_orders"])
+    with pytest.raises(MedallionError, match=r"silver_orders is another commit now.*restored .* from a backup"):
+        open_named(shop.lake, newest.version_of("silver_orders"))
+    shop.put(H3, {4: "four"})
+    shop.refresh()
+    assert shop.published("silver_orders") == {1: "one", 2: "two", 3: "three", 4: "four"}
+    with pytest.raises(MedallionError, match=f"release {newest.release_id} cannot be restored: .* rebuilt since"):
+        operations.rollback(Run(shop.settings, None, "rollback"), shop.driver(), newest.release_id)
+
+
+def test_plain_refresh_rebuilds_a_table_whose_folder_went_back_while_no_hour_is_pending(
+    shop: Shop, backups: dict[str, Path]
+) -> None:
+    restored_and_brought_to_its_number(shop, "silver_orders", backups["silver_orders"])
+    said: list[str] = []
+    assert shop.refresh(said=said).status == "succeeded"
+    assert any("rebuilding silver_orders and what reads them" in line and WENT_BACK in line for line in said), said
+    assert shop.published("silver_orders") == shop.published("gold_orders") == {1: "one", 2: "two", 3: "three"}
+    assert find_tables_to_rebuild(shop.lake, shop.tables, releases.latest(shop.lake)) == {}
+
+
+@pytest.mark.parametrize("before", ["land", "publish"])
+def test_bronze_of_the_same_number_in_a_folder_that_went_back_is_not_published(
+    shop: Shop, backups: dict[str, Path], before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits, run_step = [ORDERS], steps.run_step
+
+    def visited(name: str, run: Run, driver: Any, at: Any = None) -> Any:
+        if visits and name == before:
+            restored_and_brought_to_its_number(shop, visits[0], backups[visits.pop()])
+        return run_step(name, run, driver, at)
+
+    for module in ("steps", "operations"):
+        monkeypatch.setattr(f"medallion.pipeline.{module}.run_step", visited)
+    published = shop.published()
+    shop.put(H3, {4: "four"})
+    with pytest.raises(MedallionError):
+        shop.refresh()
+    assert not visits and releases.require_release(shop.lake, None).hour == H2
+    shop.restate(H2)
+    with suppress(HourNotAvailable):  # it was restated too where it had been applied
+        shop.refresh()
+    assert shop.published() == {**published, 4: "four"}
 
 
 def test_commit_of_the_same_number_in_a_folder_that_went_back_is_another_one(shop: Shop, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.reprocess import reprocess
 from medallion.pipeline.run import Outcome, Run
-from medallion.refresh.definitions import CHANGED, find_changed_definitions
+from medallion.refresh.definitions import CHANGED, find_tables_to_rebuild
 from medallion.refresh.run import RefreshRun, Written
 from tests.shop import graph
 from tests.unit import small_lake
@@ -48,7 +48,7 @@ def test_edited_table_and_what_reads_it_are_published_as_a_new_release_of_the_ho
     changed = {name for name, version in after.versions.items() if before.versions[name] != version}
     assert changed == {"silver_orders", "gold_orders"}
     assert any(f"rebuilding silver_orders and what reads them at hour {H0}: {CHANGED}" in line for line in said)
-    assert find_changed_definitions(published.lake, edited(published).tables) == []
+    assert find_tables_to_rebuild(published.lake, edited(published).tables, None) == {}
 
 
 def test_named_table_is_rebuilt_though_it_was_not_edited(published: Shop) -> None:
@@ -91,7 +91,7 @@ def test_refresh_of_selected_tables_of_the_published_hour_leaves_other_edited_on
     shop = edited(edited(published, "gold_orders"))
     run = Run(shop.settings, H0, "refresh", select="gold_orders")
     operations.refresh_hour(run, shop.driver())
-    assert find_changed_definitions(shop.lake, shop.tables) == ["silver_orders"]
+    assert find_tables_to_rebuild(shop.lake, shop.tables, None) == {"silver_orders": CHANGED}
 
 
 def test_step_of_the_published_hour_says_that_a_definition_changed(published: Shop) -> None:
