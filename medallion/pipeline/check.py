@@ -1,8 +1,9 @@
 """The step `check`: Great Expectations on one layer; a critical one that fails stops the run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from medallion.errors import CheckFailed
@@ -19,6 +20,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.outdated import defer_step
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
+from medallion.refresh.definitions import edited_since
 from medallion.storage.foreign_commits import require_ours
 from medallion.storage.log_entries import identity_at
 
@@ -57,7 +59,7 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
             context=CheckContext(
                 volumes=_volume_rules(driver, run, layer, history),
                 basis=_basis(driver, run, former),
-                origins=ChangeOrigins(lake, run.hour, driver.tables).describe if run.hour else None,
+                origins=partial(_origins, driver, run.hour) if run.hour else None,
             ),
         )
         report = lake.reports / result.page
@@ -100,6 +102,20 @@ def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> O
     return driver.report_outcome(Outcome(result.status, result.summary(), run.hour))
 
 
+def _origins(
+    driver: Driver, hour: str, tables: Sequence[str], records: Sequence[Mapping[str, str | None]]
+) -> tuple[str, ...]:
+    """Say what made a table of ``hour`` fail: edited queries first, then change files. Arguments as FindOrigins has."""
+    return *_edits(driver, tables[0]), *ChangeOrigins(driver.lake, hour, driver.tables).describe(tables, records)
+
+
+def _edits(driver: Driver, table: str) -> list[str]:
+    """Say which queries that a table follows from are others than those of the rows that readers have."""
+    release = releases.latest(driver.lake)
+    edited = edited_since(driver.lake, driver.tables, release, table) if release else []
+    return [f"the query of {name} changed since release {release.release_id}" for name in edited if release]
+
+
 def _with_failures(
     driver: Driver, record: CheckRecord, result: "CheckResult", former: CheckRecord | None
 ) -> CheckRecord:
@@ -112,7 +128,7 @@ def _with_failures(
             break
         looked_through = earlier if place < EXPLAINED else ()
         before = [text for origins in looked_through for text in origins.describe([table], failure.examples)]
-        origins = (*before, *failure.origins)[:MAX_ORIGINS]
+        origins = [*dict.fromkeys((*_edits(driver, table), *before, *failure.origins))][:MAX_ORIGINS]
         # An error of an engine may quote values, and status and notes are read outside.
         observed = "it could not be judged" if failure.error else failure.observed
         failures.append(Failure(table, failure.meaning, observed, "; ".join(origins)))

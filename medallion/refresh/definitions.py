@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
 from medallion.model.registry import Node, Registry
+from medallion.model.selection import upstream_of
 from medallion.model.table import Table
 from medallion.ops.releases import Release
 from medallion.storage.foreign_commits import provenance
@@ -43,6 +44,19 @@ def find_tables_to_rebuild(lake: Lake, tables: Registry, release: Release | None
             if reason:
                 reasons[table.name] = reason
     return reasons
+
+
+def edited_since(lake: Lake, tables: Registry, release: Release, name: str) -> list[str]:
+    """Return those of table ``name`` and what it follows from whose published rows were computed by another query."""
+    edited = []
+    for table in tables:
+        published = release.version_of(table.name)
+        if not isinstance(table, Table) or published is None or table.name not in {name, *upstream_of(tables, {name})}:
+            continue
+        origin = provenance(lake.folder(table.name), published.version).origin
+        if origin.get("query") not in (None, table.fingerprint):
+            edited.append(table.name)
+    return edited
 
 
 def _reason_to_rebuild(lake: Lake, table: Table, release: Release | None) -> str | None:

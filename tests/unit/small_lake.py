@@ -53,11 +53,11 @@ def lines_of(rows: Rows) -> str:
     return "".join(f"{json.dumps({'insert': {'id': key, 'name': name}})}\n" for key, name in rows.items())
 
 
-def copied(run: RefreshRun, table: Table) -> Written:
-    """Refresh a table that is a copy of its one input, as a full refresh does."""
+def copied(run: RefreshRun, table: Table, rows_kept: int | None = None) -> Written:
+    """Refresh a table that is a copy of its one input, or of its first rows, as a full refresh does."""
     lake, (name,) = run.lake, table.inputs
     delta, former = input_states(lake, table)[name].delta, lake.open(lake.path(table.name))
-    rows = delta.to_pyarrow_table()
+    rows = delta.to_pyarrow_table()[:rows_kept]
     lineage = {"hour": run.hour, "run": run.run_id, "query": table.fingerprint, "inputs": {name: delta.version()}}
     commit = properties(json.dumps(lineage), upon=former)
     mode = None if former is None else "overwrite"

@@ -1,11 +1,12 @@
 """A table whose definition changed is rebuilt at the published hour, and the lake says so until then."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from medallion.cli.sheets import status_sheet, tables_sheet
-from medallion.errors import HourNotAvailable, MedallionError, UsageError
+from medallion.errors import CheckFailed, HourNotAvailable, MedallionError, UsageError
 from medallion.inspect.status import lake_status
 from medallion.model.table import Table
 from medallion.ops import event_log, releases
@@ -49,6 +50,15 @@ def test_edited_table_and_what_reads_it_are_published_as_a_new_release_of_the_ho
     assert changed == {"silver_orders", "gold_orders"}
     assert any(f"rebuilding silver_orders and what reads them at hour {H0}: {CHANGED}" in line for line in said)
     assert find_tables_to_rebuild(published.lake, edited(published).tables, None) == {}
+
+
+def test_check_that_fails_after_an_edit_names_the_query_before_any_change_file(
+    published: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(small_lake.STRATEGIES, "full", partial(small_lake.copied, rows_kept=0))
+    with pytest.raises(CheckFailed) as failed:
+        rebuild(edited(published))
+    assert "the query of silver_orders changed since release 2" in str(failed.value)
 
 
 def test_named_table_is_rebuilt_though_it_was_not_edited(published: Shop) -> None:
