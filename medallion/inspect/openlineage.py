@@ -17,6 +17,7 @@ from medallion.hours import ONE_HOUR, parse_hour
 from medallion.model.registry import Node, Registry
 from medallion.model.table import Feed, Log, Table
 from medallion.ops.events import Event
+from medallion.project import find_project
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -259,7 +260,8 @@ def _parent(event: Event, given: str, parent_run: Any) -> Any:
 
 
 def _namespace() -> str:
-    return os.environ.get("OPENLINEAGE_NAMESPACE") or "medallion"
+    """The namespace of jobs: two projects that send to one receiver have a table of the same name each."""
+    return os.environ.get("OPENLINEAGE_NAMESPACE") or find_project().name
 
 
 def _dataset_name(path: str) -> tuple[str, str]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.world import World, make_world, some_tables
+from tests.faults.world import Ahead, Expected, World, make_world, some_tables
+from tests.made_once import made_once
 from tests.shop import registry
 
 
@@ -14,7 +15,13 @@ from tests.shop import registry
 def few(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> World:
     """All of Bronze, two tables of Silver and one of Gold: the way of every table, in half the time."""
     tables = some_tables("gold_order_status_summary", *(feed.name for feed in registry().feeds))
-    return make_world(tmp_path_factory.mktemp("few") / "world", spark, tables)
+
+    def make(folder: Path) -> tuple[Expected, Ahead]:
+        world = make_world(folder / "world", spark, tables)
+        return world.expected, world.ahead
+
+    folder, (expected, ahead) = made_once(tmp_path_factory, "few", make)
+    return World(folder / "world", spark, tables, expected, ahead)
 
 
 @pytest.fixture

@@ -30,6 +30,8 @@ from tests.shop import graph, registry
 HOURS = list(hour_range("2025-11-30T00", "2025-11-30T02"))
 additive.MIN_STATE_INPUT_BYTES = 0  # a small shop is refreshed as a large one is, with aggregate state
 Rows = dict[str, tuple[int, int]]  # by table: how many rows, and a hash of all of them that no order changes
+Expected = dict[str | None, Rows]  # by hour, None for the snapshot
+Ahead = dict[str | None, Path]
 
 
 class Killed(BaseException):
@@ -48,8 +50,8 @@ class World:
     root: Path
     spark: Any
     tables: Registry
-    expected: dict[str | None, Rows] = field(default_factory=dict)
-    ahead: dict[str | None, Path] = field(default_factory=dict)
+    expected: Expected = field(default_factory=dict)
+    ahead: Ahead = field(default_factory=dict)
     in_part: list[Rows] = field(default_factory=list)
     strategy: str = "full"
     bucket: str = ""

@@ -1,12 +1,12 @@
 """Editing a table: previewed without a write, refused when it is wrong, rebuilt when it is right, retried alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from demo.generate import generate
 from medallion.errors import MedallionError
 from medallion.ingest import ledger
 from medallion.inspect.preview import Preview
@@ -18,7 +18,6 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.reprocess import reprocess
 from medallion.pipeline.run import Run
 from medallion.refresh.definitions import find_tables_to_rebuild
-from medallion.settings import Settings
 from tests.shop import graph, registry
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
@@ -28,15 +27,9 @@ REFUSED = f"{EDITED}: Spark cannot analyse its query"
 
 
 @pytest.fixture(scope="module")
-def driver(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Driver:
-    """A lake of the snapshot and one hour, with one to come."""
-    root = tmp_path_factory.mktemp("definitions")
-    generate(root / "source", days=1, hours=2, scale=0.03, seed=2)
-    made = Driver(Settings(lake=str(root / "lake"), source=str(root / "source")), report=lambda _: None)
-    made.use(spark)
-    operations.load(Run(made.settings, None, "load"), made)
-    operations.refresh_hour(Run(made.settings, H0, "first"), made)
-    return made
+def driver(refreshed_shop: Path, copied_shop: Callable[[Path], Driver]) -> Driver:
+    """A lake of the snapshot and one hour, with some to come."""
+    return copied_shop(refreshed_shop)
 
 
 @pytest.fixture(autouse=True)

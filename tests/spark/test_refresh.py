@@ -2,14 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.proof import differing
-from demo.generate import generate
 from medallion.errors import CheckFailed, UsageError
 from medallion.ingest.decode import decode_file
 from medallion.model.table import Table
@@ -19,7 +18,6 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
 from medallion.pipeline.steps import run_step
 from medallion.project import Project
-from medallion.settings import Settings
 from medallion.storage.lake import Lake
 from tests.shop import registry
 
@@ -27,16 +25,9 @@ H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 
 
 @pytest.fixture(scope="module")
-def driver(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    root = tmp_path_factory.mktemp("whole")
-    generate(root / "source", days=2, hours=3, scale=0.05, seed=1)
-    made = Driver(Settings(lake=str(root / "lake"), source=str(root / "source")), report=lambda _: None)
-    made.use(spark)
-    with pytest.MonkeyPatch.context() as patch:  # a small shop is to be refreshed as a large one is
-        patch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 0)
-        operations.load(Run(made.settings, None, "load"), made)
-        operations.refresh_hour(Run(made.settings, H0, "first"), made)
-        yield made
+def driver(refreshed_shop: Path, copied_shop: Callable[[Path], Driver], small_inputs_keep_state: None) -> Driver:
+    """Over a shop after its first hour."""
+    return copied_shop(refreshed_shop)
 
 
 def rows(lake: Lake, table: str, version: int | None = None) -> list[dict[str, Any]]:

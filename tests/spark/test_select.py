@@ -1,14 +1,13 @@
 """After runs of selected tables, the next whole run gives the rows that whole runs would have given all along."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.proof import differing
-from demo.generate import generate
 from medallion.ops import releases
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
@@ -20,21 +19,9 @@ H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 
 
 @pytest.fixture(scope="module")
-def small_inputs_keep_state() -> Iterator[None]:
-    """The shop is so small that its aggregates would be recomputed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 0)
-        yield
-
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory, spark: Any, small_inputs_keep_state: None) -> Driver:
-    """A lake of the snapshot, with three hours to come."""
-    root = tmp_path_factory.mktemp("select")
-    generate(root / "source", days=1, hours=3, scale=0.03, seed=2)
-    driver = driver_of(root / "lake", root / "source", spark)
-    operations.load(Run(driver.settings, None, "load"), driver)
-    return driver
+def loaded(loaded_shop: Path, copied_shop: Callable[[Path], Driver], small_inputs_keep_state: None) -> Driver:
+    """A lake of the snapshot, with hours to come."""
+    return copied_shop(loaded_shop)
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,16 @@
 """Another Delta writer between two hours of the whole shop: rows as computed, or the hour refused (F39, F40)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from demo.generate import generate
 from medallion.model.table import Table
 from medallion.ops import event_log, releases
 from medallion.pipeline import adoption, operations
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
-from medallion.settings import Settings
 from medallion.storage.foreign_commits import ChangedByOthers
 from tests.shop import registry
 
@@ -40,16 +38,11 @@ FEATURES = {
 
 
 @pytest.fixture(scope="module")
-def driver(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    root = tmp_path_factory.mktemp("visited")
-    generate(root / "source", days=2, hours=len(HOURS), scale=0.05, seed=1)
-    made = Driver(Settings(lake=str(root / "lake"), source=str(root / "source")), report=lambda _: None)
-    made.use(spark)
-    with pytest.MonkeyPatch.context() as patch:  # a small shop is to be refreshed as a large one is
-        patch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 0)
-        operations.load(Run(made.settings, None, "load"), made)
-        refresh(made, HOURS[0])
-        yield made
+def driver(loaded_shop: Path, copied_shop: Callable[[Path], Driver], small_inputs_keep_state: None) -> Driver:
+    """Over a shop after its first hour, with aggregate state."""
+    made = copied_shop(loaded_shop)
+    refresh(made, HOURS[0])
+    return made
 
 
 def refresh(driver: Driver, hour: str, strategy: str = "incremental") -> None:

@@ -50,6 +50,7 @@ def test_every_event_of_an_hour_is_as_its_schema_says(shop: Shop, received: Rece
         require_fields(event, event_v2.RunEvent, event["job"]["name"])
         UUID(event["run"]["runId"])
         assert datetime.fromisoformat(event["eventTime"]).tzinfo
+    assert {event["job"]["namespace"] for event in received} == {"shop"}, "the project's name"
     starts = {event["run"]["runId"] for event in received if event["eventType"] == "START"}
     ends = [event["run"]["runId"] for event in received if event["eventType"] != "START"]
     assert sorted(starts) == sorted(ends), "each run starts once and ends once"
