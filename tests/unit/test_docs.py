@@ -1,6 +1,7 @@
 """The documentation: its links lead somewhere, and each page belongs to one of the four kinds."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import click
@@ -63,3 +64,18 @@ def test_page_of_promises_names_tests_that_exist(page: str) -> None:
 @pytest.mark.parametrize("name", GENERATED)
 def test_reference_says_what_the_code_says(name: str) -> None:
     assert Path("docs/reference", name).read_text() == GENERATED[name](), "make reference writes it again"
+
+
+def test_architecture_names_the_floors_in_their_order_and_files_that_exist() -> None:
+    page = Path("docs/explanation/architecture.md").read_text()
+    contracts = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (floors,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    order = {name: place for place, floor in enumerate(floors) for name in floor.split(" | ")}
+    named = re.findall(r"^\|[^|]*\| `(medallion/\w+)` \|", page, re.M)
+    places = [order[name.replace("/", ".")] for name in named]
+    assert places == sorted(places), named
+    assert {name for name in order if Path(name.replace(".", "/")).is_dir() and name.startswith("medallion.")} == {
+        name.replace("/", ".") for name in named
+    }
+    missing = [name for name in re.findall(r"`((?:medallion|tests)/[\w/.]+)`", page) if not Path(name).exists()]
+    assert not missing
