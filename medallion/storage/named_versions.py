@@ -86,7 +86,10 @@ def how_it_went_back(lake: Lake, target: NamedVersion) -> str | None:
     is_another = target.is_another_commit_in(folder)
     if not is_another and (folder / "_delta_log" / f"{target.version:020}.json").exists():
         return None
-    delta = lake.open(lake.path(target.table))
+    try:
+        delta = lake.open(lake.path(target.table))
+    except MedallionError:  # a damaged log, which whoever reads the table says, and mends
+        return None
     if delta is None or not target.is_in(delta):  # it was rebuilt since
         return None
     if delta.version() < target.version:
