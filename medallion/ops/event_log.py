@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from operator import and_
@@ -88,7 +87,7 @@ class EventLog:
     def write_waiting(self) -> None:
         """Write the recorded events to a file beside the table, for the next flush: that costs no commit."""
         if self._pending:
-            write_waiting(self._lake.at(self._path).parent, map(asdict, self._pending))
+            write_waiting(self._lake.at(self._path).parent, map(vars, self._pending))
             self._pending = []
 
     def flush(self) -> None:
@@ -157,7 +156,7 @@ def read(
     path = lake.event_log
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     known = {name: value for name, value in equal.items() if value is not None}
-    waiting_rows = [asdict(event) for waiting in _waiting_files(lake).values() for event in waiting.events]
+    waiting_rows = [vars(event) for waiting in _waiting_files(lake).values() for event in waiting.events]
     rows = _in_table(lake, path, since, known, wanted)  # after the waiting files: a flush meanwhile moves them into it
     earliest = since if isinstance(since, datetime) else datetime.min.replace(tzinfo=UTC)
     for row in waiting_rows:

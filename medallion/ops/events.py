@@ -3,7 +3,7 @@
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ class Event:
 
 
 def read_event(row: Mapping[str, Any]) -> Event | None:
-    """Return the event that another version may have written as ``row``; None where the table cannot hold it.
+    """Return the event that another version may have written as ``row``; None where it has no time.
 
     Fields that this version does not have go into its details.
     """
@@ -57,19 +57,24 @@ def read_event(row: Mapping[str, Any]) -> Event | None:
         event.details = {"details": event.details}
     if others := {name: value for name, value in row.items() if name not in known}:
         event.details = event.details | {"other_fields": others}
-    try:
-        events_as_arrow([event])
-    except (ValueError, TypeError, OverflowError):  # Arrow's errors are ValueErrors and TypeErrors
-        return None
     return event
+
+
+def fit_table(events: Sequence[Event]) -> bool:
+    """Whether the event log can hold all of ``events``."""
+    try:
+        events_as_arrow(events)
+    except (ValueError, TypeError, OverflowError):  # Arrow's errors are ValueErrors and TypeErrors
+        return False
+    return True
 
 
 def events_as_arrow(events: Sequence[Event]) -> "pa.Table":
     """Return ``events`` with the columns of the event log, in order."""
     import pyarrow as pa
 
-    rows = [asdict(event) | {"details": json.dumps(event.details, default=str)} for event in events]
-    return pa.Table.from_pylist([{name: row[name] for name in COLUMNS} for row in rows], schema=_schema())
+    rows = [vars(event) | {"details": json.dumps(event.details, default=str)} for event in events]
+    return pa.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=_schema())
 
 
 def _schema() -> "pa.Schema":

@@ -1,9 +1,11 @@
 """Releases: the one row that makes an hour visible, naming the version of every table."""
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medallion import advice
@@ -84,8 +86,35 @@ def read_all(lake: Lake) -> list[Release]:
 
 
 def latest(lake: Lake) -> Release | None:
-    """The newest release; None when nothing has been published."""
-    return read_newest(lake)[1]
+    """The newest release; None when nothing has been published.
+
+    Each step asks for it a dozen times: on a disk it is read again only where the log has another newest entry.
+    """
+    entry = _newest_entry(lake)
+    known = _newest_by_lake.get(lake.releases)
+    if entry is not None and known is not None and known[0] == entry:
+        return known[1]
+    release = read_newest(lake)[1]
+    if entry is not None:
+        _newest_by_lake[lake.releases] = entry, release
+    return release
+
+
+_Entry = tuple[str, int, int, int]
+_newest_by_lake: dict[str, tuple[_Entry, Release | None]] = {}
+
+
+def _newest_entry(lake: Lake) -> _Entry | None:
+    """Return what tells the newest entry of the log from any other that is in its place; None in a bucket."""
+    log = lake.at(lake.releases) / "_delta_log"
+    if not isinstance(log, Path):
+        return None
+    try:
+        name = max((name for name in os.listdir(log) if name[:20].isdigit() and name.endswith(".json")), default=None)
+        found = (log / name).stat() if name else None
+    except OSError:
+        return None
+    return (name, found.st_ino, found.st_mtime_ns, found.st_size) if name and found else None
 
 
 def was_published(lake: Lake, hour: str) -> bool:
@@ -98,12 +127,12 @@ def was_published(lake: Lake, hour: str) -> bool:
 
 def require_release(lake: Lake, release_id: int | None) -> Release:
     """The release of that number, the newest for None. Raises UsageError, naming those that are, when there is none."""
-    delta, newest = read_newest(lake)
-    if delta is None or newest is None:
+    newest = latest(lake)
+    if newest is None:
         raise UsageError(f"lake {lake.root} has no release yet: run medallion load")
     if release_id is None or release_id == newest.release_id:
         return newest
-    for release in _read(lake, _files_with(delta, release_id)):
+    for release in _read(lake, _files_with(lake.opened(lake.releases), release_id)):
         if release.release_id == release_id:
             return release
     raise UsageError(f"there is no release {release_id}: choose {read_all(lake)[0].release_id} to {newest.release_id}")

@@ -1,14 +1,14 @@
 """Events that wait in files beside the event log for the next flush: written by one step, read by another version."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import time_ns
 from typing import Any
 
-from medallion.ops.events import Event, read_event
+from medallion.ops.events import Event, fit_table, read_event
 from medallion.storage import files
 from medallion.storage.files import Place
 
@@ -33,14 +33,21 @@ def read_waiting(folder: Place) -> dict[Place, WaitingFile]:
     for file in files.glob(folder, "event_log.*.waiting"):
         with suppress(FileNotFoundError):  # another's flush has just taken them in
             content = file.read_bytes().decode("utf-8", "backslashreplace")
-            read[file] = WaitingFile()
-            for line in filter(str.strip, content.split("\n")):
-                row = _parse(line)
-                event = None if row is None else read_event(row)
-                if event is None:
-                    read[file].unreadable.append(line)
-                else:
-                    read[file].events.append(event)
+            read[file] = _read_lines([line for line in content.split("\n") if line.strip()])
+    return read
+
+
+def _read_lines(lines: Sequence[str]) -> WaitingFile:
+    """Tell events that the table can hold from other lines: of all together first, as is the rule."""
+    rows = [_parse(line) for line in lines]
+    events = [None if row is None else read_event(row) for row in rows]
+    fits_together = fit_table([event for event in events if event is not None])
+    read = WaitingFile()
+    for line, event in zip(lines, events, strict=True):
+        if event is not None and (fits_together or fit_table([event])):
+            read.events.append(event)
+        else:
+            read.unreadable.append(line)
     return read
 
 

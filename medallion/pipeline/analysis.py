@@ -5,6 +5,7 @@ What was found good is recorded beside the lake, so that each definition is anal
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -105,16 +106,21 @@ def _record_analysed(driver: Driver, tables: Iterable[Table]) -> None:
     keys = definition_keys(driver.tables.tables)
     known = {**_read_analysed(driver.lake), **{table.name: keys[table.name] for table in tables}}
     retained = {name: key for name, key in known.items() if name in keys}
-    files.write_json(_record(driver.lake), {"spark": version("pyspark"), "queries": retained})
+    files.write_json(_record(driver.lake), {"spark": _spark_version(), "queries": retained})
 
 
 def _read_analysed(lake: Lake) -> dict[str, str]:
     """By table, the key of the definition that this version of Spark has found good."""
 
     def parse(content: dict[str, Any]) -> dict[str, str]:
-        return dict(content["queries"]) if content["spark"] == version("pyspark") else {}
+        return dict(content["queries"]) if content["spark"] == _spark_version() else {}
 
     return files.read_record_if_whole(_record(lake), parse, "every query is analysed again") or {}
+
+
+@cache
+def _spark_version() -> str:
+    return version("pyspark")
 
 
 def _record(lake: Lake) -> Place:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,11 +102,11 @@ class Shop:
     root: Path
     tables: Registry = TABLES
 
-    @property
+    @cached_property
     def settings(self) -> Settings:
         return Settings(lake=str(self.root / "lake"), source=str(self.root / "source"), lock_wait=0)
 
-    @property
+    @cached_property
     def lake(self) -> Lake:
         return Lake.of(self.settings)
 
