@@ -17,6 +17,7 @@ from medallion.storage.damage import proven_damage
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake, hour_in, is_complete
 from medallion.storage.named_versions import NamedVersion, open_current
+from medallion.storage.remembered import remembered
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -65,10 +66,19 @@ def hours_by_table(lake: Lake, tables: Registry) -> dict[str, str | None]:
 
     Raises UsageError when the lake has not been loaded.
     """
-    opened = {feed.name: _open_feed(lake, feed.name) for feed in tables.feeds}
-    if missing := [name for name, delta in opened.items() if delta is None]:
+    read = {
+        feed.name: remembered(lake.folder(feed.name), "hour", partial(_read_hour, lake, feed.name))
+        for feed in tables.feeds
+    }
+    if missing := [name for name, hours in read.items() if hours is None]:
         raise UsageError(f"lake {lake.root} has no {', '.join(missing)}: run medallion load first")
-    return {name: hour_in(delta) for name, delta in opened.items() if delta is not None}
+    return {name: hour for name, hours in read.items() for hour in hours or ()}
+
+
+def _read_hour(lake: Lake, table: str) -> tuple[str | None] | None:
+    """Return the last hour applied to a Bronze table; None where it was not written."""
+    delta = _open_feed(lake, table)
+    return None if delta is None else (hour_in(delta),)
 
 
 def _open_feed(lake: Lake, table: str) -> "DeltaTable | None":

@@ -1,11 +1,9 @@
 """Releases: the one row that makes an hour visible, naming the version of every table."""
 
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medallion import advice
@@ -16,6 +14,7 @@ from medallion.storage.change_feed import data_file
 from medallion.storage.foreign_commits import ChangedByOthers, rewritten, stamp
 from medallion.storage.lake import Lake, state_of, table_id
 from medallion.storage.named_versions import NamedVersion, open_current
+from medallion.storage.remembered import remembered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,35 +85,8 @@ def read_all(lake: Lake) -> list[Release]:
 
 
 def latest(lake: Lake) -> Release | None:
-    """The newest release; None when nothing has been published.
-
-    Each step asks for it a dozen times: on a disk it is read again only where the log has another newest entry.
-    """
-    entry = _newest_entry(lake)
-    known = _newest_by_lake.get(lake.releases)
-    if entry is not None and known is not None and known[0] == entry:
-        return known[1]
-    release = read_newest(lake)[1]
-    if entry is not None:
-        _newest_by_lake[lake.releases] = entry, release
-    return release
-
-
-_Entry = tuple[str, int, int, int]
-_newest_by_lake: dict[str, tuple[_Entry, Release | None]] = {}
-
-
-def _newest_entry(lake: Lake) -> _Entry | None:
-    """Return what tells the newest entry of the log from any other that is in its place; None in a bucket."""
-    log = lake.at(lake.releases) / "_delta_log"
-    if not isinstance(log, Path):
-        return None
-    try:
-        name = max((name for name in os.listdir(log) if name[:20].isdigit() and name.endswith(".json")), default=None)
-        found = (log / name).stat() if name else None
-    except OSError:
-        return None
-    return (name, found.st_ino, found.st_mtime_ns, found.st_size) if name and found else None
+    """The newest release; None when nothing has been published."""
+    return remembered(lake.at(lake.releases), "newest release", lambda: read_newest(lake)[1])
 
 
 def was_published(lake: Lake, hour: str) -> bool:

@@ -17,6 +17,7 @@ from medallion.storage.change_feed import changes
 from medallion.storage.files import Place
 from medallion.storage.log_entries import LEDGER as LEDGER
 from medallion.storage.log_repair import record_repair, repair_checkpoints
+from medallion.storage.remembered import remembered
 from medallion.storage.s3 import AWS, S3Access, S3Path
 from medallion.storage.s3_errors import short_reason
 
@@ -239,8 +240,12 @@ class Lake:
 
     def version(self, table: str) -> int | None:
         """The current version of ``table``; None when it has not been written."""
-        delta = self.open(self.path(table))
-        return None if delta is None else delta.version()
+
+        def read() -> int | None:
+            delta = self.open(self.path(table))
+            return None if delta is None else delta.version()
+
+        return remembered(self.folder(table), "version", read)
 
     def state(self, table: str, version: int | None = None) -> TableState | None:
         """Rows, files and bytes of ``table`` from the statistics in its log; None when it has not been written."""

@@ -1,0 +1,46 @@
+"""What was read of a Delta log, until it has another newest entry: the steps of an hour ask for it dozens of times.
+
+On a disk alone, where looking costs a hundredth of reading; a bucket is read each time.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from medallion.storage.files import Place
+
+Read = TypeVar("Read")
+_Entry = tuple[str, int, int, int]
+
+_known: dict[tuple[str, str], tuple[_Entry, Any]] = {}
+
+
+def remembered(folder: Place, what: str, read: Callable[[], Read]) -> Read:
+    """Return what ``read`` returns of the Delta table in ``folder``, without calling it where nothing was committed.
+
+    what: names it among all that is remembered of a table. It depends on the log alone, and nobody changes the value.
+    """
+    entry, key = _newest_entry(folder), (str(folder), what)
+    if entry is None:
+        return read()
+    known = _known.get(key)
+    if known is not None and known[0] == entry:
+        value: Read = known[1]
+        return value
+    value = read()
+    _known[key] = entry, value
+    return value
+
+
+def _newest_entry(folder: Place) -> _Entry | None:
+    """Return what tells the newest entry of a log from any that may come to its place; None where that is not known."""
+    if not isinstance(folder, Path):
+        return None
+    log = folder / "_delta_log"
+    try:
+        name = max((name for name in os.listdir(log) if name.endswith(".json") and name[:20].isdigit()), default=None)
+        found = (log / name).stat() if name else None
+    except OSError:
+        return None
+    return (name, found.st_ino, found.st_mtime_ns, found.st_size) if name and found else None
