@@ -6,13 +6,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.shop import PROJECT
+from tests.warm_spark import Warm, warm_spark
 
 PARTS = (
     *("medallion.toml", "refresh.lock", "spark_jobs", "expectations", "demo", "dags", "plugins"),
@@ -33,9 +34,10 @@ TABLES = ("gold_orders_by_country", "bronze_payments", "silver_payments_history"
 
 @dataclass(frozen=True)
 class Project:
-    """A copy of the project, with a lake and a source of its own."""
+    """A copy of the project, with a lake and a source of its own, and the Spark that its commands attach to."""
 
     root: Path
+    warm: Warm
 
     def run(self, *words: str) -> str:
         """Run a command of the copy, and return what it printed. Fails with what it said."""
@@ -44,8 +46,7 @@ class Project:
             "MEDALLION_JARS": str(PROJECT / ".jars"),
             "MEDALLION_LAKE": str(self.root / "lake"),
             "MEDALLION_SOURCE": str(self.root / "source"),
-            "MEDALLION_SPARK_MASTER": "local[2]",
-            "MEDALLION_DRIVER_MEMORY": "1g",
+            **self.warm.attached,
         }
         command = [sys.executable, "-c", "from medallion.cli.main import main; main()", *words]
         done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=500)
@@ -64,7 +65,7 @@ class Project:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     root = tmp_path_factory.mktemp("project")
     for part in PARTS:
         copy = shutil.copytree if (PROJECT / part).is_dir() else shutil.copy2
@@ -74,7 +75,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         (root / name).write_text(text)
     declared = root / "medallion.toml"
     declared.write_text(declared.read_text().replace('"platinum"]', '"platinum", "diamond"]', 1))
-    return Project(root)
+    with warm_spark() as warm:
+        warm.jvm()
+        yield Project(root, warm)
 
 
 def payment(state: str, moment: str) -> dict[str, object]:

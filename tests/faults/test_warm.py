@@ -2,20 +2,16 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from medallion.airflow.ports import free_port
 from medallion.errors import MedallionError
 from medallion.ops import event_log
 from medallion.ops.writer_lock import current_writer
@@ -24,44 +20,15 @@ from medallion.spark import session
 from medallion.spark.session import TOKEN_VARIABLE
 from tests.faults.faults import FEW, start
 from tests.faults.world import HOURS, World, differing
+from tests.warm_spark import Warm, warm_spark
 
 H0, H1, H2 = HOURS
-MEDALLION = [sys.executable, "-c", "from medallion.cli.main import main; main()"]
-
-
-@dataclass(frozen=True)
-class Warm:
-    """A server that runs, and what a process that attaches to it is given."""
-
-    keeper: subprocess.Popen[bytes]
-    port: int
-
-    @property
-    def attached(self) -> dict[str, str]:
-        return {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{self.port}", TOKEN_VARIABLE: "a secret"}
-
-    def jvm(self) -> psutil.Process:
-        """The JVM, once it listens."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return psutil.Process(self.keeper.pid).children()[0]
-            time.sleep(0.2)
-        raise AssertionError("the server does not listen")
 
 
 @pytest.fixture(scope="module")
 def warm() -> Iterator[Warm]:
-    port = free_port()
-    told = os.environ | {"MEDALLION_SPARK_CONNECT": f"sc://localhost:{port}", TOKEN_VARIABLE: "a secret"}
-    told |= {"MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_DRIVER_MEMORY": "1g"}
-    made = Warm(subprocess.Popen([*MEDALLION, "spark-server"], env=told, cwd=Path(__file__).parents[2]), port)
-    yield made
-    jvm = made.jvm()
-    made.keeper.terminate()
-    assert made.keeper.wait(timeout=60) == 0
-    assert not jvm.is_running(), "the server ends with its keeper"
+    with warm_spark() as made:
+        yield made
 
 
 def refresh(world: World, hour: str, warm: Warm) -> None:
