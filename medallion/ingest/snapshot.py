@@ -1,5 +1,6 @@
 """The snapshot: the state before the first change hour, loaded into Bronze once."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from medallion.ingest.schema_evolution import arrow_schema, description
 from medallion.ingest.snapshot_copy import copy_snapshot
 from medallion.ingest.source import Advance, FolderSource, Source, silent
 from medallion.ingest.value_decoders import MICROSECONDS
+from medallion.model.delivery import USUAL
 from medallion.model.table import EARLIEST, Feed
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import files
@@ -70,12 +72,13 @@ def reject_rows(
     condition = _fits(feed, hour)
     if condition is None:
         return result
+    as_lines = replace(feed, delivery=USUAL)  # in the format of their lines, whatever that of the feed is
     limit = min(MAX_LINES, int(max_bad_lines * result.lines))
     columns = [column.name for column in feed.columns]
     unfit = _declared_rows(spark, feed, snapshot).where(f"NOT ({condition})")
     line = F.to_json(F.struct(F.struct(*columns).alias("insert")), {"timestampFormat": MICROSECONDS})
     rows = unfit.orderBy(*feed.keys).select(line).limit(limit + 1).collect()
-    lines = [(number, why_unfit(feed, hour, raw) or _MISFIT, raw) for number, (raw,) in enumerate(rows, start=1)]
+    lines = [(number, why_unfit(as_lines, hour, raw) or _MISFIT, raw) for number, (raw,) in enumerate(rows, start=1)]
     if len(lines) > limit:
         raise MedallionError.quoting(
             f"{snapshot}: more than {limit:,} of {result.lines:,} rows are bad, the limit of MEDALLION_MAX_BAD_LINES"

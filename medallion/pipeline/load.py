@@ -7,7 +7,8 @@ from functools import partial
 
 from medallion.hours import ONE_HOUR, format_hour, parse_hour
 from medallion.ingest import change_log, quarantine, snapshot
-from medallion.ingest.source import Advance, Source, change_files, open_source
+from medallion.ingest.listing import change_files
+from medallion.ingest.source import Advance, Source, open_source
 from medallion.model.table import Feed
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
@@ -59,6 +60,6 @@ def load_snapshot(driver: Driver, run: Run, log: EventLog, advance: Advance) -> 
 
 def _last_hour(driver: Driver, source: Source) -> str:
     """Return the hour before the first that the source has a change file of; the running one where it has none."""
-    listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
+    listing = change_files(source, driver.tables.feeds)
     first = next(iter(listing.hours), None)
     return format_hour(parse_hour(first) - ONE_HOUR if first else datetime.now(UTC))

@@ -18,9 +18,11 @@ from moto.server import ThreadedMotoServer
 
 from medallion.errors import MedallionError
 from medallion.ingest import source as source_module
+from medallion.ingest.listing import change_files
 from medallion.ingest.snapshot_copy import copy_snapshot
-from medallion.ingest.source import change_files, copy_file, open_source
+from medallion.ingest.source import copy_file, open_source
 from medallion.settings import Settings
+from tests.unit.small_lake import feeds
 
 HOUR = "2025-11-30T00"
 FILE = f"cdc/orders/{HOUR}.json"
@@ -145,7 +147,7 @@ def busy(proxy: Proxy) -> None:
 
 
 def test_hours_are_listed_and_copied_with_their_checksum(bucket: Bucket, tmp_path: Path) -> None:
-    assert change_files(bucket.source, ("orders",)).hours == {HOUR: {"orders": FILE}}
+    assert change_files(bucket.source, feeds("orders")).hours == {HOUR: {"orders": (FILE,)}}
     landed = copy_file(bucket.source, FILE, tmp_path / "orders.json")
     assert (landed.bytes, landed.sha256) == (len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
     assert (tmp_path / "orders.json").read_bytes() == CONTENT
@@ -177,7 +179,7 @@ def test_copy_reports_what_keeps_failing_and_leaves_nothing_behind(
 
 
 def test_an_hour_without_files_is_not_listed(bucket: Bucket) -> None:
-    assert change_files(open_source(bucket.settings.replace(source="s3://shop/elsewhere")), ("orders",)).hours == {}
+    assert change_files(open_source(bucket.settings.replace(source="s3://shop/elsewhere")), feeds("orders")).hours == {}
 
 
 def test_a_bucket_that_is_not_there_says_where_to_look(bucket: Bucket) -> None:
