@@ -153,6 +153,10 @@ class _Decoding:
     def _changes(self, number: int, raw: bytes) -> list[tuple[Any, ...]]:
         """Return the changes that a line makes: all of them or, where one does not fit, none."""
         changes = self._reader.read(raw)
+        if len(changes) == 1 and not (self._further or self._order.is_needed):  # nearly always
+            values, kept = self._rows.decode(changes[0])
+            if kept is None:
+                return [(number, changes[0].deleted, *values)]
         made = [(change.deleted, self._rows.decode(change)) for change in changes]
         place = number + self._further
         rows = []

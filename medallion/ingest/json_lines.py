@@ -26,7 +26,7 @@ def parse_line(raw: bytes) -> Any:
 
 def parse_text(text: str) -> Any:
     """Parse a text as ``parse_line`` does. Raises ValueError and its like for what is no JSON, Unfit as above."""
-    return json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)
+    return _DECODER.decode(text)
 
 
 def is_json(raw: bytes) -> bool:
@@ -54,3 +54,6 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(row) != len(pairs):
         raise Unfit("a column appears twice")
     return row
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)

@@ -20,6 +20,7 @@ class RecordOrder:
 
     def __init__(self, parts: Parts, reader: Reader) -> None:
         self._parts, self._reader, self._streams = parts, reader, parts.streams
+        self.is_needed = bool(parts)  # else a file came as it is, and its order is that of its lines
         self._several = len({*self._streams}) > 1
         self._deletions = Counter[int]()  # by part
         self._places: list[tuple[int, int]] = []  # of each change: stream and place
@@ -27,7 +28,7 @@ class RecordOrder:
 
     def add(self, line: int, place: int, *, deleted: bool) -> None:
         """Take in a change of a line, at its place in the landed file."""
-        if not self._parts:
+        if not self.is_needed:
             return
         part = self._parts.index(line)
         self._deletions[part] += deleted

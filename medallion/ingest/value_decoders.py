@@ -21,8 +21,11 @@ from medallion.model.delivery import Delivery
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _EXACT = Context(prec=80)  # more digits than any DECIMAL has: what is rounded here is no such number
 _TIMESTAMP = re.compile(  # in microseconds, as Delta has them: a finer digit would be lost
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}0{0,3})?(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+_OTHER_TIMESTAMP = re.compile(  # as fewer tools write them
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6}0{0,3})?)"
-    r"(?: ?(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?))?"
+    r" ?(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)"
 )
 _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1).toordinal()
 _MICROSECONDS_IN = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1, "days": 86_400_000_000}
@@ -213,12 +216,13 @@ def _numeric_date(value: Any) -> date:
 
 
 def _timestamp(value: Any) -> datetime:
-    match = _TIMESTAMP.fullmatch(value)
-    if match is None:
-        raise ValueError
-    if match[2] in {None, "Z", "UTC"}:
-        return datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
-    return datetime.fromisoformat(match[1] + match[2]).astimezone(UTC)
+    if not _TIMESTAMP.fullmatch(value):
+        match = _OTHER_TIMESTAMP.fullmatch(value)
+        if match is None:
+            raise ValueError
+        value = match[1] + match[2].replace("UTC", "Z")
+    moment = datetime.fromisoformat(value)
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _numeric_moment(unit: str) -> Decoder:

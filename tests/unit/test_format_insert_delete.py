@@ -136,12 +136,11 @@ def test_update_of_a_row_that_does_not_exist_goes_to_quarantine_with_its_line(sh
     shop.put(H0, {1: "a", 2: "b"})
     shop.refresh(H0)
     shop.put(H1, '{"delete": {"id": 1}}\n' + update(1, name="x") + update(2, name="y"))
-    outcome = shop.refresh(H1)
+    shop.refresh(H1)
     assert shop.rows() == {2: "y"}
     (line,) = read_rejected(shop.lake, ORDERS, H1)
     assert (line.line_number, line.reason) == (2, "updates a row that does not exist")
     assert line.raw == update(1, name="x")
-    assert "1 lines rejected" in outcome.message or outcome.status == "warned"
 
 
 def test_hour_of_updates_is_decoded_alike_when_it_is_applied_again_later(shop: Shop) -> None:
