@@ -233,15 +233,15 @@ def test_a_snapshot_that_was_cut_short_goes_on_where_it_was(bucket: Bucket, tmp_
     asked = bucket.proxy.asked
     bucket.spoil(lambda proxy: "snapshot" in proxy.path and proxy.path.endswith("00007.json") and not busy(proxy))
     with pytest.raises(MedallionError, match=r"00007\.json cannot be read: the server answered 503"):
-        copy_snapshot(bucket.source, "bronze_orders", tmp_path / "copy")
+        copy_snapshot(bucket.source, "snapshot/bronze_orders", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
     there = {path.name for path in (tmp_path / ".copy.part").rglob("*") if path.is_file()}
 
     asked.clear()
     bucket.spoil(lambda proxy: False)
     told: list[tuple[str, int, int]] = []
-    copy_snapshot(bucket.source, "bronze_orders", tmp_path / "copy", lambda *progress: told.append(progress))
+    copy_snapshot(bucket.source, "snapshot/bronze_orders", tmp_path / "copy", lambda *progress: told.append(progress))
     fetched = {path.rpartition("/")[2] for path in asked if "list-type" not in path}
     assert there and not there & fetched, "nothing is fetched twice"
-    assert told[-1] == ("snapshot of bronze_orders", 24, 24)
+    assert told[-1] == ("copying snapshot/bronze_orders", 24, 24)
     assert sorted(DeltaTable(str(tmp_path / "copy")).to_pyarrow_table()["order_id"].to_pylist()) == list(range(12))
