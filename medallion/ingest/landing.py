@@ -100,12 +100,12 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
         lines = quarantine.read_corrections(lake, feed, hour, landed.sha256)
         result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines, landed.parts)
         complete_updates(lake, feed, hour, result, lines)
-        _require_few_bad_lines(feed, hour, path, result, max_bad_lines)
+        require_few_bad_lines(feed, hour, path, result, max_bad_lines)
         decoded[feed.name] = result
     return decoded
 
 
-def _require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded, max_bad_lines: float) -> None:
+def require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded, max_bad_lines: float) -> None:
     """Raise MedallionError where too many lines are rejected, or all of a file that holds something else.
 
     One bad line beside others that fit is no sign of a bad file, however small; alone, it may be all that the hour has.

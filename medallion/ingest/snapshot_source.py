@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 
 from medallion.errors import MedallionError, one_line
 from medallion.ingest.arrow_types import arrow_type, fits_into
@@ -51,17 +53,56 @@ def open_snapshot(source: Source, feed: Feed, lake: Lake, advance: Advance = sil
     shown, staged = f"{path} of {source.root}", lake.landing / "_snapshot" / feed.name
     if isinstance(source, FolderSource) and Path(source.root, path, "_delta_log").is_dir():
         return _delta(lake, feed, Path(source.root, path), shown)
-    listed = source.list_files(Layout(path).folder if "*" in path else f"{path.rpartition('/')[0]}/".removeprefix("/"))
+    listed = _files_near(source, path)
     if any(name.startswith(f"{path}/_delta_log/") for name in listed):
         copy_snapshot(source, path, staged, advance)
         return _delta(lake, feed, staged, shown)
     names = [name for name in sorted(listed) if _is_part(name, path, layout)]
     if not names:
-        raise MedallionError(
-            f"source {source.root} has no {path}, or it is neither a Delta table nor Parquet files: the snapshot needs"
-            " all tables"
-        )
+        raise MedallionError(_missing(source, path))
     return _from_parquet(source, lake, feed, names, (shown, staged, advance))
+
+
+def describe_snapshot(source: Source, feed: Feed) -> str:
+    """Say what is in the place of a feed's snapshot, by its columns alone: nothing is copied but one Parquet file.
+
+    Raises MedallionError as ``open_snapshot`` does.
+    """
+    path = feed.delivery.snapshot.path(feed.source_name, table=feed.name).rstrip("/")
+    shown = f"{path} of {source.root}"
+    if isinstance(source, FolderSource) and Path(source.root, path, "_delta_log").is_dir():
+        delta = DeltaTable(str(Path(source.root, path)))
+        match_columns(feed, pa.schema(delta.schema().to_arrow()), shown)
+        return f"a Delta table of {state_of(delta).rows:,} rows"
+    listed = _files_near(source, path)
+    if any(name.startswith(f"{path}/_delta_log/") for name in listed):
+        return "a Delta table, whose columns are looked at when it is loaded"
+    names = [name for name in sorted(listed) if _is_part(name, path, feed.delivery.snapshot)]
+    if not names:
+        raise MedallionError(_missing(source, path))
+    with TemporaryDirectory(prefix="medallion-") as folder:
+        copied = Path(folder, "part.parquet")
+        copy_file(source, names[0], copied)
+        match_columns(feed, _schema_of(copied, f"{names[0]} of {source.root}"), shown)
+    return f"{len(names):,} Parquet files"
+
+
+def _files_near(source: Source, path: str) -> Mapping[str, Any]:
+    return source.list_files(Layout(path).folder if "*" in path else f"{path.rpartition('/')[0]}/".removeprefix("/"))
+
+
+def _missing(source: Source, path: str) -> str:
+    return (
+        f"source {source.root} has no {path}, or it is neither a Delta table nor Parquet files: the snapshot needs all"
+        " tables"
+    )
+
+
+def _schema_of(file: Path, shown: str) -> pa.Schema:
+    try:
+        return pq.read_schema(file)
+    except (pa.ArrowException, OSError) as error:
+        raise MedallionError(f"{shown} is no Parquet file that can be read: {one_line(error, 120)}") from None
 
 
 def _is_part(name: str, path: str, layout: Layout) -> bool:
@@ -129,11 +170,7 @@ def _declared_schema(feed: Feed) -> pa.Schema:
 
 def _declared_rows(feed: Feed, file: Path, shown: str, missing: Counter[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file with the declared columns; ``missing`` counts files by columns they lack."""
-    try:
-        schema = pq.read_schema(file)
-    except (pa.ArrowException, OSError) as error:
-        raise MedallionError(f"{shown} is no Parquet file that can be read: {one_line(error, 120)}") from None
-    given = match_columns(feed, schema, shown)
+    given = match_columns(feed, _schema_of(file, shown), shown)
     missing.update(column for column, own in given.items() if own is None)
     with pq.ParquetFile(file) as parquet:
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=[own for own in given.values() if own is not None]):
