@@ -4,6 +4,7 @@ What a line means is not asked here: records stay as they came, so that the hour
 """
 
 import gzip
+import io
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from medallion.ingest.change_lines import MAX_LINE
 from medallion.ingest.json_lines import is_json
 from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed, Source, copy_file, digest
+from medallion.ingest.tabular_files import CSV, csv_lines, kind_of, parquet_lines
 from medallion.storage import files
 from medallion.storage.files import Place
 
@@ -30,7 +32,7 @@ def land_files(source: Source, names: Sequence[str], target: Place) -> Landed:
     One plain file is copied as it is. Raises MedallionError for a file that does not arrive whole, cannot be unpacked,
     or ends in the middle of a record.
     """
-    if len(names) == 1 and not is_packed(names[0]):
+    if len(names) == 1 and is_plain(names[0]):
         return copy_file(source, names[0], target)
     parts: list[Part] = []
     with TemporaryDirectory(prefix="medallion-") as folder, files.whole(target) as together:
@@ -38,22 +40,22 @@ def land_files(source: Source, names: Sequence[str], target: Place) -> Landed:
             for name in names:
                 copied = Path(folder, "part")
                 as_it_came = copy_file(source, name, copied)
-                lines = _append_lines(f"{source.root}/{name}", copied, out)
+                lines = _append(f"{source.root}/{name}", copied, out)
                 parts.append(Part(name, as_it_came.bytes, as_it_came.sha256, lines))
         with together.open("rb") as stream:
             landed = digest(stream)
     return Landed(landed.bytes, landed.sha256, (*parts,))
 
 
-def is_packed(name: str) -> bool:
-    """Check whether a file's name says that it is compressed."""
-    return PurePosixPath(name).suffix.lower() in GZIP + ZSTD
+def is_plain(name: str) -> bool:
+    """Check whether a file is one of lines, by its name: neither compressed nor CSV or Parquet."""
+    return PurePosixPath(name).suffix.lower() not in GZIP + ZSTD and not kind_of(name)
 
 
 def same_files(source: Source, names: Sequence[str], landed: Landed) -> bool:
     """Check whether the files at the source are those that landed, by their content."""
     if not landed.parts:
-        return len(names) == 1 and not is_packed(names[0]) and fingerprint(source, names[0]) == landed
+        return len(names) == 1 and is_plain(names[0]) and fingerprint(source, names[0]) == landed
     if [*names] != [part.name for part in landed.parts]:
         return False
     known = [(part.bytes, part.sha256) for part in landed.parts]
@@ -66,8 +68,40 @@ def fingerprint(source: Source, name: str) -> Landed:
         return digest(stream)
 
 
+def _append(shown: str, file: Path, out: IO[bytes]) -> int:
+    """Append the records of a copied file as lines; return how many. shown: what a message calls it."""
+    kind, count = kind_of(shown), 0
+    if not kind:
+        return _append_lines(shown, file, out)
+    with unpacked(shown, file) as stream:
+        checked = _Checked(stream, shown)
+        lines = csv_lines(io.BufferedReader(checked), shown) if kind == CSV else parquet_lines(file, shown)
+        for line in lines:
+            out.write(line)
+            count += 1
+        if kind == CSV and checked.last not in b"\r\n":
+            raise _cut_off(shown, count)
+    return count
+
+
+class _Checked(io.RawIOBase):
+    """What a file unpacks to, as a stream whose errors name the file."""
+
+    def __init__(self, stream: Any, shown: str) -> None:
+        self._stream, self._shown, self.last = stream, shown, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = _read(self._stream, self._shown, len(buffer))
+        buffer[: len(content)] = content
+        self.last = content[-1:] or self.last
+        return len(content)
+
+
 def _append_lines(shown: str, file: Path, out: IO[bytes]) -> int:
-    """Append the lines of a copied file; return how many. shown: what a message calls it."""
+    """Append the lines of a copied file as they are; return how many."""
     lines = written = 0
     tail = b""  # of a last line without an end
     with unpacked(shown, file) as stream:
@@ -81,13 +115,17 @@ def _append_lines(shown: str, file: Path, out: IO[bytes]) -> int:
             out.write(chunk)
     if tail:
         if tail.strip() and not is_json(tail):
-            raise MedallionError(
-                f"{shown} is cut off in the middle of line {lines + 1}; nothing of its hour was landed: have it"
-                " delivered again, then run the hour again"
-            )
+            raise _cut_off(shown, lines + 1)
         out.write(b"\n")
         lines += 1
     return lines
+
+
+def _cut_off(shown: str, line: int) -> MedallionError:
+    return MedallionError(
+        f"{shown} is cut off in the middle of line {line}; nothing of its hour was landed: have it delivered again,"
+        " then run the hour again"
+    )
 
 
 @contextmanager
@@ -104,9 +142,9 @@ def unpacked(shown: str, file: Path) -> Iterator[Any]:
             yield stream
 
 
-def _read(stream: Any, shown: str) -> bytes:
+def _read(stream: Any, shown: str, size: int = _CHUNK) -> bytes:
     try:
-        content: bytes = stream.read(_CHUNK)
+        content: bytes = stream.read(size)
     except EOFError:
         what = "ends before its gzip data does: it is cut off"
     except (OSError, zlib.error) as error:

@@ -1,12 +1,14 @@
-"""The snapshot of a table at the source: a Delta table or Parquet files, and how its columns fit the declared ones.
+"""The snapshot of a table at the source: a Delta table or files, and how its columns fit the declared ones.
 
 Narrower types are taken, columns are found in other letter case, a nullable one may be missing; what would lose
-something is refused. Parquet files become a Delta table in the landing folder first, each value cast without loss.
+something is refused. Parquet and CSV files become a Delta table in the landing folder first, each value cast without
+loss.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,9 +18,13 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from medallion.errors import MedallionError, one_line
+from medallion.hours import format_hour
 from medallion.ingest.arrow_types import arrow_type, fits_into
+from medallion.ingest.decode import decode_file
+from medallion.ingest.put_together import land_files
 from medallion.ingest.snapshot_copy import copy_snapshot
 from medallion.ingest.source import Advance, FolderSource, Source, copy_file, silent
+from medallion.ingest.tabular_files import CSV, kind_of
 from medallion.model.delivery import Layout
 from medallion.model.table import Column, Feed
 from medallion.storage import files
@@ -80,6 +86,8 @@ def describe_snapshot(source: Source, feed: Feed) -> str:
     names = [name for name in sorted(listed) if _is_part(name, path, feed.delivery.snapshot)]
     if not names:
         raise MedallionError(_missing(source, path))
+    if kind_of(names[0]) == CSV:
+        return f"{len(names):,} CSV files, whose rows are looked at when they are loaded"
     with TemporaryDirectory(prefix="medallion-") as folder:
         copied = Path(folder, "part.parquet")
         copy_file(source, names[0], copied)
@@ -93,8 +101,8 @@ def _files_near(source: Source, path: str) -> Mapping[str, Any]:
 
 def _missing(source: Source, path: str) -> str:
     return (
-        f"source {source.root} has no {path}, or it is neither a Delta table nor Parquet files: the snapshot needs all"
-        " tables"
+        f"source {source.root} has no {path}, or it is neither a Delta table nor Parquet or CSV files: the snapshot"
+        " needs all tables"
     )
 
 
@@ -106,8 +114,8 @@ def _schema_of(file: Path, shown: str) -> pa.Schema:
 
 
 def _is_part(name: str, path: str, layout: Layout) -> bool:
-    """Check whether a file is one of the snapshot's Parquet files."""
-    if not name.lower().endswith(".parquet"):
+    """Check whether a file is one of the snapshot's, Parquet or CSV."""
+    if not kind_of(name):
         return False
     if "*" in layout.text:
         return Layout(path).matches(name)
@@ -139,6 +147,9 @@ def _from_parquet(
         try:
             for number, name in enumerate(names):
                 with TemporaryDirectory(prefix="medallion-") as folder:
+                    if kind_of(name) == CSV:
+                        yield from _rows_of_csv(source, feed, name, Path(folder))
+                        continue
                     copied = Path(folder, "part.parquet")
                     copy_file(source, name, copied)
                     yield from _declared_rows(feed, copied, f"{name} of {source.root}", missing)
@@ -176,6 +187,22 @@ def _declared_rows(feed: Feed, file: Path, shown: str, missing: Counter[str]) ->
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=[own for own in given.values() if own is not None]):
             values = [_cast(column, batch, given[column.name], shown) for column in feed.columns]
             yield pa.RecordBatch.from_arrays(values, schema=_declared_schema(feed))
+
+
+def _rows_of_csv(source: Source, feed: Feed, name: str, folder: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a CSV file, read as the feed's format reads one of an hour.
+
+    Raises MedallionError for the first row that does not fit.
+    """
+    landed, changes = folder / "rows.json", folder / "rows.parquet"
+    parts = land_files(source, [name], landed).parts
+    any_time = replace(feed, event_time=())  # rows that happened too late go to quarantine when they are loaded
+    decoded = decode_file(landed, any_time, format_hour(datetime.now(UTC)), changes, None, parts)
+    for line, reason, _ in decoded.rejected:
+        raise MedallionError.quoting(f"{decoded.parts.place(line)} of {source.root} does not fit", f": {reason}")
+    with pq.ParquetFile(changes) as file:
+        for batch in file.iter_batches(_BATCH_ROWS):
+            yield batch.select(_declared_schema(feed).names).cast(_declared_schema(feed))
 
 
 def _cast(column: Column, batch: pa.RecordBatch, given: str | None, shown: str) -> pa.Array:

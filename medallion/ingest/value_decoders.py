@@ -41,6 +41,7 @@ class Forms:
     moments: the unit of a number in a TIMESTAMP since 1970, of UNITS or ``days``; None where a number is none. dates:
     whether a number in a DATE is one, in days since 1970. decimals: of DECIMALS. scale: of precise decimals, digits
     after the point; None for the declared one. variable_scale: whether a decimal may be an object of scale and value.
+    texts: whether numbers and truth are written as text, and bytes as hexadecimal digits.
     """
 
     moments: str | None = None
@@ -48,6 +49,7 @@ class Forms:
     decimals: str = "text"
     scale: int | None = None
     variable_scale: bool = False
+    texts: bool = False
 
     @classmethod
     def of(cls, delivery: Delivery) -> "Forms":
@@ -72,6 +74,8 @@ def value_decoder(kind: SqlType, name: str, note_unknown: NoteUnknown, forms: Fo
             return _numeric_moment(forms.moments)
         case Scalar("DATE") if forms.dates:
             return _numeric_date
+        case Scalar(scalar) if forms.texts and scalar in _FROM_TEXT:
+            return _from_text(_FROM_TEXT[scalar], _SCALARS[scalar])
         case Scalar(scalar):
             return _SCALARS[scalar]
         case DecimalType(precision, scale):
@@ -254,4 +258,31 @@ _SCALARS: dict[str, Decoder] = {
     "BINARY": _binary,
     "DATE": _date,
     "TIMESTAMP": _timestamp,
+}
+
+_TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+
+
+def _from_text(parse: Callable[[str], Any], decode: Decoder) -> Decoder:
+    """Build the decoder of values that are written as text; others are taken as ``decode`` does."""
+    return lambda value: decode(parse(value) if isinstance(value, str) else value)
+
+
+def _whole_number(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,30}", text):
+        raise ValueError
+    return int(text)
+
+
+def _number(text: str) -> Decimal:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError
+    return Decimal(text)
+
+
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), _whole_number),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _number),
+    "BOOLEAN": lambda text: _TRUTH.get(text.lower()),
+    "BINARY": lambda text: b64encode(bytes.fromhex(text)).decode(),
 }

@@ -166,7 +166,7 @@ def test_snapshot_that_is_missing_or_damaged_is_named(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     source = FolderSource(str(tmp_path / "source"))
     with pytest.raises(
-        MedallionError, match="has no snapshot/bronze_things, or it is neither a Delta table nor Parquet"
+        MedallionError, match="has no snapshot/bronze_things, or it is neither a Delta table nor Parquet or CSV"
     ):
         opened(tmp_path, source)
     (tmp_path / "source" / "snapshot" / "bronze_things").mkdir(parents=True)
