@@ -41,8 +41,8 @@ def csv_lines(stream: IO[bytes], shown: str) -> Iterator[bytes]:
                 yield _line(dict(zip(names, row, strict=True)))
     except (csv.Error, UnicodeDecodeError) as error:
         raise MedallionError(
-            f"{shown} is no CSV that can be read, at line {reader.line_num}: {one_line(error, 120)}; nothing of its hour"
-            " was landed: have it delivered again, then run the hour again"
+            f"{shown} is no CSV that can be read, at line {reader.line_num}: {one_line(error, 120)}; nothing of its"
+            " hour was landed: have it delivered again, then run the hour again"
         ) from None
 
 
