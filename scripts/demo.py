@@ -20,8 +20,9 @@ from medallion.airflow.local import WARM, LocalAirflow, where
 from medallion.airflow.naming import REFRESH
 from medallion.errors import MedallionError
 from medallion.ingest.ledger import applied_hour
+from medallion.ingest.listing import change_files
 from medallion.ingest.restatement import Restatement, read_restatement
-from medallion.ingest.source import change_files, open_source
+from medallion.ingest.source import open_source
 from medallion.ingest.unpublished import find_unpublished
 from medallion.model.refresh_method import read_state_work
 from medallion.model.table import STRATEGIES
@@ -178,8 +179,7 @@ def next_hours(settings: Settings, lake: Lake) -> list[str]:
 
 def listed_hours(settings: Settings) -> list[str]:
     """The hours that the source has, in order."""
-    topics = tuple(feed.topic for feed in find_project().registry().feeds)
-    return list(change_files(open_source(settings), topics).hours)
+    return list(change_files(open_source(settings), find_project().registry().feeds).hours)
 
 
 def run_id_of(hour: str) -> str:

@@ -18,8 +18,10 @@ from bench.proof import publish_copies
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.decode import DELETED
-from medallion.ingest.landing import copy_change_files, decode_hour, decoded_file, forget_decoded
-from medallion.ingest.source import FolderSource, change_files
+from medallion.ingest.hour_files import decoded_file
+from medallion.ingest.landing import copy_change_files, decode_hour, forget_decoded
+from medallion.ingest.listing import change_files
+from medallion.ingest.source import FolderSource
 from medallion.model.table import Feed
 from medallion.ops.event_log import EventLog
 from medallion.project import find_project
@@ -120,7 +122,7 @@ class FelderaDriver:
         source = FolderSource(str(self._source))
         with log.timed("land", "bronze") as event:
             event.engine = "feldera"
-            listing = change_files(source, tuple(feed.topic for feed in _feeds()))
+            listing = change_files(source, _feeds())
             listing.require_understood(hour)
             landed = copy_change_files(source, lake, hour, listing.hours.get(hour, {}))
             event.bytes_out = sum(file.bytes for file in landed.files.values())

@@ -1,6 +1,5 @@
 """A new project that is green at once: two feeds, two tables, a promise, tests, DAGs, a small source."""
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
+from medallion.cli.new_sources import NEW_SOURCES, Change, NewSource
 from medallion.errors import UsageError
 from medallion.project import find_template
 from medallion.settings import Settings
@@ -23,7 +23,15 @@ _RENAMED = {"gitignore": ".gitignore", "airflowignore": ".airflowignore"}  # a p
 
 @click.command()
 @click.argument("target", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-def init(target: Path) -> None:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([*NEW_SOURCES]),
+    default="insert_delete",
+    show_default=True,
+    help="How its source delivers changes: as yours does.",
+)
+def init(target: Path, form: str) -> None:
     """Make a new project in DIR, which must be empty or not exist yet. Then:
 
     \b
@@ -37,7 +45,7 @@ def init(target: Path) -> None:
             raise UsageError(f"{target} is not empty: name a new folder")
         name = _name_of(target)
         Settings(lake=str(target.absolute() / "lake"))
-        write_project(target, name)
+        write_project(target, name, NEW_SOURCES[form])
     except ValidationError as error:  # a folder that Delta's readers could not open
         raise UsageError(f"{target} cannot be a project's folder: {error.errors()[0]['ctx']['error']}") from None
     except OSError as error:
@@ -46,8 +54,8 @@ def init(target: Path) -> None:
     click.echo(f"{target}: project {name}; now: {then}")
 
 
-def write_project(target: Path, name: str) -> None:
-    """Write the template of a project to ``target``, called ``name``, and a source for it."""
+def write_project(target: Path, name: str, delivery: NewSource) -> None:
+    """Write the template of a project to ``target``, called ``name``, and a source for it, delivered as said."""
     template = find_template()
     for file in sorted(template.rglob("*")):
         if file.is_file() and "__pycache__" not in file.parts:
@@ -56,7 +64,15 @@ def write_project(target: Path, name: str) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             text = file.read_text(encoding="utf-8")
             place.write_text(text.replace("NAME", name) if file.suffix in {".toml", ".md"} else text, encoding="utf-8")
-    _write_source(target / "source")
+    _say_delivery(target / "medallion.toml", delivery)
+    _write_source(target / "source", delivery)
+
+
+def _say_delivery(manifest: Path, delivery: NewSource) -> None:
+    """Add to the section of the source what is not the default."""
+    lines = manifest.read_text(encoding="utf-8").splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if line.startswith("path = ")) + 1
+    manifest.write_text("".join([*lines[:at], *(f"{line}\n" for line in delivery.manifest), *lines[at:]]), "utf-8")
 
 
 def _name_of(target: Path) -> str:
@@ -64,10 +80,9 @@ def _name_of(target: Path) -> str:
     return name if re.match(r"[a-z]", name) else f"project_{name}"[:40].rstrip("_")
 
 
-def _write_source(folder: Path) -> None:
+def _write_source(folder: Path, delivery: NewSource) -> None:
     """Write a snapshot of a week of trips, and three hours of changes. It is the same each time."""
     import pyarrow as pa
-    from deltalake import write_deltalake
 
     stations = [
         {"station_id": n, "station_name": f"Station {n}", "district": _DISTRICTS[n % 3], "updated_at": _FIRST}
@@ -80,16 +95,15 @@ def _write_source(folder: Path) -> None:
     schemas = {"stations": pa.schema(station), "trips": pa.schema(trip)}
     rows = {"stations": stations, "trips": [*_trips(1, _FIRST - timedelta(days=_DAYS), _DAYS * 24, every=3)]}
     for feed, schema in schemas.items():
-        (folder / "snapshot").mkdir(parents=True, exist_ok=True)
-        write_deltalake(str(folder / "snapshot" / f"bronze_{feed}"), pa.Table.from_pylist(rows[feed], schema))
+        delivery.write_snapshot(folder, feed, pa.Table.from_pylist(rows[feed], schema))
     for later in range(_HOURS):
         start = _FIRST + timedelta(hours=later)
-        made = [{"insert": row} for row in _trips(1001 + 10 * later, start, 1, every=1)]
+        made: list[Change] = [(None, row) for row in _trips(1001 + 10 * later, start, 1, every=1)]
         former = rows["trips"][later]
         corrected = former | {"minutes": former["minutes"] + 5, "updated_at": start + timedelta(minutes=50)}
-        _write_changes(folder, "trips", start, [*made, {"delete": former}, {"insert": corrected}])
+        delivery.write_changes(folder, "trips", start, [*made, (former, corrected)])
     moved = stations[0] | {"district": "university", "updated_at": _FIRST + timedelta(hours=1, minutes=30)}
-    _write_changes(folder, "stations", _FIRST + timedelta(hours=1), [{"delete": stations[0]}, {"insert": moved}])
+    delivery.write_changes(folder, "stations", _FIRST + timedelta(hours=1), [(stations[0], moved)])
 
 
 def _trips(first: int, start: datetime, hours: int, every: int) -> Iterator[dict[str, Any]]:
@@ -109,12 +123,3 @@ def _trips(first: int, start: datetime, hours: int, every: int) -> Iterator[dict
                 "fare": Decimal(100 + 5 * minutes) / 100,
                 "updated_at": at + timedelta(minutes=minutes),
             }
-
-
-def _write_changes(folder: Path, feed: str, hour: datetime, lines: list[dict[str, Any]]) -> None:
-    def text(value: Any) -> Any:
-        return value.strftime("%Y-%m-%dT%H:%M:%SZ") if isinstance(value, datetime) else float(value)
-
-    file = folder / "cdc" / feed / f"{hour:%Y-%m-%dT%H}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(f"{json.dumps(line, default=text)}\n" for line in lines), encoding="utf-8")

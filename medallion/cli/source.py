@@ -1,12 +1,20 @@
 """Commands about the source, with those that the project brings to make one."""
 
+import re
 import sys
+from collections.abc import Iterator
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
+from medallion.cli.common import HOUR
 from medallion.errors import UsageError, one_line
+from medallion.model.table import Feed
 from medallion.project import find_project
+
+if TYPE_CHECKING:
+    from medallion.inspect.source_check import SourceCheck
 
 
 class SourceCommands(click.Group):
@@ -23,7 +31,73 @@ class SourceCommands(click.Group):
 
 @click.group(cls=SourceCommands)
 def source() -> None:
-    """Create a source of snapshot and change files, where the project has a generator of its own."""
+    """Try a source before anything is written, and make one where the project has a generator of its own."""
+
+
+@source.command("check")
+@click.option("--hour", type=HOUR, help="The hour to decode. Without it: the newest whole one of each feed.")
+def check(hour: str | None) -> None:
+    """Say what the source has of each feed, and decode one hour; nothing is written to the lake.
+
+    Prints where its files are, which hours are whole, the first change decoded, what would be rejected and why, and
+    whether its snapshot fits. Exit code 1 where a snapshot or an hour would be refused.
+    """
+    from medallion.ingest.source import open_source
+    from medallion.inspect.source_check import check_source
+
+    project = find_project()
+    settings = project.settings()
+    feeds = project.registry(extras=bool(settings.extras)).feeds
+    found = check_source(open_source(settings), feeds, hour, settings.max_bad_lines)
+    for line in _lines_of(found):
+        click.echo(line)
+    if not found.is_fine:
+        raise click.exceptions.Exit(1)
+
+
+def _lines_of(found: "SourceCheck") -> Iterator[str]:
+    """Yield a check of a source line by line."""
+    span = f"{len(found.whole):,} whole hours" + (f", {found.whole[0]} to {found.whole[-1]}" if found.whole else "")
+    yield f"{found.root}: {span}"
+    yield from (f"  waiting {hour}: {why}" for hour, why in found.waiting.items())
+    yield from (f"  refused {sentence}" for sentence in found.refused)
+    yield from (f"  {sentence}" for sentence in found.ignored)
+    for feed in found.feeds:
+        yield f"{feed.feed}: {feed.format}, {feed.place}, {feed.hours:,} hours"
+        if feed.snapshot:
+            yield f"  snapshot: {feed.snapshot}"
+        if feed.hour:
+            counts = f"{feed.lines:,} lines, {feed.changes:,} changes, {feed.rejected_lines:,} rejected"
+            yield f"  {feed.hour}: {feed.files:,} files, {counts}"
+        if feed.first:
+            values = ", ".join(f"{name} {value}".strip() for name, value in feed.first.items())
+            yield f"  first change: {one_line(values)}"
+        yield from (f"  rejected {place}: {reason}" for place, reason in feed.rejected)
+        yield from (f"  warning: {note}" for note in feed.notes)
+        yield from (f"  refused: {problem}" for problem in feed.problems)
+
+
+@source.command("infer")
+@click.argument("feed")
+def infer(feed: str) -> None:
+    """Print a declaration of FEED, a feed that the project does not have yet, from its newest change files.
+
+    \b
+      medallion source infer customers > spark_jobs/bronze/customers.py
+
+    Keys are those that deletions name, types and NOT NULL what the values are; comments say what is a guess.
+    """
+    from medallion.ingest.source import open_source
+    from medallion.inspect.source_inference import infer_declaration
+
+    project = find_project()
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,79}", feed):
+        raise UsageError(f"a feed is called by small letters, digits and _, not {feed[:40]!r}")
+    declared = {known.topic: known for known in project.registry(extras=True).feeds}
+    layer = project.layers[0]
+    unknown = Feed(keys=(), schema="", name=f"{layer}_{feed}", layer=layer, delivery=project.deliveries.every)
+    known = declared.get(feed, unknown)
+    click.echo(infer_declaration(open_source(project.settings()), known))
 
 
 def _of_project() -> dict[str, click.Command]:

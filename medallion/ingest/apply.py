@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.hours import hour_number
 from medallion.ingest.decode import DELETED, LINE, Decoded
-from medallion.ingest.landing import decoded_file
+from medallion.ingest.hour_files import decoded_file
 from medallion.ingest.schema_evolution import evolve
 from medallion.ingest.value_decoders import MICROSECONDS
 from medallion.model.column_types import holds_map

@@ -4,8 +4,9 @@ import time
 from collections.abc import Mapping
 
 from medallion.ingest import ledger
+from medallion.ingest.listing import Listing, change_files
 from medallion.ingest.restatement import read_restatement
-from medallion.ingest.source import Listing, Source, SourceFile, change_files, open_source
+from medallion.ingest.source import Source, SourceFile, open_source
 from medallion.ops.lake_tables import tables_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
@@ -28,14 +29,15 @@ def _pending(settings: Settings, source: Source, until: str | None = None) -> tu
     """The pending hours, and what the source lists."""
     lake = Lake.of(settings)
     tables = tables_of(lake, settings.extras)
-    listing = change_files(source, tuple(feed.topic for feed in tables.feeds))
+    listing = change_files(source, tables.feeds)
     applied, restated = ledger.applied_hour(lake, tables), read_restatement(lake)
     due, first = ledger.landed_hours(lake), ""
     if restated is not None:
         due |= {*restated.hours}
         if not restated.rewound:  # the next refresh takes Bronze back first
             applied, first = None, min((restated.hour, *restated.hours))
-    return [hour for hour in ledger.pending_hours(applied, listing.hours, due, until) if hour >= first], listing
+    pending = ledger.pending_hours(applied, listing.hours_after(applied), due, until)
+    return [hour for hour in pending if hour >= first], listing
 
 
 class Arrivals:

@@ -51,6 +51,17 @@ def same_type(given: Any, wanted: Any) -> bool:
     return _compares(given, wanted, _same_scalar)
 
 
+def fits_into(given: Any, wanted: Any) -> bool:
+    """Check whether values of ``given``, a type of a snapshot, are values of the declared type ``wanted``.
+
+    Also of types that no table of ours has: whole numbers without a sign, dictionaries, moments of other units; of
+    finer ones each value is looked at when it is cast.
+    """
+    if pa.types.is_dictionary(given):
+        given = given.value_type
+    return _compares(given, wanted, lambda a, b: _same_scalar(a, b) or _wider_scalar(a, b) or _whole_in(a, b))
+
+
 def is_wider(given: Any, wanted: Any) -> bool:
     """Check whether each value of ``given`` is one of ``wanted``; a struct may have got further fields."""
     return _compares(given, wanted, lambda a, b: _same_scalar(a, b) or _wider_scalar(a, b), may_grow=True)
@@ -82,6 +93,16 @@ def _same_scalar(given: Any, wanted: Any) -> bool:
     if pa.types.is_binary(wanted):
         return bool(pa.types.is_binary(given) or pa.types.is_large_binary(given) or pa.types.is_binary_view(given))
     return bool(given == wanted)
+
+
+def _whole_in(given: Any, wanted: Any) -> bool:
+    """Check whether whole numbers of one type are numbers of another that _wider_scalar does not know."""
+    if pa.types.is_decimal(wanted) and pa.types.is_integer(given):
+        digits = len(str(1 << (given.bit_width - pa.types.is_signed_integer(given))))
+        return bool(wanted.precision - wanted.scale >= digits)
+    if pa.types.is_unsigned_integer(given) and pa.types.is_signed_integer(wanted):
+        return bool(given.bit_width < wanted.bit_width)
+    return False
 
 
 def _wider_scalar(given: Any, wanted: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The names of change files: which are taken, and what is said of a file that could be taken for one.
+"""The names of change files in a layout: which are taken, and what is said of a file that could be taken for one.
 
 A name that bears an hour in another way than agreed may hold changes of it: then the hour is refused, as it would be
 published without them.
@@ -6,16 +6,17 @@ published without them.
 
 import re
 import unicodedata
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from medallion.hours import PATTERN, is_hour
+from medallion.model.delivery import LAYOUT, Layout
 
-_CHANGE_FILE = re.compile(rf"cdc/([a-z0-9_]+)/({PATTERN})\.json")
 _HOUR = re.compile(rf"(?<!\d){PATTERN}", re.IGNORECASE)
 _UNFINISHED = re.compile(r".*(\.tmp|\.part|\.filepart|\.crc|\.swp|~)|_[^.]*", re.DOTALL)  # by those who write files
-_ARRIVING = re.compile(rf"cdc/([a-z0-9_]+)/({PATTERN})\.json\.(tmp|part|filepart)")
+_ARRIVING = re.compile(r"(.*)\.(?:tmp|part|filepart)", re.DOTALL)
 _COMPANION = re.compile(r".*\.(md5|sha1|sha256|sha512|ok|done|ready|success|asc|sig)", re.DOTALL)  # about a file
 _PACKED = re.compile(r".*\.(gz|gzip|zip|zst|zstd|bz2|xz|lz4|snappy|7z|tar|tgz|z)", re.DOTALL | re.IGNORECASE)
 _SHOWN = 200  # characters of a name
@@ -52,31 +53,66 @@ class Ignored:
     reason: str
 
 
-def judge_name(name: str, topics: tuple[str, ...], running: str) -> ChangeFile | Arriving | Refused | Ignored | None:
-    """Judge a file below ``cdc/`` by its name; None for one that nobody would take for a change file.
+Judgement = ChangeFile | Arriving | Refused | Ignored | None
+
+
+def judge_file(name: str, layout: Layout, topics: Mapping[str, str], running: str) -> Judgement:
+    """Judge a file by its name; None for one that nobody would take for a change file.
 
     Args:
         name: Its name, relative to the source.
-        topics: The feeds.
+        layout: Where change files are.
+        topics: The name at the source of each feed with this layout -> the feed.
         running: The hour that has begun: of later ones nothing is taken.
     """
-    if (arriving := _ARRIVING.fullmatch(name)) and arriving[1] in topics:
-        return Arriving(arriving[1], arriving[2])
-    _, folder, *rest = PurePosixPath(name).parts
-    if any(_is_no_data(part) for part in rest):
+    if (arriving := _ARRIVING.fullmatch(name)) and (known := _known(layout.read(arriving[1]), topics)):
+        return Arriving(*known)
+    if any(_is_no_data(part) for part in PurePosixPath(name.removeprefix(layout.folder)).parts):
         return None
+    taken = _known(layout.read(name), topics)
+    if taken is None and layout.text == LAYOUT:
+        return _judge_in_default(name, topics, running)
+    place = taken or _known(layout.read_loosely(name), topics)
+    if place is None:
+        return _of_no_feed_in(layout, name, topics)
+    topic, hour = place
+    if not is_hour(hour):
+        return Ignored(f"{hour[:10]} is not on the calendar")
+    if hour > running:
+        return Ignored(f"hour {hour} lies in the future")
+    if taken:
+        return ChangeFile(topic, hour)
+    return Refused(hour, f"a change file is named as source.layout says, {layout.text}")
+
+
+def _known(read: tuple[str, str] | None, topics: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return feed and hour of what a layout read, None for another feed; a layout without {feed} is of one feed."""
+    if read is None:
+        return None
+    name, hour = read
+    topic = topics.get(name) if name else next(iter(topics.values()), None)
+    return None if topic is None else (topic, hour)
+
+
+def _of_no_feed_in(layout: Layout, name: str, topics: Collection[str]) -> Ignored | None:
+    """A change file of a feed that nobody declares, where another one may have been meant."""
+    read = layout.read(name)
+    close = get_close_matches(read[0], topics, n=1, cutoff=0.8) if read else []
+    return Ignored(f"no feed is called {read[0][:_SHOWN]}: did you mean {close[0]}?") if read and close else None
+
+
+def _judge_in_default(name: str, topics: Collection[str], running: str) -> Judgement:
+    """Judge a file below ``cdc/`` that is none of the default layout: people come from many others to it."""
+    _, folder, *rest = PurePosixPath(name).parts
     if folder.casefold() not in topics:
         return _of_no_feed(folder, topics, rest)
-    match = _CHANGE_FILE.fullmatch(name)
-    hour = match[2] if match else _borne_hour("/".join(rest))
+    hour = _borne_hour("/".join(rest))
     if hour is None:
         return Ignored(_why_not_taken(folder, topics, rest)) if rest and ".json" in rest[-1].casefold() else None
     if not is_hour(hour):
         return Ignored(f"{hour[:10]} is not on the calendar")
     if hour > running:
         return Ignored(f"hour {hour} lies in the future")
-    if match and folder in topics:
-        return ChangeFile(folder, hour)
     return Refused(hour, _why_not_taken(folder, topics, rest))
 
 
@@ -85,7 +121,7 @@ def shown_path(name: str) -> str:
     return repr(name[:_SHOWN])
 
 
-def _of_no_feed(folder: str, topics: tuple[str, ...], rest: list[str]) -> Ignored | None:
+def _of_no_feed(folder: str, topics: Collection[str], rest: list[str]) -> Ignored | None:
     """A file with an hour that lies in the folder of no feed, where one may have been meant."""
     if not rest:
         return Ignored("a change file lies in the folder of its feed, cdc/<feed>/") if _borne_hour(folder) else None
@@ -103,11 +139,14 @@ def _borne_hour(text: str) -> str | None:
     return match[0].upper() if match else None
 
 
-def _why_not_taken(folder: str, topics: tuple[str, ...], rest: list[str]) -> str:
+def _why_not_taken(folder: str, topics: Collection[str], rest: list[str]) -> str:
     if folder not in topics:
         return f"the folder of this feed is cdc/{folder.casefold()}"
     if len(rest) > 1:
         return f"{rest[0][:_SHOWN]!r} is a folder, and a change file is one file, named YYYY-MM-DDTHH.json"
     if _PACKED.fullmatch(rest[0]):
-        return "a change file is named YYYY-MM-DDTHH.json, and is not compressed: unpack it"
+        return (
+            "a change file is named YYYY-MM-DDTHH.json, and is not compressed: unpack it, or say so in source.layout,"
+            f" cdc/{{feed}}/{{hour}}.json{PurePosixPath(rest[0]).suffix}"
+        )
     return "a change file is named YYYY-MM-DDTHH.json, in plain digits and letters: rename it if it is one"

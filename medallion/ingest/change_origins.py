@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
-from medallion.ingest.decode import DELETED, LINE, decode_file
-from medallion.ingest.landing import landed_file
+from medallion.ingest.decode import DELETED, LINE, Decoded, decode_file
+from medallion.ingest.hour_files import landed_file
 from medallion.ingest.ledger import Manifest, read_manifest_if_whole
 from medallion.ingest.quarantine import read_corrections
 from medallion.model.registry import Registry
@@ -35,6 +35,7 @@ class ChangeOrigins:
     def __init__(self, lake: Lake, hour: str, tables: Registry) -> None:
         self._lake, self._hour, self._tables = lake, hour, tables
         self._changes: dict[str, pa.Table | None] = {}
+        self._decoded: dict[str, Decoded] = {}
 
     def describe(self, tables: Sequence[str], records: Sequence[Record]) -> tuple[str, ...]:
         """Say which lines changed what a check of ``tables`` found failed, a sentence per file.
@@ -84,7 +85,8 @@ class ChangeOrigins:
                 with TemporaryDirectory(prefix="origins-") as folder, suppress(MedallionError, OSError):
                     target = Path(folder, "changes.parquet")
                     corrections = read_corrections(self._lake, feed, self._hour, landed.sha256)
-                    decode_file(file, feed, self._hour, target, corrections)
+                    decoded = decode_file(file, feed, self._hour, target, corrections, landed.parts)
+                    self._decoded[feed.name] = decoded
                     self._changes[feed.name] = pq.read_table(target)
         return self._changes[feed.name]
 
@@ -105,7 +107,7 @@ class ChangeOrigins:
             query = f"SELECT {LINE}, {DELETED} FROM changes WHERE {condition} ORDER BY 1 LIMIT {MAX_LINES}"  # noqa: S608 (declared names)
             for line, deleted in _query(changes, query, [record[name] for name in columns]):
                 values = ", ".join(f"{name} {record[name]}" for name in columns)
-                found[line] = f"line {line:,} {'deletes' if deleted else 'inserts or updates'} {values}"
+                found[line] = f"{self._line(feed, line)} {'deletes' if deleted else 'inserts or updates'} {values}"
         if not found:
             return None
         return f"{self._file(feed)}: {'; '.join(found[line] for line in sorted(found)[:MAX_LINES])}"
@@ -120,7 +122,7 @@ class ChangeOrigins:
             parts, deleted = [], 0
             for deletes, lines, first, last in _query(changes, _BY_KIND, []):
                 deleted += lines if deletes else 0
-                place = f"line {first:,}" if first == last else f"{lines:,} of the lines {first:,} to {last:,}"
+                place = self._line(feed, first) if first == last else f"{lines:,} of the lines {first:,} to {last:,}"
                 if last - first + 1 == lines > 1:
                     place = f"lines {first:,} to {last:,}"
                 singular, plural = ("deletes a row", "delete rows") if deletes else _UPSERTS
@@ -129,7 +131,13 @@ class ChangeOrigins:
         return [text for _, text in sorted(summaries, reverse=True)]
 
     def _file(self, feed: Feed) -> str:
-        return f"cdc/{feed.topic}/{self._hour}.json"
+        return feed.delivery.layout.path(feed.source_name, self._hour)
+
+    def _line(self, feed: Feed, place: int) -> str:
+        """Name the line at the source of a change, by its place in the hour."""
+        decoded = self._decoded[feed.name]
+        line = decoded.lines_of.get(place, place)
+        return decoded.parts.place(line) if decoded.parts else f"line {line:,}"
 
 
 def _query(changes: "pa.Table", query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:

@@ -1,46 +1,46 @@
-"""Reading change files: each line becomes a typed change or a rejected line with its reason.
+"""Reading landed change files: each line becomes typed changes, or a rejected line with its reason.
 
-The schema is the declared one, never inferred, and no value is silently turned into another: a line that does not
-fit is rejected whole. Streams in batches that are bounded in rows and in bytes, so memory does not grow with the file.
+What a line means is the matter of the feed's format; that a row fits its declaration, of the row decoder. Streams in
+batches that are bounded in rows and in bytes, so memory does not grow with the file.
 """
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from medallion.errors import MedallionError
-from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest.arrow_types import arrow_type
-from medallion.ingest.change_lines import MAX_LINE, has_hole, is_too_long, read_lines
+from medallion.ingest.change_lines import MAX_LINE, has_hole, read_lines
+from medallion.ingest.json_lines import is_json
+from medallion.ingest.parts import Part, Parts
+from medallion.ingest.record_order import RecordOrder
 from medallion.ingest.refused_file import refused_file
-from medallion.ingest.value_decoders import value_decoder
-from medallion.model.table import EARLIEST, Feed
-from medallion.storage.files import Place, in_arrow
+from medallion.ingest.row_decoder import RowDecoder
+from medallion.ingest.sources import NoRecord, RefusedRecord, Unfit, reader_of
+from medallion.model.table import Feed
+from medallion.storage.files import Place, in_arrow, whole
 
-LINE, DELETED = "_line", "_deleted"  # beside a change's own columns: its line in the file, and whether it deletes
+LINE, DELETED = "_line", "_deleted"  # beside a change's own columns: its place in the file, and whether it deletes
 _BATCH_ROWS, _BATCH_BYTES = 10_000, 8 << 20  # a line in Python takes many times the bytes that it has in the file
 _MAX_REJECTED_BYTES = 64 << 20  # rejected lines are held in memory, each with its reason
 _REJECTED_LINE_BYTES = 512
-_MAX_UNKNOWN_COLUMNS = 1_000  # so many names are told apart
-_MAX_USUAL = 100
-_MAX_NAME = 80  # characters of a name that is shown
 _MIN_INSERTS = 100  # of so many inserts, one at least should have each column; a delete may hold its key alone
 
 
 @dataclass
 class Decoded:
-    """The content of one change file: line counts, rejected lines, and columns other than declared.
+    """The content of one landed file: line counts, rejected lines, and columns other than declared.
 
-    records: lines that are an object with either insert or delete, whether its row fits or not.
-    rejected: (line number, reason, the line as it came). unknown: columns that are not declared, which are left out,
-    with the number of lines that have them; names are escaped and cut to 80 characters. more_unknown: whether there
-    are still more of them. absent: declared columns that none of many inserts has. bytes: of all changes in memory.
+    records: lines that are records of the format, whether their rows fit or not. rejected: (line number, reason, the
+    line as it came). unknown: columns that are not declared, which are left out, with the number of changes that have
+    them; names are escaped and cut to 80 characters. more_unknown: whether there are still more of them. absent:
+    declared columns that none of many inserts has. bytes: of all changes in memory. parts: the files of the source
+    that were put together. lines_of: place of a change -> its line, where they differ. kept: place of a change -> which
+    of the declared columns keep the value that the row has. notes: what there is to warn of.
     """
 
     lines: int = 0
@@ -51,134 +51,153 @@ class Decoded:
     more_unknown: bool = False
     absent: list[str] = field(default_factory=list)
     bytes: int = 0
-
-
-class _Unfit(ValueError):
-    """A line is rejected; the message is the reason."""
-
-
-class _NoRecord(_Unfit):
-    """A line is rejected that is no record at all."""
+    parts: Parts = field(default_factory=Parts)
+    lines_of: dict[int, int] = field(default_factory=dict)
+    kept: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def change_schema(feed: Feed) -> pa.Schema:
-    """Return the schema of decoded changes: line number, deletion flag, then the feed's columns, all nullable."""
+    """Return the schema of decoded changes: place, deletion flag, then the feed's columns, all nullable.
+
+    A place is the number of the line that the change is from; after lines that make several changes it is higher.
+    """
     own = [pa.field(c.name, arrow_type(c)) for c in feed.columns]
     return pa.schema([pa.field(LINE, pa.int64(), False), pa.field(DELETED, pa.bool_(), False), *own])
 
 
 def decode_file(
-    path: Place, feed: Feed, hour: str, target: Place, corrected: Mapping[int, str] | None = None
+    path: Place,
+    feed: Feed,
+    hour: str,
+    target: Place,
+    corrected: Mapping[int, str] | None = None,
+    parts: Sequence[Part] = (),
 ) -> Decoded:
-    """Decode the NDJSON file of ``hour`` at ``path`` into typed changes in the Parquet file ``target``, in order.
+    """Decode the landed file of ``hour`` at ``path`` into typed changes in the Parquet file ``target``.
 
-    corrected: line number -> the line that is read in its place. Raises MedallionError when the file was cut off in the
-    middle of a line, or a part of it was never written: nothing of it can be trusted then.
+    Args:
+        path: The landed file, of one record on each line.
+        feed: Its feed.
+        hour: Its hour.
+        target: The Parquet file; of the changes of a key the one with the highest place is the last.
+        corrected: Line number -> the line that is read in its place.
+        parts: The files that it was put together from.
+
+    Returns:
+        What was found. Changes that keep values of the row they change are still to be completed: see its ``kept``.
+
+    Raises:
+        MedallionError: The file was cut off in the middle of a line, a part of it was never written, or a record can
+            neither be applied nor left out: nothing of it can be trusted then.
     """
-    result, schema, columns, inserts = Decoded(), change_schema(feed), _ColumnCounts(feed), 0
-
-    def refuse(what: str, number: int, raw: bytes) -> MedallionError:
-        return refused_file(feed, hour, path, what, (number, raw))
-
+    decoding, schema, inserts = _Decoding(path, feed, hour, Parts(parts)), change_schema(feed), 0
+    result = decoding.result
     target.parent.mkdir(parents=True, exist_ok=True)
     name, at = in_arrow(target)
     with pq.ParquetWriter(name, schema, filesystem=at) as writer:
-        for rows in _batches(path, _line_decoder(feed, hour, columns), corrected or {}, result, refuse):
+        for rows in decoding.batches(corrected or {}):
             batch = _record_batch(rows, schema)
             result.changes += len(batch)
             inserts += sum(not deleted for _, deleted, *_ in rows)
             result.bytes += batch.nbytes
             writer.write_batch(batch)
-    result.unknown, result.more_unknown = columns.unknown, columns.more_unknown
-    result.absent = sorted(columns.known - columns.seen) if inserts >= _MIN_INSERTS else []
+    decoding.finish(inserts, target)
     return result
 
 
-def _batches(
-    path: Place,
-    decode: Callable[[bytes], tuple[Any, ...]],
-    corrected: Mapping[int, str],
-    result: Decoded,
-    refuse: Callable[[str, int, bytes], MedallionError],
-) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield changes in batches that fit into memory; count lines and rejected lines in ``result``."""
-    rows: list[tuple[Any, ...]] = []
-    size = rejected = 0
-    for number, raw, complete in read_lines(path):
-        result.lines += 1
-        if number in corrected:
-            raw, complete = corrected[number].encode("utf-8", "surrogatepass"), True
-        try:
-            rows.append((number, *decode(raw)))
-            size += len(raw)
-            result.records += 1
-        except _Unfit as unfit:
-            if has_hole(raw, complete):
-                raise refuse(f"has NUL bytes in line {number}: a part was never written", number, raw) from None
-            if not complete and not _is_json(raw):
-                raise refuse(f"is cut off in the middle of line {number}", number, raw) from None
-            result.records += not isinstance(unfit, _NoRecord)
-            result.rejected.append((number, str(unfit), raw.decode("utf-8", "backslashreplace")[:MAX_LINE]))
-            rejected += len(raw) + _REJECTED_LINE_BYTES
-            if rejected > _MAX_REJECTED_BYTES:
-                what = f"has more than {_MAX_REJECTED_BYTES >> 20} MB of bad lines up to line {number}"
-                raise refuse(what, number, raw) from None
-        if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
-            yield rows
-            rows, size = [], 0
-    yield rows
+class _Decoding:
+    """The reading of one landed file."""
 
+    def __init__(self, path: Place, feed: Feed, hour: str, parts: Parts) -> None:
+        self.result = Decoded(parts=parts)
+        self._path, self._feed, self._hour = path, feed, hour
+        self._reader = reader_of(feed)
+        self._rows = RowDecoder(feed, hour, self._reader)
+        self._order = RecordOrder(parts, self._reader)
+        self._rejected_bytes = self._further = 0  # changes beyond the first of each line, so far
 
-class _ColumnCounts:
-    """The declared columns that lines of a file have, and a count of lines for each other column."""
+    def batches(self, corrected: Mapping[int, str]) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield changes in batches that fit into memory; count lines and rejected lines in the result."""
+        result, rows, size = self.result, list[tuple[Any, ...]](), 0
+        for number, raw, complete in read_lines(self._path):
+            result.lines += 1
+            if number in corrected:
+                raw, complete = corrected[number].encode("utf-8", "surrogatepass"), True
+            try:
+                rows += self._changes(number, raw)
+                size += len(raw)
+                result.records += 1
+            except Unfit as unfit:
+                self._reject(unfit, number, raw, complete)
+            except RefusedRecord as refused:
+                what = f"{refused.what} in line {number}"
+                raise refused_file(self._feed, self._hour, self._path, what, (number, raw), refused.remedy) from None
+            if len(rows) >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                yield rows
+                rows, size = [], 0
+        yield rows
 
-    def __init__(self, feed: Feed) -> None:
-        self.known = frozenset(column.name for column in feed.columns)
-        self.seen: set[str] = set()
-        self.unknown: Counter[str] = Counter()
-        self.more_unknown = False
-        self._fields: set[str] = set()  # of the line, that no STRUCT declares
-        self._usual: set[tuple[str, ...]] = set()  # columns of lines seen, where all are declared: most are alike
+    def finish(self, inserts: int, target: Place) -> None:
+        """Note what is known once all lines are read, and put changes of several streams in their order."""
+        result, rows = self.result, self._rows
+        result.unknown, result.more_unknown = rows.unknown, rows.more_unknown
+        declared = {column.name for column in self._feed.columns}
+        result.absent = sorted(declared - rows.seen) if inserts >= _MIN_INSERTS else []
+        result.notes += [*self._reader.notes(), *self._order.notes()]
+        if places := self._order.places():
+            result.lines_of = {new: result.lines_of.get(old, old) for old, new in places.items()}
+            result.kept = {places[old]: kept for old, kept in result.kept.items()}
+            _renumber(target, places)
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Count the columns of one line."""
-        self._fields.clear()
-        columns = tuple(row)
-        if columns in self._usual:
-            return
-        self.seen |= row.keys() & self.known
-        if row.keys() <= self.known:
-            if len(self._usual) < _MAX_USUAL:
-                self._usual.add(columns)
-            return
-        for name in row.keys() - self.known:
-            self._count(shown_name(name))
+    def _changes(self, number: int, raw: bytes) -> list[tuple[Any, ...]]:
+        """Return the changes that a line makes: all of them or, where one does not fit, none."""
+        changes = self._reader.read(raw)
+        if len(changes) == 1 and not (self._further or self._order.is_needed):  # nearly always
+            values, kept = self._rows.decode(changes[0])
+            if kept is None:
+                return [(number, changes[0].deleted, *values)]
+        made = [(change.deleted, self._rows.decode(change)) for change in changes]
+        place = number + self._further
+        rows = []
+        for deleted, row in made:
+            if place != number:
+                self.result.lines_of[place] = number
+            if row.kept is not None:
+                self.result.kept[place] = row.kept
+            self._order.add(number, place, deleted=deleted)
+            rows.append((place, deleted, *row.values))
+            place += 1
+        self._further += max(0, len(made) - 1)
+        return rows
 
-    def note_unknown(self, path: str) -> None:
-        """Count a field of a column of the line, once for all its values there."""
-        shown = shown_name(path)
-        if shown not in self._fields:
-            self._fields.add(shown)
-            self._count(shown)
+    def _reject(self, unfit: Unfit, number: int, raw: bytes, complete: bool) -> None:
+        if has_hole(raw, complete):
+            raise self._refuse(f"has NUL bytes in line {number}: a part was never written", number, raw) from None
+        if not complete and not is_json(raw):
+            raise self._refuse(f"is cut off in the middle of line {number}", number, raw) from None
+        self.result.records += not isinstance(unfit, NoRecord)
+        self.result.rejected.append((number, str(unfit), raw.decode("utf-8", "backslashreplace")[:MAX_LINE]))
+        self._rejected_bytes += len(raw) + _REJECTED_LINE_BYTES
+        if self._rejected_bytes > _MAX_REJECTED_BYTES:
+            what = f"has more than {_MAX_REJECTED_BYTES >> 20} MB of bad lines up to line {number}"
+            raise self._refuse(what, number, raw) from None
 
-    def _count(self, shown: str) -> None:
-        if shown in self.unknown or len(self.unknown) < _MAX_UNKNOWN_COLUMNS:
-            self.unknown[shown] += 1
-        else:
-            self.more_unknown = True
-
-
-def shown_name(name: str) -> str:
-    """Make a name from outside printable: escaped, and cut to 80 characters."""
-    return repr(name[:_MAX_NAME])[1:-1][:_MAX_NAME]
+    def _refuse(self, what: str, number: int, raw: bytes) -> MedallionError:
+        return refused_file(self._feed, self._hour, self._path, what, (number, raw))
 
 
 def why_unfit(feed: Feed, hour: str, raw: str) -> str | None:
     """Return the reason why a line of ``hour`` is rejected; None when it fits."""
+    reader = reader_of(feed)
     try:
-        _line_decoder(feed, hour, _ColumnCounts(feed))(raw.encode("utf-8", "surrogatepass"))
-    except _Unfit as unfit:
+        rows = RowDecoder(feed, hour, reader)
+        for change in reader.read(raw.encode("utf-8", "surrogatepass")):
+            rows.decode(change)
+    except Unfit as unfit:
         return str(unfit)
+    except RefusedRecord as refused:
+        return f"it {refused.what}: {refused.remedy}"
     return None
 
 
@@ -188,102 +207,23 @@ def _record_batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _line_decoder(feed: Feed, hour: str, counts: _ColumnCounts) -> Callable[[bytes], tuple[Any, ...]]:
-    """Build the function that turns a line into a change; ``counts`` records the columns of each."""
-    require_happened = _event_time_check(feed, hour)
-    columns = [(c, value_decoder(c.sql_type, c.name, counts.note_unknown), c.name in feed.keys) for c in feed.columns]
+def _renumber(changes: Place, places: Mapping[int, int]) -> None:
+    """Give the changes in a Parquet file other places."""
 
-    def decode(raw: bytes) -> tuple[Any, ...]:
-        deleted, row = _operation(raw)
-        counts.add(row)
-        values: list[Any] = []
-        for column, convert, is_key in columns:
-            value = row.get(column.name)
-            if value is None:
-                if column.required and (is_key or not deleted):
-                    raise _Unfit(f"{column.name} is null but must have a value")
-                values.append(None)
-                continue
-            try:
-                values.append(convert(value))
-            except (ValueError, TypeError, ArithmeticError):
-                raise _Unfit(f"{column.name}: {_shown_value(value)} is not a {column.type}") from None
-        if not deleted:  # what is there goes, whatever it holds
-            require_happened(values)
-        return (deleted, *values)
+    def with_places(batch: pa.RecordBatch) -> pa.RecordBatch:
+        numbers = pa.array([places[place] for place in batch[LINE].to_pylist()], pa.int64())
+        return batch.set_column(batch.schema.get_field_index(LINE), batch.schema.field(LINE), numbers)
 
-    return decode
+    rewrite_changes(changes, with_places)
 
 
-def _event_time_check(feed: Feed, hour: str) -> Callable[[list[Any]], None]:
-    """Build the function that rejects the values of a row that cannot have happened by the end of ``hour``."""
-    names = [column.name for column in feed.columns]
-    places = [(name, names.index(name)) for name in feed.event_time]
-    latest = parse_hour(hour) + ONE_HOUR + feed.max_skew
-
-    def require_happened(values: list[Any]) -> None:
-        for name, place in places:
-            moment = values[place]
-            if moment is None or EARLIEST <= moment <= latest:
-                continue
-            if moment < EARLIEST:
-                raise _Unfit(f"{name}: {moment.isoformat()} is before {EARLIEST.year}")
-            raise _Unfit(
-                f"{name}: {moment.isoformat()} is later than the end of hour {hour} by more than {feed.max_skew}"
-            )
-
-    return require_happened
-
-
-def _shown_value(value: Any) -> str:
-    """Format a value that does not fit for the reason."""
-    if isinstance(value, list | dict):  # its text may be deep, and long
-        return f"a {'list' if isinstance(value, list) else 'nested object'}"
-    return repr(str(value)[:_MAX_NAME])
-
-
-def _operation(raw: bytes) -> tuple[bool, dict[str, Any]]:
-    if is_too_long(raw):
-        raise _NoRecord(f"longer than {MAX_LINE} bytes")
-    try:
-        line = json.loads(_text(raw), parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)
-    except _Unfit:
-        raise
-    except (ValueError, RecursionError, ArithmeticError) as error:
-        is_followed = isinstance(error, json.JSONDecodeError) and error.msg == "Extra data"
-        raise _NoRecord("more than one record" if is_followed and raw.lstrip()[:1] == b"{" else "not JSON") from None
-    if not isinstance(line, dict) or len(line) != 1:
-        raise _NoRecord("not an object with either insert or delete")
-    ((operation, row),) = line.items()
-    if operation not in {"insert", "delete"}:
-        raise _NoRecord(f"operation {operation[:40]!r} is neither insert nor delete")
-    if not isinstance(row, dict):
-        raise _NoRecord(f"{operation} holds no row")
-    return operation == "delete", row
-
-
-def _text(raw: bytes) -> str:
-    """A line in UTF-8: of bytes, the parser would guess the encoding of each line anew."""
-    return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogatepass")
-
-
-def _is_json(raw: bytes) -> bool:
-    """Check whether a line is JSON from its start to its end, which the first part of a row never is."""
-    if is_too_long(raw):
-        return False
-    try:
-        json.loads(_text(raw), parse_int=str, parse_float=str)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise _Unfit(f"{name} is not a JSON number")
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row = dict(pairs)
-    if len(row) != len(pairs):
-        raise _Unfit("a column appears twice")
-    return row
+def rewrite_changes(changes: Place, rewrite: Callable[[pa.RecordBatch], pa.RecordBatch]) -> None:
+    """Replace a Parquet file of decoded changes by what ``rewrite`` makes of each of its batches."""
+    name, at = in_arrow(changes)
+    with (
+        whole(changes) as partial,
+        pq.ParquetFile(name, filesystem=at) as file,
+        pq.ParquetWriter(partial, file.schema_arrow) as writer,
+    ):
+        for batch in file.iter_batches(_BATCH_ROWS):
+            writer.write_batch(rewrite(batch))

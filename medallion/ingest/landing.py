@@ -1,14 +1,18 @@
 """Landing: an hour's change files copied from the source, and decoded into typed changes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from medallion import advice
 from medallion.errors import MedallionError
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded, decode_file
+from medallion.ingest.hour_files import decoded_file, landed_file
 from medallion.ingest.ledger import Manifest, known_manifest, write_manifest
+from medallion.ingest.partial_updates import complete_updates
+from medallion.ingest.put_together import land_files, same_files
 from medallion.ingest.refused_file import refused_file
-from medallion.ingest.source import Landed, Source, copy_file, digest, fingerprint
+from medallion.ingest.source import Landed, Source, digest
+from medallion.ingest.sources import reader_of
 from medallion.model.table import Feed
 from medallion.storage import fence, files
 from medallion.storage.files import Place
@@ -23,9 +27,9 @@ _SHOWN_COLUMNS = 20  # names of columns that are not declared
 
 
 def copy_change_files(
-    source: Source, lake: Lake, hour: str, names: Mapping[str, str], former: Manifest | None = None
+    source: Source, lake: Lake, hour: str, names: Mapping[str, Sequence[str]], former: Manifest | None = None
 ) -> Manifest:
-    """Copy an hour's change files to the landing folder, each whole or not at all.
+    """Copy an hour's change files to the landing folder, one for each feed, each whole or not at all.
 
     A file that landed before and that the source no longer lists stays part of the hour.
 
@@ -33,7 +37,7 @@ def copy_change_files(
         source: Where the files come from.
         lake: The lake with the landing folder.
         hour: The hour.
-        names: Topic -> name of its file at the source.
+        names: Topic -> names of its files at the source, in order.
         former: What landed for the hour before.
     """
     fence.require()  # a machine that was overtaken must not put an older file in its place
@@ -42,7 +46,7 @@ def copy_change_files(
         for topic, file in (former.files if former else {}).items()
         if topic not in names and is_landed(lake, topic, hour, file)
     }
-    copied = {topic: copy_file(source, name, landed_file(lake, topic, hour)) for topic, name in names.items()}
+    copied = {topic: land_files(source, own, landed_file(lake, topic, hour)) for topic, own in names.items()}
     manifest = Manifest(hour, source.root, copied | retained)
     write_manifest(lake, manifest)
     return manifest
@@ -74,10 +78,10 @@ def require_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> None:
         )
 
 
-def changed_files(source: Source, names: Mapping[str, str], landed: Manifest | None) -> list[str]:
-    """Return the topics whose file at the source (topic -> name) differs from what landed."""
+def changed_files(source: Source, names: Mapping[str, Sequence[str]], landed: Manifest | None) -> list[str]:
+    """Return the topics whose files at the source (topic -> names) differ from what landed."""
     known = landed.files if landed else {}
-    return [topic for topic, name in names.items() if topic in known and fingerprint(source, name) != known[topic]]
+    return [topic for topic, own in names.items() if topic in known and not same_files(source, own, known[topic])]
 
 
 def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: float) -> dict[str, Decoded]:
@@ -91,16 +95,17 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
     for feed in feeds:
         if feed.topic not in manifest.files:
             continue
-        path = landed_file(lake, feed.topic, hour)
-        require_as_landed(lake, feed.topic, hour, manifest.files[feed.topic])
-        lines = quarantine.read_corrections(lake, feed, hour, manifest.files[feed.topic].sha256)
-        result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines)
-        _require_few_bad_lines(feed, hour, path, result, max_bad_lines)
+        path, landed = landed_file(lake, feed.topic, hour), manifest.files[feed.topic]
+        require_as_landed(lake, feed.topic, hour, landed)
+        lines = quarantine.read_corrections(lake, feed, hour, landed.sha256)
+        result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines, landed.parts)
+        complete_updates(lake, feed, hour, result, lines)
+        require_few_bad_lines(feed, hour, path, result, max_bad_lines)
         decoded[feed.name] = result
     return decoded
 
 
-def _require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded, max_bad_lines: float) -> None:
+def require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded, max_bad_lines: float) -> None:
     """Raise MedallionError where too many lines are rejected, or all of a file that holds something else.
 
     One bad line beside others that fit is no sign of a bad file, however small; alone, it may be all that the hour has.
@@ -109,7 +114,8 @@ def _require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded,
         return
     line, reason, raw = content.rejected[0]
     if not content.records:
-        what = f"has no line that is a record: line {line} is {reason}"
+        expected = reader_of(feed).expected
+        what = f"has no line that is a record of format {feed.delivery.format}, {expected}: line {line} is {reason}"
         raise refused_file(feed, hour, path, what, (line, raw.encode("utf-8", "surrogatepass")))
     least = 1 if max_bad_lines and content.changes else 0
     if len(content.rejected) > max(least, max_bad_lines * content.lines):
@@ -117,7 +123,7 @@ def _require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded,
             f"{path}: {len(content.rejected)} of {content.lines} lines are bad, more than the {max_bad_lines:.1%} of"
             f" MEDALLION_MAX_BAD_LINES; nothing of hour {hour} was applied: have {feed.topic} of it corrected, then run"
             " the hour again",
-            f"; the first is line {line}: {reason}",
+            f"; the first is {content.parts.place(line) if content.parts else f'line {line}'}: {reason}",
         )
 
 
@@ -136,18 +142,10 @@ def drift(feeds: Iterable[Feed], decoded: Mapping[str, Decoded]) -> list[str]:
             least = " or more" if content.more_unknown else ""
             warnings.append(f"{feed.topic} has {more:,}{least} more columns that are not declared")
         warnings += [f"{feed.topic} has no column {name} any more: it is null in these rows" for name in content.absent]
+        warnings += [f"{feed.topic}: {note}" for note in content.notes]
     return warnings
 
 
 def forget_decoded(lake: Lake, hour: str) -> None:
     """Remove the decoded files of an hour; the landed ones stay."""
     files.remove_tree(lake.decoded / hour)
-
-
-def landed_file(lake: Lake, topic: str, hour: str) -> Place:
-    """Return the landing path of the file of ``topic`` and ``hour``."""
-    return lake.landing / topic / f"{hour}.json"
-
-
-def decoded_file(lake: Lake, feed: Feed, hour: str) -> Place:
-    return lake.decoded / hour / f"{feed.topic}.parquet"

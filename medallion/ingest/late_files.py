@@ -13,7 +13,8 @@ from typing import Any
 
 from medallion import advice
 from medallion.ingest.ledger import Manifest, named_hours, read_manifest_if_whole
-from medallion.ingest.source import Listing
+from medallion.ingest.listing import Listing
+from medallion.ingest.source import Landed
 from medallion.storage import files
 from medallion.storage.files import Place, write_json
 from medallion.storage.lake import Lake
@@ -62,7 +63,7 @@ def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collect
             write_json(_place(lake), {**state, "lost_at": applied})
         return tuple(_read(state))
     former_days: Mapping[str, str] = state.get("days", {})
-    listings: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
+    listings: dict[str, dict[str, Mapping[str, Sequence[str]]]] = defaultdict(dict)
     for hour, names in listing.hours.items():
         if hour <= applied and names:
             listings[hour[:10]][hour] = names
@@ -138,12 +139,21 @@ def _compare(hour: str, listing: Listing, manifest: Manifest | None) -> LateHour
         return LateHour(hour, whole=True)
     new = tuple(sorted(names.keys() - manifest.files.keys()))
     common = sorted(names.keys() & manifest.files.keys())
-    changed = tuple(topic for topic in common if listing.files[names[topic]].bytes != manifest.files[topic].bytes)
+    changed = tuple(topic for topic in common if _differ(listing, names[topic], manifest.files[topic]))
     return LateHour(hour, new, changed) if new or changed else None
 
 
-def _digest(listing: Listing, hours: Iterable[Mapping[str, str]]) -> str:
-    lines = sorted(f"{name} {listing.files[name].bytes}" for names in hours for name in names.values())
+def _differ(listing: Listing, names: Sequence[str], landed: Landed) -> bool:
+    """Check whether the files of a feed and an hour are others than those that landed, by their names and sizes."""
+    sizes = {name: listing.files[name].bytes for name in names}
+    if landed.parts:
+        return sizes != {part.name: part.bytes for part in landed.parts}
+    return [*sizes.values()] != [landed.bytes]
+
+
+def _digest(listing: Listing, hours: Iterable[Mapping[str, Sequence[str]]]) -> str:
+    names = (name for topics in hours for own in topics.values() for name in own)
+    lines = sorted(f"{name} {listing.files[name].bytes}" for name in names)
     return sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from medallion import advice
 from medallion.errors import HourNotAvailable, HourOutOfOrder, MedallionError, UsageError
 from medallion.hours import ONE_HOUR, has_ended, hour_or_snapshot, is_hour, parse_hour
+from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed
 from medallion.model.registry import Registry
 from medallion.ops import releases
@@ -27,7 +28,7 @@ MAX_NAMED = 5  # hours that a message names one by one
 
 @dataclass(frozen=True)
 class Manifest:
-    """The landed files of one hour: each feed's file by topic, with size and checksum."""
+    """The landed files of one hour: each feed's file by topic, with size, checksum and parts."""
 
     hour: str
     source: str
@@ -58,7 +59,11 @@ def read_manifest_if_whole(lake: Lake, hour: str) -> Manifest | None:
 
 
 def _parse_manifest(hour: str, content: Mapping[str, Any]) -> Manifest:
-    return Manifest(hour, content["source"], {topic: Landed(**file) for topic, file in content["files"].items()})
+    return Manifest(hour, content["source"], {topic: _parse_landed(file) for topic, file in content["files"].items()})
+
+
+def _parse_landed(file: Mapping[str, Any]) -> Landed:
+    return Landed(**{**file, "parts": tuple(Part(**part) for part in file.get("parts", ()))})
 
 
 def hours_by_table(lake: Lake, tables: Registry) -> dict[str, str | None]:

@@ -34,7 +34,8 @@ _MAX_CORRECTED_BYTES = 256 << 20  # of a file of corrected lines
 class Rejected:
     """One rejected line of a change file, or row of the snapshot as a line that inserts it.
 
-    raw: its text, cut after 1 MiB, with bytes that are not UTF-8 escaped.
+    file: of an hour that came packed or in several files, that at the source with the line in it, as ``file:line``.
+    line_number: in the landed file. raw: its text, cut after 1 MiB, with bytes that are not UTF-8 escaped.
     """
 
     hour: str
@@ -65,7 +66,11 @@ def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Deco
         return
 
     file = f"snapshot/{feed.name}" if hour == SNAPSHOT else f"{feed.topic}/{hour}.json"
-    table = _arrow(Rejected(hour, file, line, reason, raw, run_id) for line, reason, raw in decoded.rejected)
+    parts = decoded.parts
+    table = _arrow(
+        Rejected(hour, parts.place(line) if parts else file, line, reason, raw, run_id)
+        for line, reason, raw in decoded.rejected
+    )
     if delta is None:
         options = lake.storage_options
         write_deltalake(path, table, name=feed.topic, storage_options=options, commit_properties=commit)

@@ -33,7 +33,9 @@ _RECORDS_ON_A_LINE = re.compile(r"([^{\n]*)\{")
 _BLANK = b" \t\r\n"
 
 
-def refused_file(feed: Feed, hour: str, path: Place, what: str, line: tuple[int, bytes]) -> MedallionError:
+def refused_file(
+    feed: Feed, hour: str, path: Place, what: str, line: tuple[int, bytes], remedy: str = "have it delivered again"
+) -> MedallionError:
     """Return the error of a change file that is refused as a whole.
 
     Args:
@@ -43,12 +45,11 @@ def refused_file(feed: Feed, hour: str, path: Place, what: str, line: tuple[int,
         what: What is wrong with it, as a verb with its object; what the file is instead goes before it, where its
             bytes tell that.
         line: The line that shows it: number and bytes.
+        remedy: What to do; where its bytes tell what the file is, that says it.
     """
     number, raw = line
     if kind := describe_content(path):
         what, remedy = f"is {kind}", "have it delivered as UTF-8 text with one JSON object on each line"
-    else:
-        remedy = "have it delivered again"
     return MedallionError.quoting(
         f"{feed.topic} of {hour} is refused: {path} {what}; nothing of the hour was applied: {remedy}, then run the"
         " hour again",

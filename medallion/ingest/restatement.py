@@ -9,7 +9,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.ingest.change_log import require_own_log, rewind_log
 from medallion.ingest.landing import is_as_landed
 from medallion.ingest.ledger import landed_hours, last_common_hour, named_hours, read_manifest
-from medallion.ingest.source import Listing
+from medallion.ingest.listing import Listing
 from medallion.model.registry import Registry
 from medallion.ops import lake_tables
 from medallion.storage import fence, files

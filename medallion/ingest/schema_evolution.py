@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type, is_wider, same_type
-from medallion.ingest.decode import shown_name
+from medallion.ingest.row_decoder import shown_name
 from medallion.model.table import Column, Feed, Log
 from medallion.storage.delta_writes import identifier, properties
 from medallion.storage.foreign_commits import require_ours, stamped

@@ -9,13 +9,14 @@ from medallion.storage import files, s3
 from medallion.storage.files import Place
 
 
-def copy_snapshot(source: Source, table: str, target: Place, advance: Advance = silent) -> None:
-    """Copy the snapshot of one table to the folder ``target``, several files at a time; it is whole or not there.
+def copy_snapshot(source: Source, path: str, target: Place, advance: Advance = silent) -> None:
+    """Copy a snapshot, the folder ``path`` of a source, to the folder ``target``: it is whole or not there.
 
+    Several files are copied at a time.
     What an interrupted copy has brought is kept, and the next one brings the rest. advance: told what is copied, and
     how many of how many files are.
     """
-    prefix = f"snapshot/{table}/"
+    prefix = f"{path}/"
     partial = target.with_name(f".{target.name}.part")
     sizes = {name: file.bytes for name, file in source.list_files(prefix).items()}
     if not sizes:
@@ -30,7 +31,7 @@ def copy_snapshot(source: Source, table: str, target: Place, advance: Advance = 
         try:
             for number, copy in enumerate(as_completed(copies)):
                 copy.result()
-                advance(f"snapshot of {table}", len(sizes) - len(missing) + number + 1, len(sizes))
+                advance(f"copying {path}", len(sizes) - len(missing) + number + 1, len(sizes))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

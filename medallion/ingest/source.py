@@ -1,18 +1,16 @@
-"""The source: one root, a folder or an S3 prefix, with a snapshot and a change file per feed and hour."""
+"""The source: one root, a folder or an S3 prefix, with a snapshot and the change files of each feed and hour."""
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from time import sleep
 from typing import IO, Any, Protocol
 
 from medallion.errors import MedallionError, UsageError
-from medallion.hours import format_hour
-from medallion.ingest.change_names import Arriving, ChangeFile, Ignored, Refused, judge_name, shown_path
+from medallion.ingest.parts import Part
 from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.files import Place
@@ -33,10 +31,18 @@ def silent(_what: str, _done: int, _total: int) -> None:
 
 @dataclass(frozen=True)
 class Landed:
-    """A file as it was copied: its size in bytes and the SHA-256 of what was written."""
+    """A file as it landed: its size in bytes and the SHA-256 of what was written.
+
+    parts: the files of the source that it was put together from; empty where it is one of them as it came.
+    """
 
     bytes: int
     sha256: str
+    parts: tuple[Part, ...] = field(default=(), compare=False)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what an event records of it."""
+        return {"bytes": self.bytes, "sha256": self.sha256} | ({"parts": len(self.parts)} if self.parts else {})
 
 
 @dataclass(frozen=True)
@@ -45,36 +51,6 @@ class SourceFile:
 
     bytes: int
     modified: float
-
-
-@dataclass(frozen=True)
-class Listing:
-    """The change files that a source lists.
-
-    hours: hour -> topic -> name of its change file, hours in order; one that is refused may have none. files: every
-    file below ``cdc/`` by name. ignored: a sentence for each file that looks like a change file and cannot be one.
-    refused: hour -> name of a file that bears its name and is not understood -> why.
-    """
-
-    hours: Mapping[str, Mapping[str, str]]
-    files: Mapping[str, SourceFile] = field(default_factory=dict)
-    ignored: tuple[str, ...] = ()
-    refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    def files_of(self, hour: str) -> Mapping[str, SourceFile]:
-        """Return every file that bears the name of ``hour``, also those that are not understood."""
-        names = [*self.hours.get(hour, {}).values(), *self.refused.get(hour, {})]
-        return {name: self.files[name] for name in names}
-
-    def require_understood(self, *hours: str) -> None:
-        """Raise MedallionError when a file bears the name of one of ``hours`` and is not understood."""
-        for hour in hours:
-            for name, reason in self.refused.get(hour, {}).items():
-                raise MedallionError(
-                    f"hour {hour} is refused: {shown_path(name)} at the source bears its name and is not read:"
-                    f" {reason}; nothing of the hour was applied; correct that, or move the file out of cdc/, then run"
-                    " the hour again"
-                )
 
 
 class Source(Protocol):
@@ -187,45 +163,6 @@ def open_source(settings: Settings) -> Source:
     return S3Source(settings.source, S3Access.of(settings).client(anonymous=settings.s3_anonymous, tries=MAX_TRIES))
 
 
-def change_files(source: Source, topics: tuple[str, ...], now: datetime | None = None) -> Listing:
-    """List the change files of ``source``, by their names alone.
-
-    Args:
-        source: The source.
-        topics: The feeds whose files are wanted.
-        now: The time that counts as now, by default the clock's: no file of an hour that has not begun is taken.
-    """
-    files = dict(sorted(source.list_files("cdc/").items()))
-    for topic in topics:
-        if f"cdc/{topic}" in files:
-            raise MedallionError(
-                f"{source.root}/cdc/{topic} is a file, or a link, which is not followed: its changes would be missing;"
-                " make it a folder"
-            )
-    hours: dict[str, dict[str, str]] = {}
-    refused: dict[str, dict[str, str]] = {}
-    arriving: list[tuple[str, Arriving]] = []
-    ignored: list[str] = []
-    running = format_hour(now or datetime.now(UTC))
-    for name in files:
-        match judge_name(name, topics, running):
-            case ChangeFile(topic, hour):
-                hours.setdefault(hour, {})[topic] = name
-            case Arriving() as unfinished:
-                arriving.append((name, unfinished))
-            case Refused(hour, reason):
-                hours.setdefault(hour, {})
-                refused.setdefault(hour, {})[name] = reason
-            case Ignored(reason):
-                ignored.append(f"ignored {shown_path(name)} at the source: {reason}")
-    for name, file in arriving:  # an hour that other feeds have would be published without it
-        if file.hour in hours and file.topic not in hours[file.hour]:
-            refused.setdefault(file.hour, {})[name] = (
-                f"it is still being written, or was left half-written: wait for {file.hour}.json, or delete it"
-            )
-    return Listing(dict(sorted(hours.items())), files, tuple(ignored), refused)
-
-
 def copy_file(source: Source, name: str, target: Place) -> Landed:
     """Copy one file of the source to ``target``, whole or not at all.
 
@@ -268,12 +205,6 @@ def _copy_once(source: Source, name: str, target: Path) -> Landed:
     if copied != size:
         raise _Cut(f"{copied} of {size} bytes arrived")
     return Landed(copied, digest.hexdigest())
-
-
-def fingerprint(source: Source, name: str) -> Landed:
-    """What ``copy_file`` would return for a file as the source has it now."""
-    with source.open(name)[0] as stream:
-        return digest(stream)
 
 
 def digest(stream: IO[bytes]) -> Landed:

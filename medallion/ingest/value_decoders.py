@@ -1,49 +1,95 @@
 """Which values of JSON fit a declared column: none is silently turned into another.
 
 A FLOAT or DOUBLE takes a number of JSON, as the nearest one that it can hold: JSON knows neither NaN nor infinities, so
-both are rejected, as is a number too large for it or too small to differ from zero. BINARY is text in Base64.
+both are rejected, as is a number too large for it or too small to differ from zero. BINARY is text in Base64. What a
+number in a column of moments is, and a text in one of decimals, depends on who wrote it: on its Forms.
 """
 
 import re
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from math import isfinite
 from typing import Any
 
 from medallion.model.column_types import ArrayType, DecimalType, MapType, Scalar, SqlType, StructType
+from medallion.model.delivery import Delivery
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _EXACT = Context(prec=80)  # more digits than any DECIMAL has: what is rounded here is no such number
 _TIMESTAMP = re.compile(  # in microseconds, as Delta has them: a finer digit would be lost
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6}0{0,3})?(Z|[+-][0-9]{2}:[0-9]{2})?"
 )
+_OTHER_TIMESTAMP = re.compile(  # as fewer tools write them
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6}0{0,3})?)"
+    r" ?(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)"
+)
+_EPOCH, _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1).toordinal()
+_MICROSECONDS_IN = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1, "days": 86_400_000_000}
 MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"  # how Spark writes a moment whole: its own format drops digits
 Decoder = Callable[[Any], Any]
 NoteUnknown = Callable[[str], None]  # is told the path of a field that no STRUCT declares
 
 
-def value_decoder(kind: SqlType, name: str, note_unknown: NoteUnknown) -> Decoder:
+@dataclass(frozen=True)
+class Forms:
+    """How numbers, texts and objects stand for values, beyond JSON's own.
+
+    moments: the unit of a number in a TIMESTAMP since 1970, of UNITS or ``days``; None where a number is none. dates:
+    whether a number in a DATE is one, in days since 1970. decimals: of DECIMALS. scale: of precise decimals, digits
+    after the point; None for the declared one. variable_scale: whether a decimal may be an object of scale and value.
+    texts: whether numbers and truth are written as text, and bytes as hexadecimal digits.
+    """
+
+    moments: str | None = None
+    dates: bool = False
+    decimals: str = "text"
+    scale: int | None = None
+    variable_scale: bool = False
+    texts: bool = False
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> "Forms":
+        """Return what a project says of its records."""
+        return cls(delivery.moments, delivery.moments is not None, delivery.decimals)
+
+
+PLAIN = Forms()
+
+
+def value_decoder(kind: SqlType, name: str, note_unknown: NoteUnknown, forms: Forms = PLAIN) -> Decoder:
     """Return the function that takes a value of JSON for a column; it raises where the value does not fit.
 
     Args:
         kind: The type of the column.
         name: The column, or the path of a field in it.
         note_unknown: Told of each field of an object that is not declared; it is left out.
+        forms: How values are written.
     """
     match kind:
+        case Scalar("TIMESTAMP") if forms.moments is not None:
+            return _numeric_moment(forms.moments)
+        case Scalar("DATE") if forms.dates:
+            return _numeric_date
+        case Scalar(scalar) if forms.texts and scalar in _FROM_TEXT:
+            return _from_text(_FROM_TEXT[scalar], _SCALARS[scalar])
         case Scalar(scalar):
             return _SCALARS[scalar]
         case DecimalType(precision, scale):
-            return _decimal(precision, scale)
+            fit = _decimal(precision, scale)
+            if forms.decimals == "precise" or forms.variable_scale:
+                is_precise, own = forms.decimals == "precise", scale if forms.scale is None else forms.scale
+                return _unscaled(fit, own if is_precise else None, variable=forms.variable_scale)
+            return fit
         case ArrayType(element):
-            return _array(value_decoder(element, name, note_unknown))
+            return _array(value_decoder(element, name, note_unknown, forms))
         case MapType(value):
-            return _map(value_decoder(value, name, note_unknown))
+            return _map(value_decoder(value, name, note_unknown, forms))
         case StructType(fields):
-            decoders = {f: value_decoder(type_, f"{name}.{f}", note_unknown) for f, type_ in fields}
+            decoders = {f: value_decoder(type_, f"{name}.{f}", note_unknown, forms) for f, type_ in fields}
             return _struct(decoders, name, note_unknown)
 
 
@@ -120,6 +166,27 @@ def _decimal(precision: int, scale: int) -> Decoder:
     return decode
 
 
+def _unscaled(fit: Decoder, scale: int | None, *, variable: bool) -> Decoder:
+    """Build the decoder of decimals as the bytes of a whole number in Base64. scale: None where text is digits."""
+
+    def decode(value: Any) -> Any:
+        own = scale
+        if variable and isinstance(value, dict):
+            if value.keys() != {"scale", "value"} or type(value["scale"]) is not int or abs(value["scale"]) > 1000:
+                raise ValueError
+            own, value = value["scale"], value["value"]
+        if own is not None and isinstance(value, str):
+            if not value:
+                raise ValueError
+            whole = int.from_bytes(_binary(value), "big", signed=True)
+            value = Decimal(whole).scaleb(-own, context=_EXACT)
+            if value.scaleb(own, context=_EXACT) != whole:  # more digits than any DECIMAL has
+                raise ValueError
+        return fit(value)
+
+    return decode
+
+
 def _string(value: Any) -> str:
     if not isinstance(value, str) or "\0" in value:
         raise TypeError
@@ -148,11 +215,35 @@ def _date(value: Any) -> date:
     return date.fromisoformat(value)
 
 
+def _numeric_date(value: Any) -> date:
+    return date.fromordinal(_EPOCH_DAY + value) if type(value) is int else _date(value)
+
+
 def _timestamp(value: Any) -> datetime:
     if not _TIMESTAMP.fullmatch(value):
-        raise ValueError
+        match = _OTHER_TIMESTAMP.fullmatch(value)
+        if match is None:
+            raise ValueError
+        value = match[1] + match[2].replace("UTC", "Z")
     moment = datetime.fromisoformat(value)
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _numeric_moment(unit: str) -> Decoder:
+    """Build the decoder of moments that are numbers of ``unit`` since 1970, or texts."""
+    microseconds = _MICROSECONDS_IN.get(unit)
+
+    def decode(value: Any) -> datetime:
+        if type(value) is not int:
+            return _timestamp(value)
+        if microseconds is not None:
+            return _EPOCH + timedelta(microseconds=value * microseconds)
+        whole, rest = divmod(value, 1_000)
+        if rest:  # a digit would be lost
+            raise ValueError
+        return _EPOCH + timedelta(microseconds=whole)
+
+    return decode
 
 
 _SCALARS: dict[str, Decoder] = {
@@ -167,4 +258,31 @@ _SCALARS: dict[str, Decoder] = {
     "BINARY": _binary,
     "DATE": _date,
     "TIMESTAMP": _timestamp,
+}
+
+_TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+
+
+def _from_text(parse: Callable[[str], Any], decode: Decoder) -> Decoder:
+    """Build the decoder of values that are written as text; others are taken as ``decode`` does."""
+    return lambda value: decode(parse(value) if isinstance(value, str) else value)
+
+
+def _whole_number(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,30}", text):
+        raise ValueError
+    return int(text)
+
+
+def _number(text: str) -> Decimal:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError
+    return Decimal(text)
+
+
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT"), _whole_number),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), _number),
+    "BOOLEAN": lambda text: _TRUTH.get(text.lower()),
+    "BINARY": lambda text: b64encode(bytes.fromhex(text)).decode(),
 }

@@ -155,7 +155,7 @@ class Lineage:
         from openlineage.client.event_v2 import InputDataset
 
         if isinstance(table, Feed):
-            yield InputDataset(*_dataset_name(f"{self.source}/cdc/{table.topic}"))
+            yield InputDataset(*_dataset_name(f"{self.source}/{table.delivery.layout.feed_folder(table.source_name)}"))
         else:
             for name in (table.of,) if isinstance(table, Log) else table.inputs:
                 yield InputDataset(*_dataset_name(self.lake.path(name)), facets=self._facets(self.tables[name]))

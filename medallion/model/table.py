@@ -12,6 +12,7 @@ from textwrap import dedent
 from medallion.expect.vocabulary import Expectation, not_null, unique
 from medallion.model.chart import Chart
 from medallion.model.column_types import SqlType, parse_columns, parse_type
+from medallion.model.delivery import USUAL, Delivery
 from medallion.model.refresh_method import RefreshMethod
 
 STRATEGIES = ("full", "incremental")
@@ -184,13 +185,15 @@ class Feed:
         schema: The declared columns as SQL, ``NOT NULL`` where a row without a value is rejected.
         event_time: Columns that say when something happened: a row of an hour's file is rejected where one is before
             EARLIEST, or after the end of the hour by more than max_skew.
-        max_skew: See event_time. The rest as for Table.
+        max_skew: See event_time.
+        delivery: How the source delivers it, from medallion.toml; the project fills it in. The rest as for Table.
     """
 
     keys: tuple[str, ...]
     schema: str
     event_time: tuple[str, ...] = ()
     max_skew: timedelta = timedelta(days=1)
+    delivery: Delivery = USUAL
     expect: tuple[Expectation, ...] = ()
     pruned_by: tuple[str, ...] = ()
     extra: bool = False
@@ -214,8 +217,13 @@ class Feed:
 
     @property
     def topic(self) -> str:
-        """The feed's name at the source: bronze_orders is fed from the folder ``orders``."""
+        """The feed's own name: that of bronze_orders is ``orders``."""
         return self.name.removeprefix(f"{self.layer}_")
+
+    @property
+    def source_name(self) -> str:
+        """The feed's name at the source."""
+        return self.delivery.name or self.topic
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:

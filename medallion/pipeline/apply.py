@@ -8,9 +8,10 @@ from medallion import advice
 from medallion.errors import HourOutOfOrder, MedallionError
 from medallion.ingest import apply, change_log, landing, ledger, quarantine
 from medallion.ingest.decode import Decoded
+from medallion.ingest.listing import change_files
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.schema_evolution import require_evolvable
-from medallion.ingest.source import change_files, open_source
+from medallion.ingest.source import open_source
 from medallion.ingest.unpublished import find_unfinished, require_no_red_hour
 from medallion.model.table import Feed, Log
 from medallion.ops import event_log
@@ -129,8 +130,7 @@ def _listed_hours(driver: Driver) -> Collection[str]:
     """Return the hours of the source's last listing; empty where the source cannot be reached."""
     if driver.listing is None:
         try:
-            topics = tuple(feed.topic for feed in driver.tables.feeds)
-            driver.listing = change_files(open_source(driver.settings), topics)
+            driver.listing = change_files(open_source(driver.settings), driver.tables.feeds)
         except MedallionError as error:  # what has landed can be applied without it
             driver.report(f"the order of hours is checked against landed hours alone: {error}")
             return ()

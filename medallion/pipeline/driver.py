@@ -11,7 +11,7 @@ from time import process_time, time
 from typing import TYPE_CHECKING
 
 from medallion.errors import UsageError
-from medallion.ingest.source import Listing
+from medallion.ingest.listing import Listing
 from medallion.inspect.openlineage import send_lineage
 from medallion.model.proven import Proof
 from medallion.model.refresh_lock import NAME, read_lock

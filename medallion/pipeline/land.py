@@ -1,6 +1,6 @@
 """The step `land`: an hour's change files, copied whole from the source."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medallion import advice
@@ -8,8 +8,9 @@ from medallion.errors import UsageError
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.change_names import shown_path
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
+from medallion.ingest.listing import Listing, change_files
 from medallion.ingest.restatement import Restatement, rewind_bronze, without_withdrawn, write_restatement
-from medallion.ingest.source import Listing, Source, change_files, open_source
+from medallion.ingest.source import Source, open_source
 from medallion.ingest.unpublished import find_unpublished, require_bronze_of_readers, require_no_red_hour
 from medallion.model.registry import Registry
 from medallion.ops import event_log, releases
@@ -47,8 +48,8 @@ class Arrival:
         return ledger.last_common_hour(self.table_hours)
 
     @property
-    def names(self) -> Mapping[str, str]:
-        """Return the name of each topic's file at the source."""
+    def names(self) -> Mapping[str, Sequence[str]]:
+        """Return the names of each topic's files at the source, in order."""
         return self.listing.hours.get(self.hour, {})
 
 
@@ -76,11 +77,14 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
             write_restatement(driver.lake, arrival.restated.with_landed(arrival.hour))
         driver.listing = arrival.listing
         event.bytes_out = sum(file.bytes for file in manifest.files.values())
-        event.details["files"] = {topic: vars(file) for topic, file in manifest.files.items()}
+        event.details["files"] = {topic: file.facts() for topic, file in manifest.files.items()}
         if notes := [*notes, *about_hour]:
             event.status, event.details["note"] = "warned", "; ".join(notes)
-    size = event.bytes_out / 1e6
-    message = "; ".join([f"landed {len(manifest.files)} files, {size:.1f} MB of {arrival.hour}", *about_hour])
+        if rule := arrival.listing.complete.get(arrival.hour):
+            event.details["complete"] = rule
+    count = sum(len(file.parts) or 1 for file in manifest.files.values())
+    landed = f"landed {count} files, {event.bytes_out / 1e6:.1f} MB of {arrival.hour}" + (f" ({rule})" if rule else "")
+    message = "; ".join([landed, *about_hour])
     return driver.report_outcome(Outcome(event.status, message, arrival.hour))
 
 
@@ -113,7 +117,7 @@ def plan_landing(
         ChangedByOthers: A Bronze table went back to before what readers have.
     """
     lake, reported = driver.lake, len(notes)
-    listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
+    listing = change_files(source, driver.tables.feeds)
     table_hours, landed = ledger.hours_by_table(lake, driver.tables), ledger.landed_hours(lake)
     applied = ledger.last_common_hour(table_hours)
     require_whole_load(lake, applied)
@@ -126,9 +130,13 @@ def plan_landing(
     due = landed | {*(restated.hours if restated else ())}
     unpublished = find_unpublished(lake, driver.tables, applied, restated)
     if hour is not None:
+        listing.require_whole(applied, hour)
         require_no_red_hour(lake, driver.tables, hour, applied, restated)
     unfinished = unpublished.hour if hour is None and unpublished else None
-    hour = unfinished or ledger.choose_hour(hour, applied, listing.hours, due)
+    whole = listing.hours_after(applied)
+    if hour is None and not unfinished and not ledger.pending_hours(applied, whole, due):
+        listing.require_whole(applied)
+    hour = unfinished or ledger.choose_hour(hour, applied, whole, due)
     return Arrival(hour, source, listing, table_hours, landed, restated, ledger.read_manifest(lake, hour), unpublished)
 
 
@@ -199,7 +207,9 @@ def _taken_topics(lake: Lake, tables: Registry, arrival: Arrival) -> set[str]:
     return {topic for topic in topics & known.keys() if landing.is_landed(lake, topic, hour, known[topic])}
 
 
-def _changed_since_taken(source: Source, names: Mapping[str, str], landed: ledger.Manifest | None) -> list[str]:
+def _changed_since_taken(
+    source: Source, names: Mapping[str, Sequence[str]], landed: ledger.Manifest | None
+) -> list[str]:
     changed = landing.changed_files(source, names, landed)
     if landed is None or not changed:
         return []

@@ -7,7 +7,9 @@ from functools import partial
 
 from medallion.hours import ONE_HOUR, format_hour, parse_hour
 from medallion.ingest import change_log, quarantine, snapshot
-from medallion.ingest.source import Advance, Source, change_files, open_source
+from medallion.ingest.listing import change_files
+from medallion.ingest.snapshot_source import open_snapshot
+from medallion.ingest.source import Advance, Source, open_source
 from medallion.model.table import Feed
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
@@ -24,16 +26,19 @@ def load_snapshot(driver: Driver, run: Run, log: EventLog, advance: Advance) -> 
     Raises MedallionError for too many such rows, or a snapshot that cannot be used.
     """
     lake, source = driver.lake, open_source(run.settings)
-    snapshots = {feed.name: snapshot.snapshot_folder(source, feed, lake, advance) for feed in driver.tables.feeds}
+    snapshots = {feed.name: open_snapshot(source, feed, lake, advance) for feed in driver.tables.feeds}
+    missing = [note for opened in snapshots.values() for note in opened.notes]
+    for note in missing:
+        driver.report(note)
     spark, hour = driver.spark(log), _last_hour(driver, source)
     counts = Counter[str]()
     with log.timed("apply", driver.tables.fed_layer, cpu=driver.cpu) as event:
 
         def load_feed(feed: Feed) -> None:
-            folder = snapshots[feed.name]
-            rejected = snapshot.reject_rows(spark, lake, feed, folder, hour, run.settings.max_bad_lines)
+            opened = snapshots[feed.name]
+            rejected = snapshot.reject_rows(spark, feed, opened, hour, run.settings.max_bad_lines)
             quarantine.write_rejected(lake, feed, quarantine.SNAPSHOT, run.run_id, rejected)
-            snapshot.load_feed(spark, lake, feed, folder, hour)
+            snapshot.load_feed(spark, lake, feed, opened, hour)
             counts[feed.name] = len(rejected.rejected)
 
         def loaded(name: str, write: Callable[[], None]) -> int:
@@ -50,15 +55,17 @@ def load_snapshot(driver: Driver, run: Run, log: EventLog, advance: Advance) -> 
 
         event.rows_out = sum(loaded(feed.name, partial(load_feed, feed)) for feed in driver.tables.feeds)
         for table in driver.tables.logs:
-            loaded(table.name, partial(change_log.begin_log, lake, table, str(snapshots[table.of])))
+            loaded(table.name, partial(change_log.begin_log, lake, table, str(snapshots[table.of].folder)))
         if total := counts.total():
-            event.status = "warned"
-            event.details |= {"rejected": total, "note": f"{total:,} rows of the snapshot {IN_QUARANTINE}"}
-            driver.report(str(event.details["note"]))
+            event.details["rejected"] = total
+            missing.append(f"{total:,} rows of the snapshot {IN_QUARANTINE}")
+            driver.report(missing[-1])
+        if missing:
+            event.status, event.details["note"] = "warned", "; ".join(missing)
 
 
 def _last_hour(driver: Driver, source: Source) -> str:
     """Return the hour before the first that the source has a change file of; the running one where it has none."""
-    listing = change_files(source, tuple(feed.topic for feed in driver.tables.feeds))
+    listing = change_files(source, driver.tables.feeds)
     first = next(iter(listing.hours), None)
     return format_hour(parse_hour(first) - ONE_HOUR if first else datetime.now(UTC))

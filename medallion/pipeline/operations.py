@@ -7,6 +7,7 @@ from medallion import advice
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import landing, ledger, quarantine
+from medallion.ingest.listing import change_files
 from medallion.ingest.restatement import (
     Restatement,
     end_restatement,
@@ -14,7 +15,7 @@ from medallion.ingest.restatement import (
     read_restatement,
     write_restatement,
 )
-from medallion.ingest.source import Advance, change_files, open_source, silent
+from medallion.ingest.source import Advance, open_source, silent
 from medallion.ingest.unpublished import find_red
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
@@ -222,7 +223,7 @@ def _is_replayed(driver: Driver, feed: Feed, hour: str, lines: Mapping[int, str]
 def _require_same_file(driver: Driver, feed: Feed, hour: str) -> None:
     """Refuse a file that changed: corrected lines are known by their number in the file that landed."""
     source = open_source(driver.settings)
-    names = change_files(source, (feed.topic,)).hours.get(hour, {})
+    names = change_files(source, (feed,)).hours.get(hour, {})
     if landing.changed_files(source, names, ledger.read_manifest(driver.lake, hour)):
         raise MedallionError(
             f"{feed.topic}/{hour}.json has changed at the source since its lines went to quarantine; nothing"
@@ -292,7 +293,7 @@ def _plan_restatement(driver: Driver, hour: str) -> Restatement:
     applied = ledger.last_common_hour(table_hours)
     if (red := find_red(lake, driver.tables, applied, former)) and hour > red.hour:
         raise UsageError(red.refuse(f"hour {hour} cannot be restated"))
-    listing = change_files(open_source(driver.settings), tuple(feed.topic for feed in driver.tables.feeds))
+    listing = change_files(open_source(driver.settings), driver.tables.feeds)
     plan = plan_restatement(lake, hour, table_hours, listing, former)
     quarantine.require_whole_corrections(lake, driver.tables.feeds, plan.hours)
     for feed in driver.tables.feeds:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medallion.errors import UsageError
+from medallion.project.deliveries import FEED_KEYS, KEYS, SAME, Deliveries, read_deliveries
 from medallion.settings import Settings
 
 NAME = "medallion.toml"
@@ -49,13 +50,14 @@ class Manifest:
 
     layers: from the bottom up; the first one is fed from the source. generator: the package with commands that make a
     source, None where it comes from elsewhere. defaults: of settings, by field, as the texts that an environment
-    variable would have.
+    variable would have. deliveries: how the source delivers each feed.
     """
 
     name: str
     layers: tuple[str, ...]
     generator: str | None = None
     defaults: Mapping[str, str] = field(default_factory=dict)
+    deliveries: Deliveries = SAME
 
 
 def read_manifest(file: Path) -> Manifest:
@@ -70,7 +72,7 @@ def read_manifest(file: Path) -> Manifest:
         raise UsageError(f"{file} cannot be read: {error}") from None
     sections = {
         "project": ("name", "layers"),
-        "source": ("path", "generator"),
+        "source": ("path", "generator", "feeds", *KEYS),
         "lake": ("path",),
         "settings": _free_settings(),
     }
@@ -79,10 +81,15 @@ def read_manifest(file: Path) -> Manifest:
         if not isinstance(content.get(section, {}), dict):
             raise UsageError(f"{file}: {section} is a section: write [{section}]")
         _require_known(file, f"{section}.", content.get(section, {}), keys)
-    project, generator = content.get("project", {}), content.get("source", {}).get("generator")
+    source = content.get("source", {})
+    for name, keys in source.get("feeds", {}).items() if isinstance(source.get("feeds"), dict) else ():
+        if isinstance(keys, dict):
+            _require_known(file, f"source.feeds.{name[:40]}.", keys, FEED_KEYS)
+    project, generator = content.get("project", {}), source.get("generator")
     if generator is not None and not (isinstance(generator, str) and _PROJECT_NAME.fullmatch(generator)):
         raise UsageError(f'{file}: source.generator is the name of a package in this folder, such as "demo"')
-    return Manifest(_name_of(file, project), _layers_of(file, project), generator, _defaults_of(file, content))
+    name, layers = _name_of(file, project), _layers_of(file, project)
+    return Manifest(name, layers, generator, _defaults_of(file, content), read_deliveries(file, source))
 
 
 def _free_settings() -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from medallion.expect.vocabulary import Expectation
 from medallion.model.registry import Node, Registry, as_declared, build
 from medallion.model.table import Feed, Log, Table
 from medallion.project import manifest
+from medallion.project.deliveries import SAME, Deliveries
 from medallion.project.manifest import Manifest, read_manifest
 from medallion.settings import PREFIX, Settings
 
@@ -36,7 +37,7 @@ class Project:
 
     root: the folder. name: of the project. layers: from the bottom up; the first one is fed from the source, the others
     are computed. defaults: of settings, which environment variables win over. generator: the package with commands that
-    make a source.
+    make a source. deliveries: how the source delivers each feed.
     """
 
     root: Path
@@ -44,6 +45,7 @@ class Project:
     layers: tuple[str, ...]
     defaults: Mapping[str, str]
     generator: str | None = None
+    deliveries: Deliveries = SAME
 
     @contextmanager
     def entered(self) -> Iterator["Project"]:
@@ -86,14 +88,14 @@ class Project:
         extras: whether with those that are declared extra. Raises MedallionError as ``build`` does, and for a module
         that declares no table.
         """
-        return _registry(self.root, self.layers, extras)
+        return _registry(self.root, self.layers, extras, self.deliveries)
 
     def suite(self, layer: str) -> Mapping[str, tuple[Expectation, ...]]:
         """Return the promises of ``expectations/<layer>.py`` across tables; nothing where there is no such module.
 
         Raises MedallionError for one on a table that the layer does not declare.
         """
-        return _suite(self.root, self.layers, layer)
+        return _suite(self.root, self.layers, layer, self.deliveries)
 
 
 def project_above(folder: Path) -> Project | None:
@@ -137,13 +139,13 @@ def find_template() -> Path:
 def project_at(root: Path) -> Project:
     """Read the project in ``root``. Raises UsageError when its medallion.toml is not right."""
     read: Manifest = read_manifest(root / manifest.NAME)
-    return Project(root, read.name, read.layers, read.defaults, read.generator)
+    return Project(root, read.name, read.layers, read.defaults, read.generator, read.deliveries)
 
 
 @cache
-def _registry(root: Path, layers: tuple[str, ...], extras: bool) -> Registry:
+def _registry(root: Path, layers: tuple[str, ...], extras: bool, deliveries: Deliveries) -> Registry:
     with _own_modules(root):
-        declared = [*_declared(root, layers)]
+        declared = deliveries.fill_in(_declared(root, layers), root / manifest.NAME)
     return build((table for table in declared if extras or not table.extra), layers)
 
 
@@ -167,7 +169,9 @@ def _declared(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
 
 
 @cache
-def _suite(root: Path, layers: tuple[str, ...], layer: str) -> Mapping[str, tuple[Expectation, ...]]:
+def _suite(
+    root: Path, layers: tuple[str, ...], layer: str, deliveries: Deliveries
+) -> Mapping[str, tuple[Expectation, ...]]:
     name = f"{package_of(root)}.expectations"
     if not (root / "expectations" / f"{layer}.py").is_file():
         return {}
@@ -175,7 +179,7 @@ def _suite(root: Path, layers: tuple[str, ...], layer: str) -> Mapping[str, tupl
         suite: Any = getattr(_import(f"{name}.{layer}", root), "SUITE", None)
     if not isinstance(suite, Mapping):
         raise MedallionError(f"expectations/{layer}.py declares no SUITE, a dictionary of expectations by table")
-    declared = {table.name for table in _registry(root, layers, True) if table.layer == layer}
+    declared = {table.name for table in _registry(root, layers, True, deliveries) if table.layer == layer}
     if unknown := sorted(set(suite) - declared):
         raise MedallionError(
             f"expectations/{layer}.py has expectations on {', '.join(unknown)}, which layer {layer} does not have:"

@@ -15,6 +15,7 @@ from medallion.errors import HourNotAvailable, MedallionError
 from medallion.ingest import apply, snapshot
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.quarantine import read_rejected
+from medallion.ingest.snapshot_source import open_snapshot
 from medallion.ingest.source import silent
 from medallion.model.table import Feed, Log
 from medallion.ops import event_log, releases
@@ -73,7 +74,7 @@ class Shop:
         from medallion.ingest.source import open_source
 
         for feed in registry().feeds:
-            folder = snapshot.snapshot_folder(open_source(self.settings), feed, self.lake)
+            folder = open_snapshot(open_source(self.settings), feed, self.lake)
             snapshot.load_feed(spark, self.lake, feed, folder, H0)
         self.publish(None)
 
@@ -329,7 +330,7 @@ def test_a_snapshot_that_cannot_be_used_is_refused(shop: Shop, spoil: Callable[[
 
     spoil(shop.source)
     with pytest.raises(MedallionError, match=message):
-        snapshot.snapshot_folder(open_source(shop.settings), registry().feeds[-1], shop.lake)
+        open_snapshot(open_source(shop.settings), registry().feeds[-1], shop.lake)
 
 
 def load_suppliers(shop: Shop, max_bad_lines: float, *moments: str) -> None:

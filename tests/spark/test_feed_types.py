@@ -13,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from medallion.errors import MedallionError
 from medallion.ingest import apply, landing, ledger, snapshot
 from medallion.ingest.schema_evolution import _rewrite, arrow_schema, plan_evolution
+from medallion.ingest.snapshot_source import open_snapshot
 from medallion.ingest.source import FolderSource, digest
 from medallion.model.table import Feed
 from medallion.storage.lake import Lake
@@ -109,7 +110,7 @@ def test_type_is_widened_in_a_table_that_has_rows(tmp_path: Path, spark: "SparkS
 def write_snapshot(root: Path, schema: str, rows: "pa.Table") -> tuple[Feed, Lake, Any]:
     feed, lake = replace(FEED, schema=schema, event_time=("at",)), Lake(str(root / "lake"))
     write_deltalake(str(root / "source" / "snapshot" / feed.name), rows)
-    return feed, lake, snapshot.snapshot_folder(FolderSource(str(root / "source")), feed, lake)
+    return feed, lake, open_snapshot(FolderSource(str(root / "source")), feed, lake)
 
 
 def test_snapshot_with_moments_without_a_time_zone_is_taken_as_utc(tmp_path: Path, spark: "SparkSession") -> None:
@@ -118,7 +119,7 @@ def test_snapshot_with_moments_without_a_time_zone_is_taken_as_utc(tmp_path: Pat
     nested = pa.array([[naive], [naive]], pa.list_(moments))
     rows = pa.table({"id": pa.array([1, 2], pa.int64()), "at": pa.array([naive, late], moments), "seen": nested})
     feed, lake, folder = write_snapshot(tmp_path, "id BIGINT NOT NULL, at TIMESTAMP, seen ARRAY<TIMESTAMP>", rows)
-    rejected = snapshot.reject_rows(spark, lake, feed, folder, HOUR, 0.5).rejected
+    rejected = snapshot.reject_rows(spark, feed, folder, HOUR, 0.5).rejected
     assert [reason for _, reason, _ in rejected] == [
         f"at: 2026-11-30T00:00:00+00:00 is later than the end of hour {HOUR} by more than 1 day, 0:00:00"
     ]
@@ -132,7 +133,7 @@ def test_row_of_a_snapshot_that_is_not_a_number_goes_to_quarantine(tmp_path: Pat
     moments = pa.array([MOMENT] * 5, pa.timestamp("us", tz="UTC"))
     rows = pa.table({"id": pa.array(range(5), pa.int64()), "v": pa.array(values, pa.float64()), "at": moments})
     feed, lake, folder = write_snapshot(tmp_path, "id BIGINT NOT NULL, v DOUBLE, at TIMESTAMP", rows)
-    rejected = snapshot.reject_rows(spark, lake, feed, folder, HOUR, 0.9).rejected
+    rejected = snapshot.reject_rows(spark, feed, folder, HOUR, 0.9).rejected
     assert [reason for _, reason, _ in rejected] == [
         f"v: '{value}' is not a DOUBLE" for value in ("NaN", "Infinity", "-Infinity")
     ]

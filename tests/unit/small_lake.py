@@ -44,9 +44,15 @@ TABLES: Registry = build(
         Table(keys=("id",), query="SELECT * FROM {silver_orders}", name="gold_orders", layer="gold", doc="A copy."),
     ]
 )
+ORDERS: Feed = next(feed for feed in TABLES.feeds if feed.topic == "orders")
 ARROW = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 CHANGE_FEED = {"delta.enableChangeDataFeed": "true"}
 Rows = Mapping[int, str]
+
+
+def feeds(*topics: str) -> tuple[Feed, ...]:
+    """Feeds of these names, delivered as a source is by default."""
+    return tuple(Feed(keys=("id",), schema=COLUMNS, name=f"bronze_{topic}") for topic in topics)
 
 
 def lines_of(rows: Rows) -> str:

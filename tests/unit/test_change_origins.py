@@ -36,7 +36,7 @@ def shop(tmp_path: Path) -> Shop:
     made = Shop(tmp_path, tables)
     made.put(H0, '{"insert": {"id": 1, "name": "a"}}\n{"delete": {"id": 7}}\n{"delete": {"id": 8}}\n')
     made.put(H0, '{"insert": {"item_id": 70, "id": 7, "name": "x"}}\n', "items")
-    names = {topic: f"cdc/{topic}/{H0}.json" for topic in ("orders", "items")}
+    names = {topic: (f"cdc/{topic}/{H0}.json",) for topic in ("orders", "items")}
     copy_change_files(FolderSource(made.settings.source), made.lake, H0, names)
     return made
 

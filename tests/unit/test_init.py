@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,12 @@ from click.testing import CliRunner
 
 from medallion.cli.main import cli
 from medallion.errors import UsageError
+from medallion.ingest.snapshot_source import open_snapshot
+from medallion.ingest.source import open_source
+from medallion.inspect.source_check import check_source
 from medallion.model.refresh_lock import NAME, read_lock
 from medallion.project import find_template, project_at
+from medallion.storage.lake import Lake
 from tests.shop import PROJECT
 
 
@@ -80,3 +86,29 @@ def test_folder_that_can_be_none_is_refused_before_anything_is_written(tmp_path:
     done = CliRunner().invoke(cli, ["init", str(tmp_path / name)])
     assert isinstance(done.exception, UsageError) and re.search(reason, str(done.exception))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("form", ["insert_delete", "debezium", "dms"])
+def test_source_of_a_new_project_holds_the_same_changes_in_each_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    for name in ("MEDALLION_LAKE", "MEDALLION_SOURCE", "MEDALLION_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+    done = CliRunner().invoke(cli, ["init", str(tmp_path / form), "--format", form], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    project = project_at(tmp_path / form)
+    source, feeds = open_source(project.settings({})), project.registry().feeds
+    assert {feed.delivery.format for feed in feeds} == {form}
+    found = check_source(source, feeds, None, max_bad_lines=0)
+    assert found.is_fine, found
+    assert found.whole == tuple(f"2025-11-30T{hour:02}" for hour in range(3))
+    stations, trips = found.feeds
+    assert (stations.hours, trips.hours, trips.notes, trips.rejected_lines) == (1, 3, (), 0)
+    assert {name: trips.first[name] for name in ("trip_id", "minutes", "fare", "started_at")} == {
+        "trip_id": 1021,
+        "minutes": 31,
+        "fare": Decimal("2.55"),
+        "started_at": datetime(2025, 11, 30, 2, tzinfo=UTC),
+    }
+    lake = Lake(str(tmp_path / "lake"))
+    assert [open_snapshot(source, feed, lake).rows for feed in feeds] == [6, 560]

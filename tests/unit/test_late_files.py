@@ -13,7 +13,8 @@ from medallion.hours import format_hour, parse_hour
 from medallion.ingest import late_files
 from medallion.ingest.late_files import LateHour, find_late, late_warning, missing_topics, read_late
 from medallion.ingest.ledger import Manifest, landed_hours, write_manifest
-from medallion.ingest.source import Landed, Listing, SourceFile
+from medallion.ingest.listing import Listing
+from medallion.ingest.source import Landed, SourceFile
 from medallion.inspect.status import lake_status
 from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
@@ -89,8 +90,8 @@ def test_a_late_file_is_compared_once_and_history_is_not_read_again(
 ) -> None:
     lake, start = Lake(str(tmp_path)), parse_hour("2025-01-01T00")
     hours = [format_hour(start + timedelta(hours=n)) for n in range(24 * 30)]
-    names = {hour: {"orders": f"cdc/orders/{hour}.json"} for hour in hours}
-    sizes = {name: SourceFile(5, 0.0) for files in names.values() for name in files.values()}
+    names = {hour: {"orders": (f"cdc/orders/{hour}.json",)} for hour in hours}
+    sizes = {name: SourceFile(5, 0.0) for files in names.values() for own in files.values() for name in own}
     for hour in hours:
         write_manifest(lake, Manifest(hour, "s", {"orders": Landed(5, "x")}))
     read = []
@@ -99,7 +100,7 @@ def test_a_late_file_is_compared_once_and_history_is_not_read_again(
     assert find_late(lake, Listing(names, sizes), hours[-2], landed_hours(lake)) == ()
     read.clear()
     late = f"cdc/items/{hours[30]}.json"
-    names[hours[30]] = names[hours[30]] | {"items": late}
+    names[hours[30]] = names[hours[30]] | {"items": (late,)}
     found = find_late(lake, Listing(names, sizes | {late: SourceFile(1, 0.0)}), hours[-1], landed_hours(lake))
     assert found == (LateHour(hours[30], new=("items",)),)
     assert len(read) <= 48, "the day of the late file and the running day, out of thirty"
@@ -109,7 +110,7 @@ def test_a_late_file_is_compared_once_and_history_is_not_read_again(
 
 
 def test_nothing_is_late_where_the_landing_folder_was_lost(tmp_path: Path) -> None:
-    listing = Listing({H0: {"orders": "cdc/orders/x"}}, {"cdc/orders/x": SourceFile(1, 0.0)})
+    listing = Listing({H0: {"orders": ("cdc/orders/x",)}}, {"cdc/orders/x": SourceFile(1, 0.0)})
     assert find_late(Lake(str(tmp_path)), listing, H1, set()) == ()
 
 
@@ -149,11 +150,11 @@ def test_the_state_of_late_files_is_small(tmp_path: Path, monkeypatch: pytest.Mo
     start: datetime = parse_hour("2025-01-01T00")
     for n in range(24 * 300):
         hour = format_hour(start + timedelta(hours=n))
-        names[hour] = {"orders": f"cdc/orders/{hour}.json"}
+        names[hour] = {"orders": (f"cdc/orders/{hour}.json",)}
     monkeypatch.setattr(
         late_files, "read_manifest_if_whole", lambda _, hour: Manifest(hour, "s", {"orders": Landed(5, "x")})
     )
-    files = dict.fromkeys((n for f in names.values() for n in f.values()), SourceFile(5, 0.0))
+    files = dict.fromkeys((n for f in names.values() for own in f.values() for n in own), SourceFile(5, 0.0))
     find_late(lake, Listing(names, files), hour, {*names})
     state = Path(lake.ops("late_files.json"))
     assert state.stat().st_size < 20_000

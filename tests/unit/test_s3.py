@@ -18,9 +18,11 @@ from moto.server import ThreadedMotoServer
 
 from medallion.errors import MedallionError
 from medallion.ingest import source as source_module
+from medallion.ingest.listing import change_files
 from medallion.ingest.snapshot_copy import copy_snapshot
-from medallion.ingest.source import change_files, copy_file, open_source
+from medallion.ingest.source import copy_file, open_source
 from medallion.settings import Settings
+from tests.unit.small_lake import feeds
 
 HOUR = "2025-11-30T00"
 FILE = f"cdc/orders/{HOUR}.json"
@@ -145,7 +147,7 @@ def busy(proxy: Proxy) -> None:
 
 
 def test_hours_are_listed_and_copied_with_their_checksum(bucket: Bucket, tmp_path: Path) -> None:
-    assert change_files(bucket.source, ("orders",)).hours == {HOUR: {"orders": FILE}}
+    assert change_files(bucket.source, feeds("orders")).hours == {HOUR: {"orders": (FILE,)}}
     landed = copy_file(bucket.source, FILE, tmp_path / "orders.json")
     assert (landed.bytes, landed.sha256) == (len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
     assert (tmp_path / "orders.json").read_bytes() == CONTENT
@@ -177,7 +179,7 @@ def test_copy_reports_what_keeps_failing_and_leaves_nothing_behind(
 
 
 def test_an_hour_without_files_is_not_listed(bucket: Bucket) -> None:
-    assert change_files(open_source(bucket.settings.replace(source="s3://shop/elsewhere")), ("orders",)).hours == {}
+    assert change_files(open_source(bucket.settings.replace(source="s3://shop/elsewhere")), feeds("orders")).hours == {}
 
 
 def test_a_bucket_that_is_not_there_says_where_to_look(bucket: Bucket) -> None:
@@ -231,15 +233,15 @@ def test_a_snapshot_that_was_cut_short_goes_on_where_it_was(bucket: Bucket, tmp_
     asked = bucket.proxy.asked
     bucket.spoil(lambda proxy: "snapshot" in proxy.path and proxy.path.endswith("00007.json") and not busy(proxy))
     with pytest.raises(MedallionError, match=r"00007\.json cannot be read: the server answered 503"):
-        copy_snapshot(bucket.source, "bronze_orders", tmp_path / "copy")
+        copy_snapshot(bucket.source, "snapshot/bronze_orders", tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
     there = {path.name for path in (tmp_path / ".copy.part").rglob("*") if path.is_file()}
 
     asked.clear()
     bucket.spoil(lambda proxy: False)
     told: list[tuple[str, int, int]] = []
-    copy_snapshot(bucket.source, "bronze_orders", tmp_path / "copy", lambda *progress: told.append(progress))
+    copy_snapshot(bucket.source, "snapshot/bronze_orders", tmp_path / "copy", lambda *progress: told.append(progress))
     fetched = {path.rpartition("/")[2] for path in asked if "list-type" not in path}
     assert there and not there & fetched, "nothing is fetched twice"
-    assert told[-1] == ("snapshot of bronze_orders", 24, 24)
+    assert told[-1] == ("copying snapshot/bronze_orders", 24, 24)
     assert sorted(DeltaTable(str(tmp_path / "copy")).to_pyarrow_table()["order_id"].to_pylist()) == list(range(12))

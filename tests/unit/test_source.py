@@ -11,8 +11,10 @@ import pytest
 
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest import source as source_module
-from medallion.ingest.source import FolderSource, SourceFile, change_files, copy_file, open_source
+from medallion.ingest.listing import change_files
+from medallion.ingest.source import FolderSource, SourceFile, copy_file, open_source
 from medallion.settings import Settings
+from tests.unit.small_lake import feeds
 
 
 def put(root: Path, name: str, content: str = "x") -> None:
@@ -26,15 +28,15 @@ def test_hours_are_listed_in_order_with_the_files_of_known_feeds(tmp_path: Path)
     put(tmp_path, "cdc/suppliers/2025-11-30T01.json")
     for stray in ("cdc/orders/readme.txt", "cdc/orders/2025-11-30T02.json.tmp", "cdc/unknown/2025-11-30T03.json"):
         put(tmp_path, stray)
-    listing = change_files(FolderSource(str(tmp_path)), ("orders", "suppliers"))
+    listing = change_files(FolderSource(str(tmp_path)), feeds("orders", "suppliers"))
     assert listing.ignored == (), "none of these could be taken for a change file"
     assert listing.refused == {}
     assert listing.files["cdc/orders/2025-11-30T00.json"].bytes == 1
     assert listing.hours == {
-        "2025-11-30T00": {"orders": "cdc/orders/2025-11-30T00.json"},
+        "2025-11-30T00": {"orders": ("cdc/orders/2025-11-30T00.json",)},
         "2025-11-30T01": {
-            "orders": "cdc/orders/2025-11-30T01.json",
-            "suppliers": "cdc/suppliers/2025-11-30T01.json",
+            "orders": ("cdc/orders/2025-11-30T01.json",),
+            "suppliers": ("cdc/suppliers/2025-11-30T01.json",),
         },
     }
 
@@ -54,7 +56,7 @@ def test_hours_are_listed_in_order_with_the_files_of_known_feeds(tmp_path: Path)
 def test_a_stray_name_at_the_source_is_ignored_with_a_warning(tmp_path: Path, name: str, reason: str) -> None:
     put(tmp_path, "cdc/orders/2025-11-30T00.json")
     put(tmp_path, f"cdc/{name}")
-    listing = change_files(FolderSource(str(tmp_path)), ("orders",))
+    listing = change_files(FolderSource(str(tmp_path)), feeds("orders"))
     assert list(listing.hours) == ["2025-11-30T00"]
     (warning,) = listing.ignored
     assert warning.startswith(f"ignored {f'cdc/{name}'!r} at the source: ")
@@ -86,7 +88,7 @@ def test_a_file_that_bears_an_hours_name_and_is_not_understood_refuses_the_hour(
 ) -> None:
     put(tmp_path, "cdc/orders/2025-11-30T00.json")
     put(tmp_path, f"cdc/{name}")
-    listing = change_files(FolderSource(str(tmp_path)), ("orders",))
+    listing = change_files(FolderSource(str(tmp_path)), feeds("orders"))
     assert (listing.hours["2025-11-30T01"], listing.ignored) == ({}, ())
     listing.require_understood("2025-11-30T00")
     with pytest.raises(MedallionError, match="hour 2025-11-30T01 is refused") as refused:
@@ -100,7 +102,7 @@ def test_a_file_that_bears_an_hours_name_and_is_not_understood_refuses_the_hour(
 def test_marks_and_files_that_are_being_written_refuse_no_hour(tmp_path: Path, suffix: str) -> None:
     for stray in (f"2025-11-30T01.json{suffix}", f"2025-11-30T01.json{suffix}/part-0.json"):
         put(tmp_path, f"cdc/orders/{stray}" if "/" not in stray else f"cdc/items/{stray}")
-    listing = change_files(FolderSource(str(tmp_path)), ("orders", "items"))
+    listing = change_files(FolderSource(str(tmp_path)), feeds("orders", "items"))
     assert (listing.hours, listing.refused, listing.ignored) == ({}, {}, ())
 
 
@@ -108,7 +110,7 @@ def test_a_file_that_is_being_written_refuses_the_hour_that_another_feed_has(tmp
     for name in ("customers/2025-11-30T05.json", "orders/2025-11-30T05.json.tmp", "orders/2025-11-30T06.json.tmp"):
         (tmp_path / "cdc" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "cdc" / name).write_text("{}")
-    topics = ("customers", "orders")
+    topics = feeds("customers", "orders")
     listing = change_files(FolderSource(str(tmp_path)), topics)
     assert [*listing.hours] == ["2025-11-30T05"]
     with pytest.raises(MedallionError, match="orders/2025-11-30T05.json.tmp.*is still being written"):
@@ -128,7 +130,7 @@ def test_a_folder_that_cannot_be_listed_is_no_silence(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(MedallionError, match="cdc/orders cannot be listed: Permission denied"):
-        change_files(FolderSource(str(tmp_path)), ("orders",))
+        change_files(FolderSource(str(tmp_path)), feeds("orders"))
     assert FolderSource(str(tmp_path)).list_files("absent/") == {}
 
 
@@ -137,17 +139,17 @@ def test_a_link_to_a_folder_is_no_silence(tmp_path: Path) -> None:
     put(tmp_path, "cdc/items/2025-11-30T00.json")
     (tmp_path / "cdc/items/2025-11-30T01.json").symlink_to(tmp_path / "elsewhere")
     source = FolderSource(str(tmp_path))
-    name = change_files(source, ("items",)).hours["2025-11-30T01"]["items"]
+    (name,) = change_files(source, feeds("items")).hours["2025-11-30T01"]["items"]
     with pytest.raises(MedallionError, match="cannot be read: Is a directory"):
         source.open(name)
     (tmp_path / "cdc/orders").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(MedallionError, match="cdc/orders is a file, or a link, which is not followed"):
-        change_files(source, ("items", "orders"))
+        change_files(source, feeds("items", "orders"))
 
 
 def test_a_file_of_the_running_hour_is_listed_without_a_warning(tmp_path: Path) -> None:
     put(tmp_path, "cdc/orders/2025-11-30T01.json")
-    listing = change_files(FolderSource(str(tmp_path)), ("orders",), datetime(2025, 11, 30, 1, 30, tzinfo=UTC))
+    listing = change_files(FolderSource(str(tmp_path)), feeds("orders"), datetime(2025, 11, 30, 1, 30, tzinfo=UTC))
     assert (list(listing.hours), listing.ignored) == (["2025-11-30T01"], ())
 
 

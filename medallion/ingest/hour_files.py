@@ -1,0 +1,15 @@
+"""Where the files of an hour are in the lake: as they landed, and decoded."""
+
+from medallion.model.table import Feed
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+
+
+def landed_file(lake: Lake, topic: str, hour: str) -> Place:
+    """Return the landing path of the file of ``topic`` and ``hour``."""
+    return lake.landing / topic / f"{hour}.json"
+
+
+def decoded_file(lake: Lake, feed: Feed, hour: str) -> Place:
+    """Return the path of the decoded changes of a feed and an hour."""
+    return lake.decoded / hour / f"{feed.topic}.parquet"

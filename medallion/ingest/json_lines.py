@@ -1,0 +1,59 @@
+"""Lines of JSON, read strictly: no number, name or character is silently turned into another."""
+
+import json
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from medallion.ingest.change_lines import MAX_LINE, is_too_long
+from medallion.ingest.sources import NoRecord, Unfit
+
+
+def parse_line(raw: bytes) -> Any:
+    """Parse one line; numbers with a fraction become Decimal.
+
+    Raises NoRecord for what is no JSON, Unfit for a number that JSON does not have or a name that stands there twice.
+    """
+    if is_too_long(raw):
+        raise NoRecord(f"longer than {MAX_LINE} bytes")
+    try:
+        return parse_text(_text(raw))
+    except Unfit:
+        raise
+    except (ValueError, RecursionError, ArithmeticError) as error:
+        is_followed = isinstance(error, json.JSONDecodeError) and error.msg == "Extra data"
+        raise NoRecord("more than one record" if is_followed and raw.lstrip()[:1] == b"{" else "not JSON") from None
+
+
+def parse_text(text: str) -> Any:
+    """Parse a text as ``parse_line`` does. Raises ValueError and its like for what is no JSON, Unfit as above."""
+    return _DECODER.decode(text)
+
+
+def is_json(raw: bytes) -> bool:
+    """Check whether a line is JSON from its start to its end, which the first part of a row never is."""
+    if is_too_long(raw):
+        return False
+    try:
+        json.loads(_text(raw), parse_int=str, parse_float=str)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _text(raw: bytes) -> str:
+    """A line in UTF-8: of bytes, the parser would guess the encoding of each line anew."""
+    return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogatepass")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Unfit(f"{name} is not a JSON number")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        raise Unfit("a column appears twice")
+    return row
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_distinct)

@@ -1,0 +1,186 @@
+"""What a source lists: the change files of each hour, those that are not understood, and the hours that are whole."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from medallion.errors import HourNotAvailable, MedallionError
+from medallion.hours import format_hour
+from medallion.ingest.change_names import Arriving, ChangeFile, Ignored, Refused, judge_file, shown_path
+from medallion.ingest.parts import in_order
+from medallion.ingest.source import Source, SourceFile
+from medallion.ingest.sources import require_known_format
+from medallion.model.delivery import Layout
+from medallion.model.table import Feed
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The change files that a source lists.
+
+    hours: hour -> topic -> names of its change files in the order in which they are read, hours in order; one that is
+    refused may have none. files: every file in the folders of layouts, by name. ignored: a sentence for each file that
+    looks like a change file and cannot be one. refused: hour -> name of a file that bears its name and is not
+    understood -> why. waiting: hour -> why it is not whole yet. complete: hour -> by what rule it is whole, where more
+    than its end is asked for.
+    """
+
+    hours: Mapping[str, Mapping[str, Sequence[str]]]
+    files: Mapping[str, SourceFile] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    complete: Mapping[str, str] = field(default_factory=dict)
+
+    def files_of(self, hour: str) -> Mapping[str, SourceFile]:
+        """Return every file that bears the name of ``hour``, also those that are not understood."""
+        names = [name for names in self.hours.get(hour, {}).values() for name in names]
+        return {name: self.files[name] for name in [*names, *self.refused.get(hour, {})]}
+
+    def hours_after(self, applied: str | None) -> Collection[str]:
+        """Return all hours but those from the first one after ``applied`` that is not whole: hours apply in order."""
+        first = self._first_waiting(applied)
+        return [hour for hour in self.hours if first is None or hour < first]
+
+    def require_whole(self, applied: str | None, hour: str | None = None) -> None:
+        """Raise HourNotAvailable where an hour after ``applied``, up to ``hour`` if given, is not whole yet."""
+        first = self._first_waiting(applied)
+        if first is not None and (hour is None or first <= hour):
+            raise HourNotAvailable(f"hour {first} is not complete yet: {self.waiting[first]}")
+
+    def _first_waiting(self, applied: str | None) -> str | None:
+        return min((hour for hour in self.waiting if hour > (applied or "")), default=None)
+
+    def require_understood(self, *hours: str) -> None:
+        """Raise MedallionError when a file bears the name of one of ``hours`` and is not understood."""
+        for hour in hours:
+            for name, reason in self.refused.get(hour, {}).items():
+                raise MedallionError(
+                    f"hour {hour} is refused: {shown_path(name)} at the source bears its name and is not read:"
+                    f" {reason}; nothing of the hour was applied; correct that, or move the file elsewhere, then run"
+                    " the hour again"
+                )
+
+
+def change_files(source: Source, feeds: Iterable[Feed], now: datetime | None = None) -> Listing:
+    """List the change files of ``source``, by their names alone.
+
+    Args:
+        source: The source.
+        feeds: The feeds whose files are wanted.
+        now: The time that counts as now, by default the clock's: no file of an hour that has not begun is taken.
+
+    Raises:
+        MedallionError: A folder cannot be listed, or a file stands in the place of a feed's folder.
+        UsageError: The format of a feed is not known.
+    """
+    feeds, now = (*feeds,), now or datetime.now(UTC)
+    files: dict[str, SourceFile] = {}
+    for folder in sorted({feed.delivery.layout.folder for feed in feeds}):
+        files |= source.list_files(folder)
+    files = dict(sorted(files.items()))
+    for feed in feeds:
+        require_known_format(feed)
+        if (folder := feed.delivery.layout.feed_folder(feed.source_name)) in files:
+            raise MedallionError(
+                f"{source.root}/{folder} is a file, or a link, which is not followed: its changes would be missing;"
+                " make it a folder"
+            )
+    listed = _Judged(feeds, format_hour(now))
+    for name in files:
+        listed.add(name)
+    listed.refuse_unfinished()
+    hours = {
+        hour: {topic: in_order(names) for topic, names in topics.items()}
+        for hour, topics in sorted(listed.hours.items())
+    }
+    waiting, complete = _completeness(feeds, hours, files, now)
+    return Listing(hours, files, tuple(listed.ignored), listed.refused, waiting, complete)
+
+
+class _Judged:
+    """The files of a source, judged one by one."""
+
+    def __init__(self, feeds: Sequence[Feed], running: str) -> None:
+        self.hours: dict[str, dict[str, list[str]]] = {}
+        self.refused: dict[str, dict[str, str]] = {}
+        self.ignored: list[str] = []
+        self._arriving: list[tuple[str, Arriving]] = []
+        self._running = running
+        self._rules = {feed.delivery.complete for feed in feeds}
+        self._layouts: dict[Layout, dict[str, str]] = {}
+        for feed in feeds:
+            self._layouts.setdefault(feed.delivery.layout, {})[feed.source_name] = feed.topic
+
+    def add(self, name: str) -> None:
+        """Judge a file by the layouts whose folder it is in; what one of them takes, no other judges."""
+        if any(rule.is_marker(name) for rule in self._rules):
+            return
+        near = [(layout, topics) for layout, topics in self._layouts.items() if name.startswith(layout.folder)]
+        judgements = [judge_file(name, layout, topics, self._running) for layout, topics in near]
+        taken = [judged for judged in judgements if isinstance(judged, ChangeFile | Arriving)]
+        for judged in taken or judgements:
+            match judged:
+                case ChangeFile(topic, hour):
+                    self.hours.setdefault(hour, {}).setdefault(topic, []).append(name)
+                case Arriving() as unfinished:
+                    self._arriving.append((name, unfinished))
+                case Refused(hour, reason):
+                    self.hours.setdefault(hour, {})
+                    self.refused.setdefault(hour, {})[name] = reason
+                case Ignored(reason):
+                    self.ignored.append(f"ignored {shown_path(name)} at the source: {reason}")
+
+    def refuse_unfinished(self) -> None:
+        """Refuse hours of which a file is still being written: they would be published without it."""
+        for name, file in self._arriving:
+            finished = name.rpartition(".")[0]
+            others = self.hours.get(file.hour)
+            if others is not None and finished not in others.get(file.topic, ()):
+                shown = finished.rpartition("/")[2]
+                self.refused.setdefault(file.hour, {})[name] = (
+                    f"it is still being written, or was left half-written: wait for {shown}, or delete it"
+                )
+
+
+def _completeness(
+    feeds: Sequence[Feed],
+    hours: Mapping[str, Mapping[str, Sequence[str]]],
+    files: Mapping[str, SourceFile],
+    now: datetime,
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return why hours are not whole, and by what rule the others are, where a feed asks for more than their end."""
+    waiting: dict[str, str] = {}
+    complete: dict[str, str] = {}
+    newest = max(hours, default="")
+    for hour, topics in hours.items():
+        held = set[str]()
+        for feed in feeds:
+            rule = feed.delivery.complete
+            if rule.rule == "ended" or feed.topic not in topics:
+                continue
+            lacking, holds = _judge_rule(feed, hour, [files[name] for name in topics[feed.topic]], (files, newest, now))
+            if lacking:
+                waiting.setdefault(hour, lacking)
+            held.add(holds)
+        if held and hour not in waiting:
+            complete[hour] = ", ".join(sorted(held))
+    return waiting, complete
+
+
+def _judge_rule(
+    feed: Feed, hour: str, own: Sequence[SourceFile], about: tuple[Mapping[str, SourceFile], str, datetime]
+) -> tuple[str, str]:
+    """Return what an hour of a feed lacks to be whole, empty if nothing, and what makes it so."""
+    (files, newest, now), rule = about, feed.delivery.complete
+    match rule.rule:
+        case "settled":
+            since = now.timestamp() - max(file.modified for file in own)
+            lacking = f"{feed.topic} was modified {max(0, since):.0f} s ago, and settles after {rule.seconds} s"
+            return ("" if since >= rule.seconds else lacking), f"no file was modified for {rule.seconds} s"
+        case "marker":
+            marker = Layout(rule.marker).path(feed.source_name, hour)
+            if "/" not in marker:
+                marker = f"{feed.delivery.layout.path(feed.source_name, hour).rpartition('/')[0]}/{marker}"
+            return ("" if marker in files else f"{marker} is missing"), f"{rule.marker} exists"
+    return ("" if hour < newest else "no file of a later hour has arrived"), "a file of a later hour arrived"

@@ -1,0 +1,117 @@
+"""Changes that name some columns of a row: completed with the values that the others have, before anything is applied.
+
+So a table, its log and any other reader of decoded changes see whole rows. What a row had is read from the version of
+the table before the hour, so that the hour is decoded alike however often, and however late.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from medallion.errors import MedallionError
+from medallion.ingest.change_lines import read_lines
+from medallion.ingest.decode import DELETED, LINE, Decoded, rewrite_changes
+from medallion.ingest.hour_files import decoded_file, landed_file
+from medallion.model.table import Feed
+from medallion.storage import delta_writes
+from medallion.storage.files import in_arrow
+from medallion.storage.lake import Lake
+from medallion.storage.rewind import require_version_before
+from medallion.storage.table_features import unreadable_here
+
+_NO_ROW = "updates a row that does not exist"
+
+
+def complete_updates(lake: Lake, feed: Feed, hour: str, decoded: Decoded, corrected: Mapping[int, str]) -> None:
+    """Complete the partial changes of a decoded hour; reject those of rows that do not exist.
+
+    corrected: as for decode_file.
+
+    Raises MedallionError where the version of the table before the hour can no longer be read.
+    """
+    if not decoded.kept:
+        return
+    changes = decoded_file(lake, feed, hour)
+    name, at = in_arrow(changes)
+    with pq.ParquetFile(name, filesystem=at) as file:
+        keys = _keys_of(file, feed, decoded)
+        rows = _changes_of(file, feed, keys)
+    known = _rows_before(lake, feed, hour, keys)
+    completed, missing = _complete(feed, rows, known, decoded.kept)
+
+    def rewrite(batch: pa.RecordBatch) -> pa.RecordBatch:
+        touched = pa.array([place in completed for place in batch[LINE].to_pylist()], pa.bool_())
+        whole = [completed[place] for place in batch.filter(touched)[LINE].to_pylist()]
+        gone = pa.array([place in missing for place in batch[LINE].to_pylist()], pa.bool_())
+        rest = batch.filter(pc.invert(pc.or_(touched, gone)))
+        added = pa.RecordBatch.from_pylist(whole, schema=batch.schema)
+        merged = pa.Table.from_batches([rest, added]).sort_by(LINE).combine_chunks().to_batches()
+        return merged[0] if merged else batch.slice(0, 0)
+
+    rewrite_changes(changes, rewrite)
+    decoded.changes -= len(missing)
+    lines = {decoded.lines_of.get(place, place) for place in missing}
+    for number, raw, _ in read_lines(landed_file(lake, feed.topic, hour)) if lines else ():
+        if number in lines:
+            text = corrected.get(number) or raw.decode("utf-8", "backslashreplace")
+            decoded.rejected.append((number, _NO_ROW, text))
+    decoded.rejected.sort()
+
+
+def _keys_of(file: pq.ParquetFile, feed: Feed, decoded: Decoded) -> pa.Table:
+    """Return the keys of the partial changes, each once."""
+    places = pa.array([*decoded.kept], pa.int64())
+    found = file.read([LINE, *feed.keys])
+    found = found.filter(pc.is_in(found[LINE], value_set=places)).select([*feed.keys])
+    return found.group_by([*feed.keys], use_threads=False).aggregate([])
+
+
+def _changes_of(file: pq.ParquetFile, feed: Feed, keys: pa.Table) -> list[dict[str, Any]]:
+    """Return all changes of these keys in their order."""
+    names = file.read([LINE, *feed.keys]).join(keys, [*feed.keys], join_type="left semi")[LINE].combine_chunks()
+    batches = (batch.filter(pc.is_in(batch[LINE], value_set=names)) for batch in file.iter_batches())
+    return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row[LINE])
+
+
+def _rows_before(lake: Lake, feed: Feed, hour: str, keys: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows with these keys as the table had them before the hour."""
+    delta = lake.opened(lake.path(feed.name), require_version_before(lake, feed.name, hour))
+    if unreadable_here(delta):
+        raise MedallionError(
+            f"{feed.topic} of {hour} has changes that name some columns of a row, and {feed.name} has a feature that"
+            " only Spark can read: have the source write whole rows; nothing of the hour was applied"
+        )
+    own = {field.name for field in pa.schema(delta.schema().to_arrow())}
+    columns = [column.name for column in feed.columns if column.name in own]
+    rows: list[dict[str, Any]] = delta_writes.rows_with_keys(delta, keys, columns).to_pylist()
+    return rows
+
+
+def _complete(
+    feed: Feed, changes: list[dict[str, Any]], known: list[dict[str, Any]], kept: Mapping[int, tuple[int, ...]]
+) -> tuple[dict[int, dict[str, Any]], set[int]]:
+    """Follow each key through its changes; return whole changes by place, and the places of those without a row."""
+    names = [column.name for column in feed.columns]
+
+    def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(row[key] for key in feed.keys)
+
+    rows: dict[tuple[Any, ...], Mapping[str, Any]] = {key_of(row): row for row in known}
+    completed: dict[int, dict[str, Any]] = {}
+    missing: set[int] = set()
+    for change in changes:
+        place, key = change[LINE], key_of(change)
+        if change[DELETED]:
+            rows.pop(key, None)
+            continue
+        if place in kept:
+            if key not in rows:
+                missing.add(place)
+                continue
+            change = change | {names[column]: rows[key].get(names[column]) for column in kept[place]}
+            completed[place] = change
+        rows[key] = change
+    return completed, missing

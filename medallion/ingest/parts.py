@@ -1,0 +1,75 @@
+"""The files of the source that one landed file was put together from: where a line of it came from, and in what order.
+
+A plain file that is the only one of its hour is landed as it is, and has no parts.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+_KAFKA = re.compile(r".*\+(\d{1,9})\+(\d{1,19})\.[^/+]*", re.DOTALL)  # <topic>+<partition>+<first offset>.<extension>
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of the source: its name there, size in bytes and SHA-256 as it came, and its lines as landed."""
+
+    name: str
+    bytes: int
+    sha256: str
+    lines: int
+
+    @property
+    def partition(self) -> int | None:
+        """The partition of the topic that it is from, where its name tells one."""
+        return None if (place := _kafka_place(self.name)) is None else place[0]
+
+    @property
+    def first_offset(self) -> int | None:
+        """The offset of its first record, where its name tells one."""
+        return None if (place := _kafka_place(self.name)) is None else place[1]
+
+
+class Parts:
+    """The parts of a landed file, in order."""
+
+    def __init__(self, parts: Sequence[Part] = ()) -> None:
+        self._parts = tuple(parts)
+        self._ends = [*accumulate(part.lines for part in parts)]
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self._parts)
+
+    def index(self, line: int) -> int:
+        """Return which part a line of the landed file is from, from 0."""
+        return min(bisect_right(self._ends, line - 1), len(self._parts) - 1)
+
+    def place(self, line: int) -> str:
+        """Return file and line at the source of a line of the landed file, as ``name:line``."""
+        index = self.index(line)
+        return f"{self._parts[index].name}:{line - (self._ends[index - 1] if index else 0)}"
+
+    @property
+    def streams(self) -> list[int]:
+        """Return for each part which of the streams it is of: a partition, or a file of its own.
+
+        Records of one stream are in order. Files whose names tell no partition are one after the other by their names.
+        """
+        known: dict[object, int] = {}
+        keys = [part.name if part.partition is None else part.partition for part in self._parts]
+        return [known.setdefault(key, len(known)) for key in keys]
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Put the files of a feed and an hour in the order in which they are read: by partition and offset, or by name."""
+    return tuple(sorted(names, key=lambda name: (*(_kafka_place(name) or (-1, -1)), name)))
+
+
+def _kafka_place(name: str) -> tuple[int, int] | None:
+    match = _KAFKA.fullmatch(name)
+    return (int(match[1]), int(match[2])) if match else None

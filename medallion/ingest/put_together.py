@@ -1,0 +1,156 @@
+"""The files of a feed and an hour as one landed file of lines: whatever they were packed in, and however many they are.
+
+What a line means is not asked here: records stay as they came, so that the hour can be decoded again.
+"""
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+from medallion.errors import MedallionError
+from medallion.ingest.change_lines import MAX_LINE
+from medallion.ingest.json_lines import is_json
+from medallion.ingest.parts import Part
+from medallion.ingest.source import Landed, Source, copy_file, digest
+from medallion.ingest.tabular_files import CSV, csv_lines, kind_of, parquet_lines
+from medallion.storage import files
+from medallion.storage.files import Place
+
+GZIP, ZSTD = (".gz", ".gzip"), (".zst", ".zstd")
+_CHUNK = 1 << 20
+_MAX_UNPACKED = 64 << 30  # bytes of one file: a packed one may hold far more than anybody meant to send
+
+
+def land_files(source: Source, names: Sequence[str], target: Place) -> Landed:
+    """Copy the files ``names``, in this order, to one landed file, whole or not at all.
+
+    One plain file is copied as it is. Raises MedallionError for a file that does not arrive whole, cannot be unpacked,
+    or ends in the middle of a record.
+    """
+    if len(names) == 1 and is_plain(names[0]):
+        return copy_file(source, names[0], target)
+    parts: list[Part] = []
+    with TemporaryDirectory(prefix="medallion-") as folder, files.whole(target) as together:
+        with together.open("wb") as out:
+            for name in names:
+                copied = Path(folder, "part")
+                as_it_came = copy_file(source, name, copied)
+                lines = _append(f"{source.root}/{name}", copied, out)
+                parts.append(Part(name, as_it_came.bytes, as_it_came.sha256, lines))
+        with together.open("rb") as stream:
+            landed = digest(stream)
+    return Landed(landed.bytes, landed.sha256, (*parts,))
+
+
+def is_plain(name: str) -> bool:
+    """Check whether a file is one of lines, by its name: neither compressed nor CSV or Parquet."""
+    return PurePosixPath(name).suffix.lower() not in GZIP + ZSTD and not kind_of(name)
+
+
+def same_files(source: Source, names: Sequence[str], landed: Landed) -> bool:
+    """Check whether the files at the source are those that landed, by their content."""
+    if not landed.parts:
+        return len(names) == 1 and is_plain(names[0]) and fingerprint(source, names[0]) == landed
+    if [*names] != [part.name for part in landed.parts]:
+        return False
+    known = [(part.bytes, part.sha256) for part in landed.parts]
+    return known == [(found.bytes, found.sha256) for found in (fingerprint(source, name) for name in names)]
+
+
+def fingerprint(source: Source, name: str) -> Landed:
+    """Return size and checksum of a file as the source has it now."""
+    with source.open(name)[0] as stream:
+        return digest(stream)
+
+
+def _append(shown: str, file: Path, out: IO[bytes]) -> int:
+    """Append the records of a copied file as lines; return how many. shown: what a message calls it."""
+    kind, count = kind_of(shown), 0
+    if not kind:
+        return _append_lines(shown, file, out)
+    with unpacked(shown, file) as stream:
+        checked = _Checked(stream, shown)
+        lines = csv_lines(io.BufferedReader(checked), shown) if kind == CSV else parquet_lines(file, shown)
+        for line in lines:
+            out.write(line)
+            count += 1
+        if kind == CSV and checked.last not in b"\r\n":
+            raise _cut_off(shown, count)
+    return count
+
+
+class _Checked(io.RawIOBase):
+    """What a file unpacks to, as a stream whose errors name the file."""
+
+    def __init__(self, stream: Any, shown: str) -> None:
+        self._stream, self._shown, self.last = stream, shown, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = _read(self._stream, self._shown, len(buffer))
+        buffer[: len(content)] = content
+        self.last = content[-1:] or self.last
+        return len(content)
+
+
+def _append_lines(shown: str, file: Path, out: IO[bytes]) -> int:
+    """Append the lines of a copied file as they are; return how many."""
+    lines = written = 0
+    tail = b""  # of a last line without an end
+    with unpacked(shown, file) as stream:
+        while chunk := _read(stream, shown):
+            lines += chunk.count(b"\n")
+            _, end, rest = chunk.rpartition(b"\n")
+            tail = (rest if end else tail + chunk)[: MAX_LINE + 1]
+            written += len(chunk)
+            if written > _MAX_UNPACKED:
+                raise MedallionError(f"{shown} unpacks to more than {_MAX_UNPACKED >> 30} GB: it is not read")
+            out.write(chunk)
+    if tail:
+        if tail.strip() and not is_json(tail):
+            raise _cut_off(shown, lines + 1)
+        out.write(b"\n")
+        lines += 1
+    return lines
+
+
+def _cut_off(shown: str, line: int) -> MedallionError:
+    return MedallionError(
+        f"{shown} is cut off in the middle of line {line}; nothing of its hour was landed: have it delivered again,"
+        " then run the hour again"
+    )
+
+
+@contextmanager
+def unpacked(shown: str, file: Path) -> Iterator[Any]:
+    """Open a file for its content, by what its name says that it is packed with."""
+    suffix = PurePosixPath(shown).suffix.lower()
+    if suffix in ZSTD:
+        import pyarrow as pa
+
+        with pa.OSFile(str(file)) as raw, pa.CompressedInputStream(raw, "zstd") as stream:
+            yield stream
+    else:
+        with gzip.open(file, "rb") if suffix in GZIP else file.open("rb") as stream:
+            yield stream
+
+
+def _read(stream: Any, shown: str, size: int = _CHUNK) -> bytes:
+    try:
+        content: bytes = stream.read(size)
+    except EOFError:
+        what = "ends before its gzip data does: it is cut off"
+    except (OSError, zlib.error) as error:
+        what = f"cannot be unpacked: {' '.join(str(error).split())[:120]}"
+    else:
+        return content
+    raise MedallionError(
+        f"{shown} {what}; nothing of its hour was landed: have it delivered again, then run the hour again"
+    )

@@ -1,0 +1,142 @@
+"""A source tried before anything is written: what it has of each feed, one hour decoded, what would be refused."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from medallion.errors import MedallionError
+from medallion.hours import has_ended
+from medallion.ingest.decode import DELETED, LINE, Decoded, decode_file
+from medallion.ingest.landing import drift, require_few_bad_lines
+from medallion.ingest.listing import Listing, change_files
+from medallion.ingest.put_together import land_files
+from medallion.ingest.snapshot_source import describe_snapshot
+from medallion.ingest.source import Source
+from medallion.model.table import Feed
+
+MAX_REJECTED = 5  # lines of a feed that are shown
+
+
+@dataclass(frozen=True)
+class FeedCheck:
+    """What a source has of a feed, and what would become of one hour of it.
+
+    place: where its files are. hours: how many hours have files. hour: the one that was decoded; None where there is
+    none. files, lines, changes: of that hour. first: its first change, as columns and their values. rejected: file and
+    line, and the reason, of the first lines that are rejected; rejected_lines counts all. notes: what a run would warn
+    of. snapshot: what is in its place. problems: why the snapshot or the hour would be refused.
+    """
+
+    feed: str
+    format: str
+    place: str
+    hours: int
+    hour: str | None = None
+    files: int = 0
+    lines: int = 0
+    changes: int = 0
+    first: dict[str, Any] = field(default_factory=dict)
+    rejected_lines: int = 0
+    rejected: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    snapshot: str = ""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceCheck:
+    """What a source has. whole: the hours that could be applied now. waiting: hour -> why it is not whole yet.
+
+    refused: files for which an hour would be refused. ignored: as the source's listing names them.
+    """
+
+    root: str
+    whole: tuple[str, ...]
+    waiting: dict[str, str]
+    refused: tuple[str, ...]
+    ignored: tuple[str, ...]
+    feeds: tuple[FeedCheck, ...]
+
+    @property
+    def is_fine(self) -> bool:
+        """Return whether nothing would be refused."""
+        return not self.refused and not any(feed.problems for feed in self.feeds)
+
+
+def check_source(source: Source, feeds: Sequence[Feed], hour: str | None, max_bad_lines: float) -> SourceCheck:
+    """Look at a source, and decode one hour of each feed; nothing is written to a lake.
+
+    Args:
+        source: The source.
+        feeds: The declared feeds.
+        hour: The hour that is decoded; without it, of each feed the newest one that is whole.
+        max_bad_lines: Share of bad lines above which an hour is refused.
+
+    Raises:
+        MedallionError: The source cannot be listed.
+        UsageError: A format is not known.
+    """
+    listing = change_files(source, feeds)
+    whole = tuple(other for other in listing.hours_after(None) if has_ended(other))
+    waiting = dict(listing.waiting) | {
+        other: "it has not ended" for other in listing.hours if not has_ended(other) and other not in listing.waiting
+    }
+    refused = []
+    for other in listing.refused:
+        try:
+            listing.require_understood(other)
+        except MedallionError as error:
+            refused.append(str(error))
+    checks = tuple(_check_feed(source, feed, listing, (hour, whole), max_bad_lines) for feed in feeds)
+    return SourceCheck(source.root, whole, waiting, tuple(refused), listing.ignored, checks)
+
+
+def _check_feed(
+    source: Source, feed: Feed, listing: Listing, hours: tuple[str | None, Sequence[str]], max_bad_lines: float
+) -> FeedCheck:
+    wanted, whole = hours
+    own = [hour for hour, topics in listing.hours.items() if feed.topic in topics]
+    if wanted is None:
+        wanted = next((hour for hour in reversed(own) if hour in whole), own[-1] if own else None)
+    found = FeedCheck(feed.topic, feed.delivery.format, feed.delivery.layout.text, len(own))
+    try:
+        found = replace(found, snapshot=describe_snapshot(source, feed))
+    except MedallionError as error:
+        found = replace(found, problems=(str(error),))
+    if wanted is None or wanted not in own:
+        return found
+    names = listing.hours[wanted][feed.topic]
+    with TemporaryDirectory(prefix="medallion-") as folder:
+        landed_at = Path(folder, f"{wanted}.json")
+        try:
+            landed = land_files(source, names, landed_at)
+            decoded = decode_file(landed_at, feed, wanted, Path(folder, "changes.parquet"), None, landed.parts)
+            found = _with_hour(found, feed, decoded, Path(folder, "changes.parquet"))
+            require_few_bad_lines(feed, wanted, landed_at, decoded, max_bad_lines)
+        except MedallionError as error:
+            shown = names[0] if len(names) == 1 else feed.delivery.layout.path(feed.source_name, wanted)
+            found = replace(found, problems=(*found.problems, str(error).replace(str(landed_at), shown)))
+    return replace(found, hour=wanted, files=len(names))
+
+
+def _with_hour(found: FeedCheck, feed: Feed, decoded: Decoded, changes: Path) -> FeedCheck:
+    import pyarrow.parquet as pq
+
+    first: dict[str, Any] = next(iter(pq.read_table(changes).slice(0, 1).to_pylist()), {})
+    rejected = tuple(
+        (decoded.parts.place(line) if decoded.parts else f"line {line}", reason)
+        for line, reason, _ in decoded.rejected[:MAX_REJECTED]
+    )
+    shown = {"": "deletes" if first.get(DELETED) else "inserts or updates"} if first else {}
+    shown |= {name: value for name, value in first.items() if name not in (LINE, DELETED)}
+    return replace(
+        found,
+        lines=decoded.lines,
+        changes=decoded.changes,
+        first=shown,
+        rejected_lines=len(decoded.rejected),
+        rejected=rejected,
+        notes=(*drift([feed], {feed.name: decoded}),),
+    )

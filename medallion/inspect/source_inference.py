@@ -1,0 +1,202 @@
+"""A declaration for a feed that has none: columns, types and keys as its newest change files tell them."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from medallion.errors import UsageError
+from medallion.ingest.change_lines import read_lines
+from medallion.ingest.listing import change_files
+from medallion.ingest.put_together import land_files
+from medallion.ingest.source import Source
+from medallion.ingest.sources import NOTHING, Change, RefusedRecord, Unfit, reader_of
+from medallion.ingest.value_decoders import Forms, value_decoder
+from medallion.model.column_types import Scalar
+from medallion.model.table import Feed
+
+MAX_HOURS, MAX_CHANGES = 6, 20_000  # of the newest ones, that are read
+MIN_ROWS = 100  # from which on a column that is never null is taken for one that must have a value
+_COLUMN = re.compile(r"[a-z_][a-z0-9_]*")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,30}\.[0-9]{1,18}")
+_USUAL_DIGITS, _MAX_DIGITS, _MAX_SCALE = 18, 38, 9
+
+
+@dataclass
+class _Column:
+    """What the values of a column are. kinds: words for them. whole, scale: digits before and after the point."""
+
+    kinds: set[str] = field(default_factory=set)
+    whole: int = 1
+    scale: int = 0
+    values: int = 0
+    elements: "_Column | None" = None
+    fields: dict[str, "_Column"] = field(default_factory=dict)
+
+    def add(self, value: Any, forms: Forms | None) -> None:
+        """Take in a value; null tells nothing."""
+        if value is None:
+            return
+        self.values += 1
+        self.kinds.add(self._kind(value, forms))
+
+    def _kind(self, value: Any, forms: Forms | None) -> str:
+        if forms is not None and forms.moments is not None and isinstance(value, int):
+            return "DATE" if forms.moments == "days" else "TIMESTAMP"
+        if forms is not None and forms.decimals == "precise":
+            self.scale = max(self.scale, forms.scale or 0)
+            return "DECIMAL"
+        if isinstance(value, bool):
+            return "BOOLEAN"
+        if isinstance(value, int):
+            return "BIGINT"
+        if isinstance(value, Decimal):
+            return self._decimal(value)
+        if isinstance(value, list):
+            self.elements = self.elements or _Column()
+            for element in value:
+                self.elements.add(element, forms)
+            return "ARRAY"
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                self.fields.setdefault(name, _Column()).add(inner, None)
+            return "STRUCT"
+        return self._text(str(value))
+
+    def _decimal(self, value: Decimal) -> str:
+        _, digits, exponent = value.as_tuple()
+        scale = max(0, -int(exponent))
+        self.scale, self.whole = max(self.scale, scale), max(self.whole, len(digits) - scale)
+        return "DECIMAL" if self.scale <= _MAX_SCALE else "DOUBLE"
+
+    def _text(self, text: str) -> str:
+        if _DATE.fullmatch(text):
+            return "DATE"
+        if _DECIMAL.fullmatch(text):
+            return self._decimal(Decimal(text))
+        try:
+            value_decoder(Scalar("TIMESTAMP"), "", lambda _: None)(text)
+        except (ValueError, TypeError):
+            return "STRING"
+        return "TIMESTAMP"
+
+    @property
+    def type(self) -> str:
+        """The narrowest declared type that holds every value; STRING for a column without any."""
+        kinds = self.kinds - ({"BIGINT"} if self.kinds & {"DECIMAL", "DOUBLE"} else set())
+        if len(kinds) != 1:
+            return "DOUBLE" if kinds == {"DECIMAL", "DOUBLE"} else "STRING"
+        (kind,) = kinds
+        if kind == "DECIMAL":
+            digits = self.whole + self.scale
+            return f"DECIMAL({_USUAL_DIGITS if digits <= _USUAL_DIGITS else _MAX_DIGITS},{self.scale})"
+        if kind == "ARRAY":
+            return f"ARRAY<{self.elements.type if self.elements else 'STRING'}>"
+        if kind == "STRUCT":
+            inner = ", ".join(f"{name}: {column.type}" for name, column in self.fields.items() if name.isidentifier())
+            return f"STRUCT<{inner}>" if inner else "MAP<STRING, STRING>"
+        return kind
+
+
+def infer_declaration(source: Source, feed: Feed) -> str:
+    """Return the module of a feed, to paste and to read over; comments say what was guessed.
+
+    feed: its name, its layer and how it is delivered.
+
+    Raises UsageError where the source has no change of it that can be read.
+    """
+    columns, rows, deletions, unread = dict[str, _Column](), 0, list[set[str]](), ""
+    notes: list[str] = []
+    for change in _changes(source, feed, notes):
+        if change.deleted or change.kept is not NOTHING:
+            deletions.append({name.casefold() for name, value in change.row.items() if value is not None})
+            continue
+        rows += 1
+        forms: Mapping[str, Forms] = change.forms.by_name if change.forms else {}
+        for name, value in change.row.items():
+            if not name.startswith("__"):
+                columns.setdefault(name.casefold(), _Column()).add(value, forms.get(name))
+    if not rows:
+        unread = f": {notes[0]}" if notes else ""
+        raise UsageError(f"no change of {feed.topic} could be read, so nothing is known of its columns{unread}")
+    for name in [name for name in columns if not _COLUMN.fullmatch(name)]:
+        notes.append(f"the column {name!r} is left out: its name cannot be declared")
+        del columns[name]
+    keys = _keys(feed, columns, rows, deletions, notes)
+    for name, column in columns.items():
+        if not column.kinds:
+            notes.append(f"{name} was null in all {rows:,} rows: its type is a guess")
+        elif column.type == "STRING" and column.kinds != {"STRING"}:
+            notes.append(f"{name} has values of several kinds ({', '.join(sorted(column.kinds))}): its type is a guess")
+    return _module(feed, columns, keys, rows, notes)
+
+
+def _changes(source: Source, feed: Feed, notes: list[str]) -> Iterator[Change]:
+    """Yield changes of the newest hours that can be read; why others cannot is added to ``notes``."""
+    listing = change_files(source, [feed])
+    hours = [hour for hour, topics in listing.hours.items() if feed.topic in topics][-MAX_HOURS:]
+    if not hours:
+        raise UsageError(
+            f"{source.root} has no change file of {feed.topic}: none is named"
+            f" {feed.delivery.layout.text.replace('{feed}', feed.source_name)}"
+        )
+    count = rejected = 0
+    for hour in hours:
+        reader = reader_of(feed)
+        with TemporaryDirectory(prefix="medallion-") as folder:
+            landed = Path(folder, f"{hour}.json")
+            land_files(source, listing.hours[hour][feed.topic], landed)
+            for number, raw, _ in read_lines(landed):
+                try:
+                    changes: Sequence[Change] = reader.read(raw)
+                except (Unfit, RefusedRecord) as unfit:
+                    if not rejected:
+                        notes.append(f"line {number} of {hour} could not be read: {unfit}")
+                    rejected += 1
+                    continue
+                yield from changes
+                count += len(changes)
+                if count >= MAX_CHANGES:
+                    return
+
+
+def _keys(
+    feed: Feed, columns: Mapping[str, _Column], rows: int, deletions: Iterable[set[str]], notes: list[str]
+) -> list[str]:
+    """Return the keys: what every deletion and every update of some columns names, else a guess by names."""
+    deletions = [*deletions]
+    told = set.intersection(*deletions) & columns.keys() if deletions else set()
+    if told and len(told) < len(columns):
+        return [name for name in columns if name in told]
+    singular = feed.topic.removesuffix("s")
+    names = ("id", f"{feed.topic}_id", f"{singular}_id", *columns)
+    key = next(name for name in names if name in columns and (columns[name].values == rows or name == names[-1]))
+    notes.append(f"the key {key} is a guess: no deletion names columns of a key alone")
+    return [key]
+
+
+def _module(feed: Feed, columns: Mapping[str, _Column], keys: Sequence[str], rows: int, notes: Sequence[str]) -> str:
+    declared = []
+    for name, column in columns.items():
+        required = name in keys or (rows >= MIN_ROWS and column.values == rows)
+        declared.append(f"        {name} {column.type}{' NOT NULL' * required}")
+    shown = ", ".join(f'"{key}"' for key in keys)
+    lines = [
+        f"# spark_jobs/{feed.layer}/{feed.topic}.py, inferred from {rows:,} rows: read it over before you paste it.",
+        *(f"# {' '.join(note.split())}" for note in notes),
+        f'"""{feed.topic.replace("_", " ").capitalize()}. One row per {", ".join(keys)}."""',
+        "",
+        "from medallion import Feed",
+        "",
+        "TABLE = Feed(",
+        f"    keys=({shown},),",
+        '    schema="""',
+        ",\n".join(declared),
+        '    """,',
+        ")",
+    ]
+    return "\n".join(lines)

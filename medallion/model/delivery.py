@@ -1,0 +1,180 @@
+"""How a source delivers a feed: where its files are, what a record in them means, and when an hour of them is whole.
+
+Values alone. What a format does stands in medallion.ingest.sources, a module for each.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from string import Formatter
+
+from medallion.hours import PATTERN
+
+LAYOUT = "cdc/{feed}/{hour}.json"
+SNAPSHOT = "snapshot/{table}"
+UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
+DECIMALS = ("text", "precise")
+_PARTS = {
+    "feed": r"[^/]+?",
+    "table": r"[^/]+?",
+    "hour": PATTERN,
+    "YYYY": r"[0-9]{4}",
+    "MM": r"[0-9]{2}",
+    "DD": r"[0-9]{2}",
+    "HH": r"[0-9]{2}",
+}
+_IN_HOUR = ("YYYY", "MM", "DD", "HH")
+_COMPLETE = re.compile(r"ended|next hour|settled ([0-9]{1,6})|marker ([^\s]+)")
+
+
+class UnusableDelivery(ValueError):
+    """A layout, or a rule of when an hour is whole, cannot be used; the message says why."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where files are below the root of a source: a path with placeholders, in which ``*`` stands for part of a name.
+
+    {feed} is the feed's name at the source, {table} its table; {hour} is YYYY-MM-DDTHH, or {YYYY}, {MM}, {DD} and {HH}.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        text = self.text
+        if not text or text.startswith("/") or ".." in text.split("/") or not text.isprintable():
+            raise UnusableDelivery("it is a path below the source, such as cdc/{feed}/{hour}.json")
+        try:
+            fields = [(field, form, conversion) for _, field, form, conversion in Formatter().parse(text)]
+        except ValueError as error:
+            raise UnusableDelivery(f"its braces cannot be read: {error}") from None
+        for field, form, conversion in fields:
+            if field is not None and (field not in _PARTS or form or conversion):
+                known = ", ".join(f"{{{name}}}" for name in _PARTS)
+                raise UnusableDelivery(f"it has {{{field[:20]}}}, and may have {known} and *")
+
+    def names(self, *wanted: str) -> bool:
+        """Check whether it has all of these placeholders."""
+        return {*wanted} <= {field for _, field, _, _ in Formatter().parse(self.text) if field}
+
+    @property
+    def has_hour(self) -> bool:
+        """Return whether a path tells its hour."""
+        return self.names("hour") or self.names(*_IN_HOUR)
+
+    @property
+    def folder(self) -> str:
+        """The folder that all its files are in, with a slash at its end; empty for the root."""
+        literal = re.split(r"[{*]", self.text, maxsplit=1)[0]
+        return literal[: literal.rfind("/") + 1]
+
+    def matches(self, path: str) -> bool:
+        """Check whether a path is one of its own."""
+        return _pattern(self.text).fullmatch(path) is not None
+
+    def read(self, path: str) -> tuple[str, str] | None:
+        """Return the feed's name and the hour of a file, None for another one; where it has no {feed}, no name."""
+        return _read(_pattern(self.text), path)
+
+    def read_loosely(self, path: str) -> tuple[str, str] | None:
+        """Return the same of a file that lies where those of an hour do, whatever its name ends with."""
+        return _read(_loose_pattern(self.text), path)
+
+    def path(self, name: str, hour: str = "", table: str = "") -> str:
+        """Return the path of a feed's files for an hour; a ``*`` stays."""
+        values = {"feed": name, "table": table, "hour": hour}
+        values |= {"YYYY": hour[:4], "MM": hour[5:7], "DD": hour[8:10], "HH": hour[11:]}
+        return self.text.format(**values)
+
+    def feed_folder(self, name: str) -> str:
+        """Return the folder that has all files of a feed, without a slash at its end."""
+        before = re.split(r"\{(?:hour|YYYY|MM|DD|HH)\}|\*", self.text, maxsplit=1)[0]
+        return before.replace("{feed}", name).rpartition("/")[0]
+
+
+def _read(pattern: re.Pattern[str], path: str) -> tuple[str, str] | None:
+    match = pattern.fullmatch(path)
+    if match is None:
+        return None
+    groups = match.groupdict()
+    hour = groups.get("hour") or "{YYYY}-{MM}-{DD}T{HH}".format(**groups)
+    return groups.get("feed", ""), hour
+
+
+@lru_cache
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(_regex(text))
+
+
+@lru_cache
+def _loose_pattern(text: str) -> re.Pattern[str]:
+    """Cut a layout after its last placeholder: what follows may be anything."""
+    return re.compile(f"{_regex(text[: text.rfind('}') + 1])}.*", re.DOTALL)
+
+
+def _regex(text: str) -> str:
+    """Write a layout as a regular expression; a placeholder that stands there again is the same text."""
+    parts, known = [], set[str]()
+    for literal, field, _, _ in Formatter().parse(text):
+        parts.append("[^/]*".join(re.escape(piece) for piece in literal.split("*")))
+        if field:
+            parts.append(f"(?P={field})" if field in known else f"(?P<{field}>{_PARTS[field]})")
+            known.add(field)
+    return "".join(parts)
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """When the files of an hour that has ended are all there.
+
+    rule: ``ended`` at once; ``settled`` when none was modified for ``seconds``; ``marker`` when the file ``marker`` is
+    there; ``next hour`` when a file of a later hour is.
+    """
+
+    rule: str = "ended"
+    seconds: int = 0
+    marker: str = ""
+
+    def is_marker(self, path: str) -> bool:
+        """Check whether a file is a marker of some hour."""
+        own = path if "/" in self.marker else path.rpartition("/")[2]
+        return bool(self.marker) and Layout(self.marker).matches(own)
+
+
+def parse_completeness(text: str) -> Completeness:
+    """Parse the rule as it is written in medallion.toml. Raises UnusableDelivery."""
+    match = _COMPLETE.fullmatch(text)
+    if match is None:
+        raise UnusableDelivery('it is "ended", "settled 600" (seconds), "marker _SUCCESS" or "next hour"')
+    if match[2]:
+        Layout(match[2])
+    return Completeness(text.partition(" ")[0] if match[1] or match[2] else text, int(match[1] or 0), match[2] or "")
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How the source delivers a feed.
+
+    Args:
+        format: What a record means: a module of medallion.ingest.sources.
+        layout: Where the files of an hour are.
+        snapshot: Where the state before the first hour is.
+        complete: When an hour that has ended is whole.
+        name: The feed's name at the source, where it is not its own.
+        table: The table that records name as theirs, a pattern in which ``*`` stands for part of it; without it any.
+        moments: The unit of numbers that stand for moments, where records do not say it; None where there are none.
+        decimals: What a text in a decimal column is, where records do not say it: ``text``, digits, or ``precise``, the
+            bytes of an unscaled number in Base64.
+    """
+
+    format: str = "insert_delete"
+    layout: Layout = Layout(LAYOUT)
+    snapshot: Layout = Layout(SNAPSHOT)
+    complete: Completeness = Completeness()
+    name: str | None = None
+    table: str | None = None
+    moments: str | None = None
+    decimals: str = "text"
+
+
+USUAL = Delivery()

@@ -1,0 +1,344 @@
+"""Layouts: where the files of a feed and an hour are, several of them, packed, and when an hour is whole."""
+
+import gzip
+import os
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from medallion.errors import HourNotAvailable, MedallionError, UsageError
+from medallion.ingest.ledger import known_manifest
+from medallion.ingest.listing import Listing, change_files
+from medallion.ingest.parts import Part, Parts, in_order
+from medallion.ingest.quarantine import read_rejected
+from medallion.ingest.source import FolderSource
+from medallion.model.delivery import Completeness, Delivery, Layout, UnusableDelivery, parse_completeness
+from medallion.model.registry import Registry
+from medallion.model.table import Feed
+from medallion.project.manifest import read_manifest
+from tests.unit.small_lake import H0, H1, H2, ORDERS, TABLES, Shop, feeds, lines_of, load, without_spark
+
+KAFKA = "topics/{feed}/year={YYYY}/month={MM}/day={DD}/hour={HH}/*.json.gz"
+NOW = datetime(2025, 12, 1, tzinfo=UTC)
+
+
+def delivered(registry: Registry, **values: object) -> Registry:
+    """The same tables, delivered otherwise."""
+    tables = {
+        name: replace(table, delivery=replace(table.delivery, **values)) if isinstance(table, Feed) else table  # type: ignore[arg-type]
+        for name, table in registry.tables.items()
+    }
+    return Registry(tables, registry.declared_layers)
+
+
+def kafka(feed: str, hour: str, partition: int, offset: int) -> str:
+    """Name a file as Kafka Connect's S3 sink does: <topic>+<partition>+<first offset>, in the folder of its hour."""
+    folder = Layout(KAFKA).path(feed, hour).rpartition("/")[0]
+    return f"{folder}/{feed}+{partition}+{offset:010}.json.gz"
+
+
+def write(root: Path, name: str, content: str) -> None:
+    file = root / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    raw = content.encode()
+    if name.endswith(".gz"):
+        raw = gzip.compress(raw)
+    elif name.endswith(".zst"):
+        raw = pa.compress(raw, codec="zstd", asbytes=True)
+    file.write_bytes(raw)
+
+
+def listed(root: Path, delivery: Delivery, *topics: str, now: datetime = NOW) -> Listing:
+    return change_files(FolderSource(str(root)), [replace(feed, delivery=delivery) for feed in feeds(*topics)], now)
+
+
+@pytest.mark.parametrize(
+    ("layout", "path"),
+    [
+        ("cdc/{feed}/{hour}.json.gz", "cdc/orders/2025-11-30T01.json.gz"),
+        ("{YYYY}/{MM}/{DD}/{HH}/{feed}.jsonl", "2025/11/30/01/orders.jsonl"),
+        ("in/{feed}/{YYYY}{MM}{DD}-{HH}*.json", "in/orders/20251130-0104550000.json"),
+        ("in/{feed}/{hour}/*", "in/orders/2025-11-30T01/part-00000-c1.json"),
+        ("x/{feed}/{feed}-{hour}.json", "x/orders/orders-2025-11-30T01.json"),
+        (KAFKA, "topics/orders/year=2025/month=11/day=30/hour=01/orders+0+0000000000.json.gz"),
+    ],
+)
+def test_layout_tells_feed_and_hour_of_a_file(tmp_path: Path, layout: str, path: str) -> None:
+    write(tmp_path, path, "{}")
+    listing = listed(tmp_path, Delivery(layout=Layout(layout)), "orders", "items")
+    assert listing.hours == {H1: {"orders": (path,)}}
+    assert (listing.refused, listing.ignored) == ({}, ())
+
+
+def test_files_of_an_hour_are_in_order_of_partition_and_offset_not_of_letters() -> None:
+    names = [kafka("orders", H0, *place) for place in [(10, 0), (2, 1000), (2, 999), (0, 5)]]
+    assert [name.split("+", 1)[1] for name in in_order(names)] == [
+        "0+0000000005.json.gz",
+        "2+0000000999.json.gz",
+        "2+0000001000.json.gz",
+        "10+0000000000.json.gz",
+    ]
+
+
+def test_file_of_another_format_in_the_folder_of_an_hour_refuses_it(tmp_path: Path) -> None:
+    write(tmp_path, kafka("orders", H0, 0, 0), "{}")
+    write(tmp_path, kafka("orders", H0, 0, 7).replace(".json.gz", ".avro"), "x")
+    listing = listed(tmp_path, Delivery(layout=Layout(KAFKA)), "orders")
+    with pytest.raises(MedallionError, match=r"orders\+0\+0000000007.avro.*is named as source.layout says, topics/"):
+        listing.require_understood(H0)
+
+
+def test_files_that_are_written_and_marks_are_passed_over(tmp_path: Path) -> None:
+    write(tmp_path, kafka("orders", H0, 0, 0), "{}")
+    folder = kafka("orders", H0, 0, 0).rpartition("/")[0]
+    for name in ("_SUCCESS", "orders+0+0000000009.json.gz.md5", "_temporary/0/part"):
+        write(tmp_path, f"{folder}/{name}", "")
+    listing = listed(tmp_path, Delivery(layout=Layout(KAFKA)), "orders")
+    assert (listing.refused, listing.ignored, len(listing.hours[H0]["orders"])) == ({}, (), 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("topics/orders/year=2025/month=13/day=30/hour=00/orders+0+0.json.gz", "2025-13-30 is not on the calendar"),
+        ("topics/orders/year=2099/month=11/day=30/hour=00/orders+0+0.json.gz", "lies in the future"),
+        ("topics/ordrs/year=2025/month=11/day=30/hour=00/ordrs+0+0.json.gz", "did you mean orders?"),
+    ],
+)
+def test_file_of_no_past_hour_or_of_no_feed_is_ignored_with_a_warning(tmp_path: Path, path: str, said: str) -> None:
+    write(tmp_path, path, "{}")
+    (warning,) = listed(tmp_path, Delivery(layout=Layout(KAFKA)), "orders").ignored
+    assert said in warning
+
+
+def test_feed_is_found_by_its_name_at_the_source_also_with_capitals_and_dots(tmp_path: Path) -> None:
+    delivery = Delivery(layout=Layout("{feed}/{hour}.json"), name="shop.public.Orders2")
+    write(tmp_path, f"shop.public.Orders2/{H0}.json", "{}")
+    assert listed(tmp_path, delivery, "orders").hours == {H0: {"orders": (f"shop.public.Orders2/{H0}.json",)}}
+
+
+# When an hour is whole
+
+
+def test_hour_waits_until_its_files_have_settled(tmp_path: Path) -> None:
+    delivery = Delivery(complete=Completeness("settled", 600))
+    write(tmp_path, f"cdc/orders/{H0}.json", "{}")
+    write(tmp_path, f"cdc/orders/{H1}.json", "{}")
+    os.utime(tmp_path / f"cdc/orders/{H0}.json", (NOW.timestamp() - 600,) * 2)
+    os.utime(tmp_path / f"cdc/orders/{H1}.json", (NOW.timestamp() - 30,) * 2)
+    listing = listed(tmp_path, delivery, "orders")
+    assert listing.hours_after(None) == [H0]
+    assert listing.complete == {H0: "no file was modified for 600 s"}
+    with pytest.raises(HourNotAvailable, match=f"{H1} is not complete yet: orders was modified 30 s ago"):
+        listing.require_whole(H0, H1)
+    listing.require_whole(None, H0)
+
+
+def test_hour_waits_for_its_marker(tmp_path: Path) -> None:
+    delivery = Delivery(layout=Layout(KAFKA), complete=Completeness("marker", marker="DONE"))
+    for hour in (H0, H1):
+        write(tmp_path, kafka("orders", hour, 0, 0), "{}")
+    marker = kafka("orders", H0, 0, 0).rpartition("/")[0] + "/DONE"
+    waiting = listed(tmp_path, delivery, "orders")
+    assert waiting.hours_after(None) == []
+    assert waiting.waiting[H0] == f"{marker} is missing"
+    write(tmp_path, marker, "")
+    listing = listed(tmp_path, delivery, "orders")
+    assert (listing.hours_after(None), listing.refused) == ([H0], {})
+    assert listing.complete == {H0: "DONE exists"}
+
+
+def test_hour_waits_for_the_first_file_of_a_later_one(tmp_path: Path) -> None:
+    delivery = Delivery(complete=Completeness("next hour"))
+    write(tmp_path, f"cdc/orders/{H0}.json", "{}")
+    assert listed(tmp_path, delivery, "orders").hours_after(None) == []
+    write(tmp_path, f"cdc/orders/{H1}.json", "{}")
+    assert listed(tmp_path, delivery, "orders").hours_after(None) == [H0]
+
+
+def test_later_hours_wait_for_an_earlier_one_that_is_not_whole(tmp_path: Path) -> None:
+    listing = Listing({H0: {}, H1: {}, H2: {}}, waiting={H1: "x is missing"})
+    assert listing.hours_after(None) == [H0]
+    assert listing.hours_after(H1) == [H0, H1, H2], "what is applied holds up nobody"
+    with pytest.raises(HourNotAvailable, match=H1):
+        listing.require_whole(H0, H2)
+
+
+@pytest.mark.parametrize("text", ["settled", "settled x", "after 5", "marker", "marker ../x", ""])
+def test_rule_of_wholeness_is_refused_when_it_is_none(text: str) -> None:
+    with pytest.raises(UnusableDelivery):
+        parse_completeness(text)
+
+
+# Several files, packed, as one landed file
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    without_spark(monkeypatch)
+    return load(tmp_path, delivered(TABLES, layout=Layout(KAFKA)))
+
+
+def test_several_packed_files_are_one_hour_in_the_order_of_offsets(shop: Shop) -> None:
+    source = shop.root / "source"
+    write(source, kafka("orders", H0, 0, 10), lines_of({1: "last", 2: "b"}))
+    write(source, kafka("orders", H0, 0, 9), lines_of({1: "first"}).rstrip())
+    write(source, kafka("orders", H0, 1, 0), lines_of({3: "c"}))
+    outcome = shop.refresh(H0)
+    assert shop.published() == {1: "last", 2: "b", 3: "c"}
+    parts = known_manifest(shop.lake, H0).files["orders"].parts
+    assert [(part.partition, part.first_offset, part.lines) for part in parts] == [(0, 9, 1), (0, 10, 2), (1, 0, 1)]
+    assert outcome.status != "failed"
+
+
+def test_rejected_line_is_kept_with_the_file_and_the_line_it_came_from(shop: Shop) -> None:
+    source = shop.root / "source"
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a", 2: "b"}))
+    write(source, kafka("orders", H0, 0, 2), lines_of({3: "c"}) + "nonsense\n" + lines_of({4: "d"}))
+    shop.refresh(H0)
+    (line,) = read_rejected(shop.lake, ORDERS)
+    assert line.file == f"{kafka('orders', H0, 0, 2)}:2"
+    assert (line.line_number, line.raw) == (4, "nonsense\n")
+
+
+def test_file_that_arrives_late_beside_others_is_found_and_restated(shop: Shop) -> None:
+    source = shop.root / "source"
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
+    shop.refresh(H0)
+    write(source, kafka("orders", H0, 0, 1), lines_of({2: "b"}))
+    write(source, kafka("orders", H1, 0, 2), lines_of({3: "c"}))
+    said: list[str] = []
+    shop.refresh(H1, said)
+    assert any(f"orders/{H0}.json changed after its hour had been applied" in line for line in said)
+    shop.restate(H0)
+    assert shop.rows() == {1: "a", 2: "b", 3: "c"}
+
+
+def test_hour_is_restated_from_what_landed_when_the_source_has_it_no_more(shop: Shop) -> None:
+    source = shop.root / "source"
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
+    write(source, kafka("orders", H0, 1, 0), lines_of({2: "b"}))
+    shop.refresh(H0)
+    for partition in (0, 1):
+        (source / kafka("orders", H0, partition, 0)).unlink()
+    shop.restate(H0)
+    assert shop.rows() == {1: "a", 2: "b"}
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_one_packed_file_is_landed_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, layout=Layout(f"cdc/{{feed}}/{{hour}}.json{suffix}")))
+    write(shop.root / "source", f"cdc/orders/{H0}.json{suffix}", lines_of({1: "a"}))
+    shop.refresh(H0)
+    assert shop.rows() == {1: "a"}
+    assert (shop.lake.landing / "orders" / f"{H0}.json").read_text() == lines_of({1: "a"})
+
+
+@pytest.mark.parametrize("cut", [10, 40])
+def test_packed_file_that_was_cut_off_refuses_the_hour_and_lands_nothing(shop: Shop, cut: int) -> None:
+    name = kafka("orders", H0, 0, 0)
+    write(shop.root / "source", name, lines_of({n: f"name {n}" for n in range(100)}))
+    whole = (shop.root / "source" / name).read_bytes()
+    (shop.root / "source" / name).write_bytes(whole[:-cut])
+    with pytest.raises(
+        MedallionError, match=r"orders\+0\+0000000000.json.gz (ends before its gzip|cannot be unpacked)"
+    ):
+        shop.refresh(H0)
+    assert shop.applied is None
+    assert not (shop.lake.landing / "orders" / f"{H0}.json").exists()
+
+
+def test_file_that_is_not_packed_as_its_name_says_refuses_the_hour(shop: Shop) -> None:
+    name = kafka("orders", H0, 0, 0)
+    write(shop.root / "source", name, "")
+    (shop.root / "source" / name).write_text(lines_of({1: "a"}))
+    with pytest.raises(MedallionError, match="cannot be unpacked"):
+        shop.refresh(H0)
+
+
+def test_one_of_several_files_that_ends_in_the_middle_of_a_line_refuses_the_hour(shop: Shop) -> None:
+    write(shop.root / "source", kafka("orders", H0, 0, 0), lines_of({1: "a"}) + '{"insert": {"id": 2')
+    write(shop.root / "source", kafka("orders", H0, 0, 2), lines_of({3: "c"}))
+    with pytest.raises(MedallionError, match="is cut off in the middle of line 2"):
+        shop.refresh(H0)
+
+
+def test_run_says_by_what_rule_the_hour_was_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, complete=Completeness("next hour")))
+    shop.put(H0, {1: "a"})
+    with pytest.raises(HourNotAvailable, match="no file of a later hour has arrived"):
+        shop.step("land")
+    shop.put(H1, {2: "b"})
+    assert "(a file of a later hour arrived)" in shop.step("land").message
+
+
+def test_place_in_parts_is_that_of_the_file_it_came_from() -> None:
+    parts = Parts([Part("a", 1, "x", 2), Part("b", 1, "x", 0), Part("c", 1, "x", 3)])
+    assert [parts.place(line) for line in (1, 2, 3, 5)] == ["a:1", "a:2", "c:1", "c:3"]
+
+
+# medallion.toml
+
+
+def manifest(tmp_path: Path, source: str) -> Path:
+    file = tmp_path / "medallion.toml"
+    file.write_text(f'[project]\nname = "shop"\nlayers = ["bronze", "silver"]\n[source]\n{source}\n')
+    return file
+
+
+def test_manifest_says_how_all_feeds_are_delivered_and_which_differ(tmp_path: Path) -> None:
+    read = read_manifest(
+        manifest(
+            tmp_path,
+            f'format = "debezium"\nlayout = "{KAFKA}"\ncomplete = "settled 600"\nmoments = "microseconds"\n'
+            '[source.feeds.orders]\nname = "shop.public.Orders"\nlayout = "x/{hour}.json"\n',
+        )
+    )
+    every, orders = read.deliveries.every, dict(read.deliveries.feeds)["orders"]
+    assert (every.format, every.layout, every.complete) == ("debezium", Layout(KAFKA), Completeness("settled", 600))
+    assert (orders.format, orders.name, orders.layout.text) == ("debezium", "shop.public.Orders", "x/{hour}.json")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ('layout = "cdc/{feed}.json"', "source.layout has no hour"),
+        ('layout = "cdc/{feed}/{YYYY}-{MM}-{DD}.json"', "source.layout has no hour"),
+        ('layout = "cdc/{hour}.json"', "source.layout has no {feed}"),
+        ('layout = "cdc/{topic}/{hour}.json"', "it has {topic}, and may have {feed}"),
+        ('layout = "../{feed}/{hour}.json"', "it is a path below the source"),
+        ('layout = "/cdc/{feed}/{hour}.json"', "it is a path below the source"),
+        ('layout = "{feed/{hour}"', "cannot be used"),
+        ('layout = "{feed!r}/{hour}"', "cannot be used"),
+        ("layout = 5", "it is a text"),
+        ('complete = "soon"', 'it is "ended"'),
+        ('moments = "days"', "it is seconds, milliseconds, microseconds or nanoseconds"),
+        ('formt = "dms"', "did you mean source.format?"),
+        ('[source.feeds.orders]\nlayuot = "x"', "did you mean source.feeds.orders.layout?"),
+        ('feeds = "orders"', "[source.feeds.orders]"),
+        ('snapshot = "snapshot"', "neither {table} nor {feed}"),
+    ],
+)
+def test_section_of_the_source_is_refused_in_one_line(tmp_path: Path, source: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_manifest(manifest(tmp_path, source))
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_format_that_does_not_exist_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is debezum, which is no format: did you mean debezium?"):
+        listed(tmp_path, Delivery(format="debezum"), "orders")
+
+
+def test_two_feeds_that_would_have_the_same_files_are_refused(tmp_path: Path) -> None:
+    read = read_manifest(manifest(tmp_path, '[source.feeds.orders]\nname = "items"\n'))
+    with pytest.raises(UsageError, match="would have the same files"):
+        read.deliveries.fill_in(feeds("orders", "items"), tmp_path)
+    with pytest.raises(UsageError, match="source.feeds.orders is no feed: did you mean source.feeds.order?"):
+        read.deliveries.fill_in(feeds("order"), tmp_path)
