@@ -18,6 +18,7 @@ from typing import Any
 
 from medallion.errors import MedallionError, UsageError, one_line
 from medallion.expect.vocabulary import Expectation
+from medallion.model.refresh_lock import NAME, with_methods
 from medallion.model.registry import Node, Registry, as_declared, build
 from medallion.model.table import Feed, Log, Table
 from medallion.project import manifest
@@ -144,7 +145,8 @@ def project_at(root: Path) -> Project:
 def _registry(root: Path, layers: tuple[str, ...], extras: bool) -> Registry:
     with _own_modules(root):
         declared = [*_declared(root, layers)]
-    return build((table for table in declared if extras or not table.extra), layers)
+    tables = build((table for table in declared if extras or not table.extra), layers)
+    return with_methods(tables, root / NAME)
 
 
 def _declared(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:

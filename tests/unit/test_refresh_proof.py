@@ -12,7 +12,8 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.model.dimension import dimension
-from medallion.model.table import Additive, ByKey, Feed, Recent, Table, Via
+from medallion.model.methods import Additive, ByKey, Recent, Via
+from medallion.model.table import Feed, Table
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.refresh import refresh_layer
@@ -35,7 +36,7 @@ USERS = Feed(keys=("user_id",), schema="user_id BIGINT NOT NULL, tier STRING", n
 LINES = Table(
     keys=("item_id",),
     query="SELECT item_id, order_id, product_id, n, price, weight, sold_at FROM {bronze_items}",
-    incremental=ByKey("order_id"),
+    method=ByKey("order_id"),
     name="silver_lines",
 )
 DAYS = Table(
