@@ -108,12 +108,14 @@ class _Graph:
 
     def _derivation(self, table: Table) -> Derivation:
         self._prover.columns_of(table.name)  # what Spark cannot analyse is refused with any policy
+        try:
+            self._prover.prove_answers(table, known=False)
+        except Nondeterministic as reason:
+            raise MedallionError(f"{table.name} cannot be refreshed: {reason}") from None
         if table.refresh == "full":
             return _full("refresh='full' is declared", {})
         try:
-            self._prover.prove_followable(table)
-        except Nondeterministic as reason:
-            raise MedallionError(f"{table.name} cannot be refreshed: {reason}") from None
+            self._prover.prove_answers(table, known=True)
         except Unprovable as reason:
             return _full(str(reason), dict.fromkeys((UPSERT, AGGREGATE, LATEST), str(reason)))
         return _Choice(table, self).derivation()

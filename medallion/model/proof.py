@@ -161,14 +161,12 @@ class Prover:
         prove_aggregates(plan, known=known)
         prove_order(plan, Dependencies(plan, {name: self.nodes[name].keys for name in table.inputs}))
 
-    def prove_followable(self, table: Table) -> None:
-        """Raise Unprovable where the query has what no incremental method follows, and Nondeterministic where it need
-        not give the same rows twice."""
+    def prove_answers(self, table: Table, *, known: bool) -> None:
+        """Raise Nondeterministic where the query need not give the same rows twice; known: Unprovable too, where it has
+        a function or an aggregate that no incremental method follows."""
         plan = self.plan_of(table)
-        prove_functions(plan, table.query, known=False)
-        self._prove_answers(table, plan, known=False)
-        prove_functions(plan, table.query, known=True)
-        self._prove_answers(table, plan, known=True)
+        prove_functions(plan, table.query, known=known)
+        self._prove_answers(table, plan, known=known)
 
 
 def proven_before(table: Table) -> Proof | None:

@@ -11,7 +11,7 @@ from textwrap import dedent
 from medallion.expect.vocabulary import Expectation, not_null, unique
 from medallion.model.chart import Chart
 from medallion.model.column_types import SqlType, parse_columns, parse_type
-from medallion.model.methods import Additive, ByKey, Method, Recent
+from medallion.model.methods import Additive, ByKey, Full, Method, Recent
 from medallion.model.refresh_method import RefreshMethod
 
 STRATEGIES = ("full", "incremental")
@@ -111,6 +111,12 @@ class Table:
             case Recent(column=column):
                 return f"{RefreshMethod.LATEST_ROWS} by {column}"
         return RefreshMethod.FULL_RECOMPUTE
+
+    @property
+    def refresh_summary(self) -> str:
+        """Its refresh method, in words, and of a full recompute why."""
+        reason = self.method.reason if isinstance(self.method, Full) else ""
+        return f"{self.refresh_method}: {reason}" if reason else self.refresh_method
 
     @property
     def is_incremental(self) -> bool:
