@@ -7,8 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 __all__ = [
-    "Additive",
-    "ByKey",
     "Chart",
     "Expectation",
     "Feed",
@@ -16,7 +14,6 @@ __all__ = [
     "Keys",
     "Log",
     "Lookup",
-    "Recent",
     "RowCount",
     "Rows",
     "Severity",
@@ -24,7 +21,6 @@ __all__ = [
     "Sums",
     "Table",
     "Tolerance",
-    "Via",
     "Window",
     "adds_up",
     "at_least",
@@ -58,7 +54,7 @@ if TYPE_CHECKING:
     )
     from medallion.model.chart import Chart
     from medallion.model.dimension import dimension
-    from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table, Via
+    from medallion.model.table import Feed, Log, Table
 else:
     _MODULES = (
         "medallion.model.table",

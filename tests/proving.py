@@ -3,11 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+from medallion.derive.derivation import Derivation, derive
 from medallion.errors import MedallionError
 from medallion.model import proof
+from medallion.model.methods import Additive, ByKey, Recent
 from medallion.model.proven import Proof
-from medallion.model.table import Additive, ByKey, Recent, Table
+from medallion.model.registry import Registry
+from medallion.model.table import Table
 from medallion.settings import Settings
 from medallion.spark.plans import analyse_here
 
@@ -17,9 +21,26 @@ def prove(tables: Iterable[Table], nodes: Mapping[str, proof.Node]) -> dict[str,
     return proof.prove(tables, nodes, partial(analyse_here, Settings.from_environment()))
 
 
+def derived(tables: Registry) -> Registry:
+    """Return ``tables`` with the methods that are derived for them. Raises MedallionError where one cannot be."""
+    found = derive(tables.tables, partial(analyse_here, Settings.from_environment()))
+    for error in found.errors.values():
+        raise error
+    return replace(tables, tables=found.nodes)
+
+
+def derivation(query: str, nodes: Mapping[str, proof.Node], keys: tuple[str, ...] = ("k",), **more: Any) -> Derivation:
+    """What is derived for a table with this query over ``nodes``; more: of its declaration."""
+    table = Table(keys=keys, query=query, name="gold_x", layer="gold", doc="Rows.", **more)
+    found = derive({**nodes, table.name: table}, partial(analyse_here, Settings.from_environment()))
+    for error in found.errors.values():
+        raise error
+    return found.by_table[table.name]
+
+
 def refusal(query: str, method: ByKey | Additive | Recent | None, nodes: Mapping[str, proof.Node]) -> str:
     """Why a table with this query and refresh method, over ``nodes``, is refused; empty if it is proven."""
-    table = Table(keys=("k",), query=query, incremental=method, name="gold_x", layer="gold")
+    table = Table(keys=("k",), query=query, method=method, name="gold_x", layer="gold")
     try:
         prove([keyed(table, nodes)], nodes)
     except MedallionError as error:

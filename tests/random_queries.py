@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
-from medallion.model.table import Additive, ByKey, Feed, Recent, Table, Via
+from medallion.model.methods import Additive, ByKey, Recent, Via
+from medallion.model.table import Feed, Table
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
@@ -54,7 +55,7 @@ USERS = Feed(
 LINES = Table(
     keys=("item_id",),
     query="SELECT item_id, order_id, product_id, n, price, status, day, sold_at FROM {bronze_items}",
-    incremental=ByKey("order_id"),
+    method=ByKey("order_id"),
     name="silver_lines",
     doc="Items. One row per item_id.",
 )
@@ -397,7 +398,7 @@ def make(chance: random.Random, examples: list[str], name: str) -> Table | None:
         keys, method = ("item_id",), Recent("bronze_items", column, timedelta(days=2))
     if not query:
         return None
-    return Table(keys=keys, query=query, incremental=method, name=name, layer="gold", doc="Random.")
+    return Table(keys=keys, query=query, method=method, name=name, layer="gold", doc="Random.")
 
 
 class World:
@@ -474,7 +475,7 @@ def run(spark: Any, seed: int, *, queries: int, hours: int, examples: list[str])
             is_query = "Spark cannot analyse" not in str(reason)
             found.seen["refused" if is_query else "no query"] += 1
             continue
-        found.seen[f"proven {type(table.incremental).__name__}"] += 1
+        found.seen[f"proven {type(table.method).__name__}"] += 1
         accepted.append(table)
     with TemporaryDirectory() as folder:
         world = World(spark, Path(folder), chance)
@@ -483,7 +484,7 @@ def run(spark: Any, seed: int, *, queries: int, hours: int, examples: list[str])
             refresh_incremental(run_of, LINES)
             for table in accepted:
                 if (reason := _differs(spark, world, table, first=hour == 0)) is not None:
-                    found.wrong.append(f"seed {seed}, hour {hour}: {reason}\n{table.incremental}\n{table.query}")
+                    found.wrong.append(f"seed {seed}, hour {hour}: {reason}\n{table.method}\n{table.query}")
                     accepted = [other for other in accepted if other is not table]
                 else:
                     found.seen["compared"] += 1

@@ -27,6 +27,7 @@ from medallion.errors import CheckFailed, UsageError
 from medallion.inspect.openlineage import PARENT
 from medallion.loopback import go_past_proxies
 from medallion.model.registry import Registry
+from medallion.model.table import Table
 from medallion.ops.event_schema import EventType
 from medallion.ops.lake_tables import tables_of
 from medallion.project import Project, find_project
@@ -292,8 +293,9 @@ def lineage(tables: Registry) -> str:
     for layer in tables.layers:
         lines += ["", f"### {layer.capitalize()}", ""]
         for table in tables.layer(layer):
+            method = table.refresh_summary if isinstance(table, Table) else table.refresh_method
             lines.append(
                 f"- **{table.name}**: {escape_markdown(table.doc.splitlines()[0])}"
-                f" *From {', '.join(table.inputs) or 'change files'}.*"
+                f" *From {', '.join(table.inputs) or 'change files'}; {escape_markdown(method)}.*"
             )
     return "\n".join(lines)

@@ -15,18 +15,17 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--write", "is_written", is_flag=True, help="Write refresh.lock: what is proven of each table.")
-@click.option("--check", "is_checked", is_flag=True, help="Fail where refresh.lock is not what is proven.")
-@click.option("--all", "anew", is_flag=True, help="Analyse every query again, also those that have not changed.")
+@click.option("--write", "is_written", is_flag=True, help="Derive how each table is refreshed; write refresh.lock.")
+@click.option("--check", "is_checked", is_flag=True, help="Fail where refresh.lock is not what is derived.")
+@click.option("--all", "anew", is_flag=True, help="Derive and prove all of it again, also what has not changed.")
 def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
-    """Show how each table is refreshed, and what of its inputs a change restricts.
+    """Show how each table is refreshed, as derived from its query, and why.
 
-    Spark analyses the queries that have changed since refresh.lock was written, and nothing is run. A refresh method
-    that could give other rows than its query is refused, with the construct that is in the way.
+    Spark analyses the queries of a project whose tables have changed since refresh.lock was written, and nothing is
+    run. What cannot be proven right is not chosen; medallion explain TABLE says why.
     """
-    from medallion.model.proof import prove
-    from medallion.model.refresh_lock import NAME, lock_text
-    from medallion.model.table import Table
+    from medallion.derive.project import graph_of, text_of
+    from medallion.model.refresh_lock import NAME, is_derived_from, readable_entries
     from medallion.project import find_project
     from medallion.spark.plans import analyse_here
     from medallion.storage.files import write_text
@@ -35,33 +34,47 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
     every, path = project.registry(extras=True), project.root / NAME
     for layer in project.layers:  # a promise on a table that is not there is said here as well
         project.suite(layer)
-    tables = [table for table in every if isinstance(table, Table)]
-    analyse = partial(analyse_here, settings().replace(spark_connect=None))  # a Spark Connect server shows no plans
-    proofs = prove(tables, every.tables, analyse, _known(path, anew, is_written))
-    text = lock_text(proofs.values())
-    former = path.read_text() if path.exists() else ""
+    former = text = path.read_text() if path.exists() else ""
+    if anew or not is_derived_from(graph_of(every), path):
+        analyse = partial(analyse_here, settings().replace(spark_connect=None))  # Spark Connect shows no plans
+        text = text_of(every, analyse, {} if anew else _known(path))
     if is_written:
         write_text(path, text)
     elif is_checked and text != former:
-        known = set(former.splitlines())
-        changed = [name for name, proof in proofs.items() if lock_text([proof]).rstrip("\n") not in known]
-        named = ", ".join(changed) or "tables that are gone"
-        raise MedallionError(f"{path.name} is not up to date ({named}): run medallion plan --write, and commit it")
+        raise MedallionError(
+            f"{path.name} is not up to date ({_drift(former, text)}): run medallion plan --write, and commit it"
+        )
+    entries = readable_entries(text)
     if is_written or is_checked:
-        click.echo(f"{path.name}: the refresh methods of {len(tables)} tables are proven")
+        click.echo(f"{path.name}: the refresh methods of {len(entries)} tables are derived and proven")
         return
-    for name, proof in proofs.items():
-        by = ", ".join(f"{source}.{column}" for source, column in proof.restricted.items())
-        click.echo(f"{name}  {proof.method}{f'; a change reads only the rows matched by {by}' if by else ''}")
+    for table in every:
+        if (entry := entries.get(table.name)) is not None:
+            click.echo(f"{table.name}  {entry.proof.method}: {entry.reason}")
 
 
-def _known(path: Path, anew: bool, is_written: bool) -> "Mapping[str, Proof]":
-    """What was proven before; nothing where it is proven anew, or where a lock that cannot be read is written again."""
+def _drift(former: str, text: str) -> str:
+    """The tables whose line is another one, with how they are refreshed now where that has changed."""
+    from medallion.model.refresh_lock import readable_entries
+
+    old, new = readable_entries(former), readable_entries(text)
+    changed = [name for name in (*new, *(old.keys() - new.keys())) if old.get(name) != new.get(name)]
+    return ", ".join(f"{name}{_change(old.get(name), new.get(name))}" for name in changed) or "its first line"
+
+
+def _change(old: object, new: object) -> str:
+    from medallion.model.refresh_lock import Entry
+
+    if isinstance(old, Entry) and isinstance(new, Entry) and old.method != new.method:
+        return f": {new.proof.method}, not {old.proof.method}"
+    return " is gone" if new is None else ""
+
+
+def _known(path: Path) -> "Mapping[str, Proof]":
+    """What was proven before; nothing where the lock cannot be read."""
     from medallion.model.refresh_lock import read_lock
 
     try:
-        return {} if anew else read_lock(path)
+        return read_lock(path).proofs
     except MedallionError:
-        if not is_written:
-            raise
         return {}

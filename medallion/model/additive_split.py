@@ -13,9 +13,10 @@ from string import Formatter
 from sqlglot import tokenize
 from sqlglot.tokenizer_core import Token, TokenType
 
+from medallion.model.methods import Additive
 from medallion.model.plan import Unprovable
 from medallion.model.refresh_method import SIDE
-from medallion.model.table import Additive, Table
+from medallion.model.table import Table
 
 ROWS = "_rows"  # how many input rows stand behind a group: it goes when none is left
 _OPEN, _CLOSE = {"(", "[", "{"}, {")", "]", "}"}
@@ -75,15 +76,15 @@ class _Expression:
 
 def split_of(table: Table) -> Split:
     """The split of a table whose parts add up. Raises Unprovable where its text cannot be cut."""
-    assert isinstance(table.incremental, Additive)
-    return _split(table.query, table.inputs, table.incremental.parts)
+    assert isinstance(table.method, Additive)
+    return _split(table.query, table.inputs, table.method.parts)
 
 
 def require_names(table: Table) -> None:
     """Raise Unprovable where a name of its common table expressions means two things, or a part is none of them."""
-    assert isinstance(table.incremental, Additive)
+    assert isinstance(table.method, Additive)
     ctes, _ = _common_table_expressions(tokenize(table.query, dialect="spark"))
-    _require_names(ctes, table.inputs, table.incremental.parts)
+    _require_names(ctes, table.inputs, table.method.parts)
 
 
 @cache

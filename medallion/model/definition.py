@@ -1,4 +1,4 @@
-"""What a table is computed by: its own query and refresh method and, through what it reads, those of others."""
+"""What a table is computed by: its own query and refresh policy and, through what it reads, those of others."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -7,7 +7,7 @@ from medallion.model.table import Feed, Log, Table
 
 
 def definition_keys(nodes: Mapping[str, Feed | Log | Table]) -> dict[str, str]:
-    """By table, a key that changes when its query, keys, refresh method or declared columns do, or those of a table
+    """By table, a key that changes when its query, keys, refresh policy or declared columns do, or those of a table
     that it is computed from.
 
     nodes: every table by name, each after its inputs.
@@ -17,11 +17,12 @@ def definition_keys(nodes: Mapping[str, Feed | Log | Table]) -> dict[str, str]:
         if isinstance(node, Table):
             parts = [
                 node.query,
-                repr(node.incremental),
+                node.refresh,
                 *node.keys,
                 *(f"{read} {keys.get(read)}" for read in node.inputs),
             ]
         else:
-            parts = [f"{column.name} {column.type}" for column in node.columns]
+            parts = [f"{column.name} {column.type} {column.required}" for column in node.columns]
+            parts += node.keys
         keys[name] = sha256("\n".join(parts).encode()).hexdigest()[:16]
     return keys

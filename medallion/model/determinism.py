@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 
 from sqlglot import tokenize
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from medallion.model.plan import FLOATING_TYPES, Expression, Nondeterministic, Plan, Unprovable, in_words
 
@@ -56,6 +57,11 @@ _EXACT = frozenset(
 _MOMENTS = re.compile(r"(Stddev|Variance|Covariance|Covar|Corr|Skewness|Kurtosis|Regr|Central)\w*")
 
 
+@cache
+def _tokens(query: str) -> tuple[Token, ...]:
+    return tuple(tokenize(query, dialect="spark"))
+
+
 def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
     """Raise Nondeterministic, naming the function, where one gives another answer another time.
 
@@ -84,7 +90,7 @@ def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
 
 
 def _require_fixed_moments(query: str) -> None:
-    for token in tokenize(query, dialect="spark"):
+    for token in _tokens(query):
         words = token.text.lower().split()
         if token.token_type.name.endswith("STRING") and words and words[0] in _MOVING_MOMENTS:
             raise Nondeterministic(f"'{token.text}' is not deterministic")
@@ -93,7 +99,7 @@ def _require_fixed_moments(query: str) -> None:
 def _require_no_try(query: str) -> None:
     """Raise Nondeterministic for TRY_SUM and TRY_AVG, which no plan tells from SUM and AVG: whether a sum on the way
     overflows, and makes it null, goes by the order of reading."""
-    for token, following in pairwise(tokenize(query, dialect="spark")):
+    for token, following in pairwise(_tokens(query)):
         if token.text.lower() in {"try_sum", "try_avg"} and following.token_type == TokenType.L_PAREN:
             raise Nondeterministic(
                 f"{token.text.upper()} is not deterministic where it overflows: write {token.text[4:].upper()}"
@@ -103,7 +109,7 @@ def _require_no_try(query: str) -> None:
 def _require_no_collations(plan: Plan, query: str, *, known: bool) -> None:
     """Raise for a collation, which plans leave out of types: by it texts that differ are equal, and of these one
     stands for all. No input has one, so that the query would say so."""
-    tokens = tokenize(query, dialect="spark")
+    tokens = _tokens(query)
     if not any(token.text.lower() == "collate" and token.token_type != TokenType.STRING for token in tokens):
         return
     remedy = "write LOWER() or UPPER() of the text"
@@ -115,7 +121,7 @@ def _require_no_collations(plan: Plan, query: str, *, known: bool) -> None:
 
 def _require_no_sessions(query: str) -> None:
     """Raise Unprovable for a session window: where a session ends follows from several rows, and no plan shows it."""
-    tokens = tokenize(query, dialect="spark")
+    tokens = _tokens(query)
     for token, following in pairwise(tokens):
         if token.text.lower() == "session_window" and following.token_type == TokenType.L_PAREN:
             raise Unprovable("it has SESSION_WINDOW, whose sessions are not known to be refreshed rightly")
@@ -123,7 +129,7 @@ def _require_no_sessions(query: str) -> None:
 
 def _require_no_escapes(query: str) -> None:
     """Raise Unprovable for LIKE with ESCAPE: plans leave its character out, so that two of them look alike."""
-    for token, following in pairwise(tokenize(query, dialect="spark")):
+    for token, following in pairwise(_tokens(query)):
         if token.text.lower() == "escape" and following.token_type == TokenType.STRING:
             raise Unprovable("it has ESCAPE, which no plan shows: escape by a backslash, or use STARTSWITH or RLIKE")
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from medallion.errors import MedallionError
 from medallion.expect.vocabulary import Expectation
-from medallion.model.table import ByKey, Table
+from medallion.model.table import Table
 
 START, END = "__START_AT", "__END_AT"
 
@@ -59,8 +59,7 @@ def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
     key_list = ", ".join(keys)
     query = _states(log, key_list, sequence_by, columns) + _SELECT[scd_type](key_list, columns, track or columns)
     grain = (*keys, START) if scd_type == 2 else keys
-    # Rows with one value of the first key column follow from the log's rows with that value.
-    return Table(keys=grain, query=query, expect=expect, incremental=ByKey(keys[0]), extra=extra)
+    return Table(keys=grain, query=query, expect=expect, extra=extra)
 
 
 def _states(log: str, key: str, sequence_by: str, columns: tuple[str, ...]) -> str:

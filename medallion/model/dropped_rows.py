@@ -3,9 +3,8 @@
 from dataclasses import replace
 from math import inf
 
-from medallion.errors import MedallionError
 from medallion.expect.literals import spark_text
-from medallion.model.table import BROKEN, QUARANTINE, Additive, Drop, Table
+from medallion.model.table import BROKEN, QUARANTINE, Drop, Table
 
 
 def split_dropped_rows(table: Table) -> tuple[Table, ...]:
@@ -17,15 +16,10 @@ def split_dropped_rows(table: Table) -> tuple[Table, ...]:
     Returns:
         The table without these rows, and that of the rows: the same columns, and in ``_broken`` what a row breaks. The
         table alone where it drops none.
-
-    Raises:
-        MedallionError: The table keeps sums, from which no row can be dropped.
     """
     drops = [expectation for expectation in table.expect if expectation.severity == "drop"]
     if not drops:
         return (table,)
-    if isinstance(table.incremental, Additive):
-        raise MedallionError(f"{table.name} keeps sums, so it cannot drop rows: drop them in a table that reads it")
     breaks = [f"NOT COALESCE({drop.condition}, TRUE)" for drop in drops]  # as everywhere, null passes
     reasons = ", ".join(
         f"CASE WHEN {b} THEN {spark_text(drop.meaning)} END" for b, drop in zip(breaks, drops, strict=True)

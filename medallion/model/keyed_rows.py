@@ -9,8 +9,8 @@ then nothing but a join or a filter may look at them. A relation without groups 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from medallion.model.methods import Via
 from medallion.model.plan import Expression, Node, Unprovable, equal_columns, id_of
-from medallion.model.table import Via
 
 Place = tuple[str, str]  # an input and a column of it, in lower case
 Instance = tuple[str, int]  # an input, and which of its readings

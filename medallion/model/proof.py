@@ -1,4 +1,4 @@
-"""The declared refresh method of each table is proven right for its query, or refused with the reason.
+"""The refresh method of each table is proven right for its query, or refused with the reason.
 
 Spark analyses the query over empty frames of the declared columns; the proofs read what it says and resolve nothing
 themselves. What is proven is a value, by which the refresh then goes. Databricks says the same of a query before it is
@@ -16,16 +16,17 @@ from importlib.metadata import version
 from medallion.errors import MedallionError
 from medallion.model.dependencies import Dependencies
 from medallion.model.determinism import prove_aggregates, prove_functions
-from medallion.model.plan import Analysis, Column, Nondeterministic, NoPlans, Plan, Unprovable, declared_columns
+from medallion.model.methods import Additive, ByKey, Recent
+from medallion.model.plan import Analysis, Column, NoPlans, Plan, Unprovable, declared_columns
 from medallion.model.plan_json import read_plan
 from medallion.model.proof_additive import Reading, prove_additive
 from medallion.model.proof_by_key import prove_by_key
 from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
-from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table
+from medallion.model.table import Feed, Log, Table
 
-VERSION = 2  # of the proofs: what another version proved is proven again
+VERSION = 3  # of the proofs: what another version proved is proven again
 
 Node = Feed | Log | Table
 Analyser = Callable[[str, Mapping[str, tuple[Column, ...]]], Analysis]
@@ -63,6 +64,7 @@ class Prover:
     analyse: Analyser
     known: Mapping[str, Proof] = field(default_factory=dict)
     _columns: dict[str, tuple[Column, ...]] = field(default_factory=dict)
+    _plans: dict[str, Plan] = field(default_factory=dict)
 
     def prove(self, table: Table) -> Proof:
         """Prove one table. Raises MedallionError as ``prove`` does."""
@@ -73,6 +75,17 @@ class Prover:
         else:
             _PROVEN[fingerprint] = _PROVEN.pop(fingerprint)  # the last one proven
         return _PROVEN[fingerprint]
+
+    def is_known(self, table: Table) -> bool:
+        """Whether its method was proven before. Its inputs have to be known."""
+        return self._fingerprint(table, {name: self.columns_of(name) for name in table.inputs}) in self.known
+
+    def plan_of(self, table: Table) -> Plan:
+        """Its query as Spark analysed it."""
+        if table.query not in self._plans:
+            inputs = {name: self.columns_of(name) for name in table.inputs}
+            self._plans[table.query] = read_plan(self._analysis(table, inputs))
+        return self._plans[table.query]
 
     def columns_of(self, name: str) -> tuple[Column, ...]:
         """The columns of a table, declared or as its query gives them."""
@@ -91,8 +104,8 @@ class Prover:
 
     def _fingerprint(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> str:
         keys = {name: [*self.nodes[name].keys, self._method_of(name)] for name in table.inputs}
-        method = repr(table.incremental)
-        told = [VERSION, _spark_version(), table.name, table.fingerprint, method, [*table.keys], keys, inputs]
+        method = repr(table.method)
+        told = [VERSION, spark_version(), table.name, table.fingerprint, method, [*table.keys], keys, inputs]
         return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     def _method_of(self, name: str) -> str:
@@ -100,26 +113,27 @@ class Prover:
         node = self.nodes[name]
         return node.refresh_method if isinstance(node, Table) else ""
 
-    def _analysis(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
-        told = (table.query, json.dumps(inputs, sort_keys=True))
+    def ask(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+        """What Spark says of a query; of one that this process has asked about, it is not asked again."""
+        told = (query, json.dumps(inputs, sort_keys=True))
         if told not in _ANALYSED:
-            try:
-                _ANALYSED[told] = self.analyse(table.query, inputs)
-            except NoPlans:
-                raise
-            except MedallionError as error:
-                raise MedallionError(f"{table.name}: {error}") from None
+            _ANALYSED[told] = self.analyse(query, inputs)
         return _ANALYSED[told]
+
+    def _analysis(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+        try:
+            return self.ask(table.query, inputs)
+        except NoPlans:
+            raise
+        except MedallionError as error:
+            raise MedallionError(f"{table.name}: {error}") from None
 
     def _prove(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], fingerprint: str) -> Proof:
         analysis = self._analysis(table, inputs)
         try:
-            restricted = self._proven(table, inputs, read_plan(analysis))
+            restricted = self._proven(table, inputs, self.plan_of(table))
         except Unprovable as reason:
-            is_final = table.incremental is None or isinstance(reason, Nondeterministic)
-            instead = "" if is_final else "; change the query, or leave `incremental` out"
-            refused = f"{table.name} cannot be refreshed by {table.refresh_method}"
-            raise MedallionError(f"{refused}: {reason}{instead}") from None
+            raise MedallionError(f"{table.name} cannot be refreshed by {table.refresh_method}: {reason}") from None
         given = [name for name, *_ in analysis.columns]
         if absent := [key for key in table.keys if key not in given]:
             raise MedallionError(
@@ -130,19 +144,29 @@ class Prover:
         )
 
     def _proven(self, table: Table, inputs: Mapping[str, tuple[Column, ...]], plan: Plan) -> dict[str, str]:
-        known = table.incremental is not None
+        known = table.is_incremental
         prove_functions(plan, table.query, known=known)
         restricted: dict[str, str] = {}
-        match table.incremental:
+        match table.method:
             case ByKey() as method:
                 restricted = prove_by_key(table, method, plan, inputs)
             case Additive() as method:
-                prove_additive(table, method, plan, Reading(self.nodes, inputs, self.analyse))
+                prove_additive(table, method, plan, Reading(self.nodes, inputs, self.ask))
             case Recent() as method:
                 prove_recent(table, method, plan, inputs)
-        prove_aggregates(plan, known=known)
-        prove_order(plan, Dependencies(plan, {name: self.nodes[name].keys for name in inputs}))
+        self._prove_answers(table, plan, known=known)
         return restricted
+
+    def _prove_answers(self, table: Table, plan: Plan, *, known: bool) -> None:
+        prove_aggregates(plan, known=known)
+        prove_order(plan, Dependencies(plan, {name: self.nodes[name].keys for name in table.inputs}))
+
+    def prove_answers(self, table: Table, *, known: bool) -> None:
+        """Raise Nondeterministic where the query need not give the same rows twice; known: Unprovable too, where it has
+        a function or an aggregate that no incremental method follows."""
+        plan = self.plan_of(table)
+        prove_functions(plan, table.query, known=known)
+        self._prove_answers(table, plan, known=known)
 
 
 def proven_before(table: Table) -> Proof | None:
@@ -157,7 +181,7 @@ _PROVEN: dict[str, Proof] = {}
 
 
 @cache
-def _spark_version() -> str:
+def spark_version() -> str:
     """Another version may read a query otherwise."""
     return version("pyspark")
 

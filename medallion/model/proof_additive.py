@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from medallion.errors import MedallionError
 from medallion.model.additive_split import Part, Split, require_names, split_of
+from medallion.model.methods import Additive, ByKey
 from medallion.model.plan import (
     FLOATING_TYPES,
     Analysis,
@@ -21,7 +22,7 @@ from medallion.model.plan import (
 from medallion.model.plan_json import read_plan
 from medallion.model.plan_shape import shape_of
 from medallion.model.refresh_method import SIDE
-from medallion.model.table import Additive, ByKey, Feed, Log, Table
+from medallion.model.table import Feed, Log, Table
 
 Whole = Mapping[int, str]  # columns and their names: a change of any row with the same values brings all of these rows
 
@@ -57,17 +58,27 @@ def prove_additive(table: Table, method: Additive, plan: Plan, reading: Reading)
     require_names(table)
     parts: dict[str, frozenset[int]] = {}
     for name in method.parts:
-        node = plan.cte_named(name)
-        try:
-            if node is not None:
-                parts[name] = _Part(reading, plan, parts).places_of_keys(node)
-        except Unprovable as reason:
-            raise Unprovable(f"`{name}` does not add up: {reason}") from None
+        if plan.cte_named(name) is not None:
+            parts[name] = prove_part(name, plan, reading, parts)
     split = split_of(table)
     for name in method.parts:
         if plan.cte_named(name) is None:
             raise Unprovable(f"two common table expressions are called `{name}`: give one another name")
     _compare_pieces(plan, split, reading)
+
+
+def prove_part(name: str, plan: Plan, reading: Reading, before: Mapping[str, frozenset[int]]) -> frozenset[int]:
+    """Prove that a common table expression adds up; return the places of the columns that it groups by.
+
+    before: the same of the parts that it may read. Raises Unprovable, naming it and the construct.
+    """
+    node = plan.cte_named(name)
+    if node is None:
+        raise Unprovable(f"two common table expressions are called `{name}`: give one another name")
+    try:
+        return _Part(reading, plan, before).places_of_keys(node)
+    except Unprovable as reason:
+        raise Unprovable(f"`{name}` does not add up: {reason}") from None
 
 
 class _Part:
@@ -206,8 +217,8 @@ def _require_no_subquery(node: Node) -> None:
 
 def _whole_of(node: Feed | Log | Table) -> frozenset[str]:
     """What a commit of a table brings as a whole: the rows with a value of these columns; without any, all rows."""
-    if isinstance(node, Table) and isinstance(node.incremental, ByKey):
-        return frozenset({node.incremental.column.lower()})
+    if isinstance(node, Table) and isinstance(node.method, ByKey):
+        return frozenset({node.method.column.lower()})
     return frozenset(key.lower() for key in node.keys)
 
 

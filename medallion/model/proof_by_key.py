@@ -7,8 +7,9 @@ values of the key by ``via``, for which it must meet the table that it leads to 
 from collections.abc import Mapping
 
 from medallion.model.keyed_rows import Relation, given, joined, name_of, of_input
+from medallion.model.methods import ByKey, Via
 from medallion.model.plan import Column, Node, Plan, Unprovable, equal_columns, id_of, in_words
-from medallion.model.table import ByKey, Table, Via
+from medallion.model.table import Table
 
 # Of these alone is a value the same text everywhere.
 _KEY_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
@@ -35,7 +36,7 @@ def prove_by_key(table: Table, method: ByKey, plan: Plan, inputs: Inputs) -> dic
     Raises:
         Unprovable: Rows of the key follow from more than that; the construct is named.
     """
-    restricted = _key_columns(method, inputs)
+    restricted = dict(method.columns) or _key_columns(method, inputs)
     _require_via(table, method, inputs, restricted)
     names = [column.name for column in plan.root.output]
     if method.column not in names and (other := [n for n in names if n.lower() == method.column.lower()]):

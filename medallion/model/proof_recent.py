@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from datetime import timedelta
 
+from medallion.model.methods import Recent
 from medallion.model.plan import Column, Expression, Node, Plan, Unprovable, conjuncts, id_of
-from medallion.model.table import Recent, Table
+from medallion.model.table import Table
 
 _ROWWISE = frozenset({"SubqueryAlias", "View", "Filter", "Project"})
 _GREATER = {"GreaterThan": 0, "GreaterThanOrEqual": 0, "LessThan": 1, "LessThanOrEqual": 1}
@@ -97,7 +98,7 @@ class _Proof:
         if newest.plan is None or not self._is_newest(newest.plan):
             return None
         shifts = [child for child in limit.children[1:] if not child.plan]
-        return _length(shifts[0]) if len(shifts) == 1 else None
+        return length_of(shifts[0]) if len(shifts) == 1 else None
 
     def _keeps_moment(self, limit: Expression) -> bool:
         """Whether it is a cast that moves no moment. That of a time to a date goes back to the day's beginning, which
@@ -122,7 +123,7 @@ class _Proof:
         return column.is_column and id_of(column) == id_of(source.output[place])
 
 
-def _length(shift: Expression) -> timedelta | None:
+def length_of(shift: Expression) -> timedelta | None:
     """How much earlier ``shift`` makes a moment; None for what is not always as long."""
     sign = 1
     while shift.kind in {"UnaryMinus", "ExtractANSIIntervalDays", "ExtractIntervalDays"}:

@@ -1,43 +1,161 @@
-"""refresh.lock: what is proven of each table of the project, so that a refresh need not ask Spark.
+"""refresh.lock: how each table of the project is refreshed, as derived from its query, and what is proven of that.
 
-One line per table, in the root of the project. A line counts as long as its fingerprint does: a table whose query,
-method or input columns have changed is proven again where it is refreshed.
+In the root of the project, one line per table, below one that says what they were derived from. A table has the method
+of its line as long as its definition is the one of that line: what reads a project reads no SQL for it. A table that
+has changed is derived where it is refreshed.
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from medallion.errors import MedallionError
+from medallion.model.definition import definition_keys
+from medallion.model.methods import Additive, ByKey, Full, Method, Recent, Via
 from medallion.model.proven import Proof
+from medallion.model.refresh_method import RefreshMethod
+from medallion.model.registry import Registry
 
 NAME = "refresh.lock"
 
 
-def read_lock(path: Path) -> dict[str, Proof]:
-    """Read what the lock at ``path`` proves, by fingerprint; nothing where there is no lock.
+@dataclass(frozen=True)
+class Entry:
+    """How one table is refreshed: a line of the lock.
+
+    definition: of the table, by which it is known to be the one that the line is about. policy: as declared. method,
+    reason, refused: what was chosen, why, and by other method why not. proof: of the method.
+    """
+
+    table: str
+    definition: str
+    policy: str
+    method: Method
+    reason: str
+    refused: Mapping[str, str]
+    proof: Proof
+
+
+@dataclass(frozen=True)
+class Lock:
+    """What a lock says. entries: by table."""
+
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+
+    @property
+    def proofs(self) -> dict[str, Proof]:
+        """What is proven, by fingerprint."""
+        return {entry.proof.fingerprint: entry.proof for entry in self.entries.values()}
+
+    def entry_of(self, tables: Registry, name: str) -> Entry | None:
+        """The line of a table; None where it has none for the table as it is."""
+        entry = self.entries.get(name)
+        return entry if entry and entry.definition == definition_keys(tables.tables)[name] else None
+
+
+def read_lock(path: Path) -> Lock:
+    """Read the lock at ``path``; one without lines where there is none.
 
     Raises:
         MedallionError: A line cannot be read.
     """
-    proofs = {}
-    for number, line in enumerate(path.read_text().splitlines() if path.exists() else [], start=1):
+    lines = path.read_text().splitlines() if path.exists() else []
+    entries = {}
+    for number, line in enumerate(lines[1:], start=2):
         try:
-            proof = _proof_of(json.loads(line))
-        except (ValueError, TypeError, KeyError) as error:
+            entry = _entry_of(json.loads(line))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise MedallionError(
                 f"{path}, line {number}, cannot be read ({error}): write it again with medallion plan --write"
             ) from None
-        proofs[proof.fingerprint] = proof
-    return proofs
+        entries[entry.table] = entry
+    return Lock(entries)
 
 
-def lock_text(proofs: Iterable[Proof]) -> str:
-    """Return the text of a lock with ``proofs``."""
-    lines = (json.dumps(asdict(proof), sort_keys=True) for proof in sorted(proofs, key=lambda proof: proof.table))
-    return "".join(f"{line}\n" for line in lines)
+def readable_entries(text: str) -> dict[str, Entry]:
+    """By table, the lines of a lock's text that can be read."""
+    entries = {}
+    for line in text.splitlines()[1:]:
+        with suppress(ValueError, TypeError, KeyError, AttributeError):
+            entry = _entry_of(json.loads(line))
+            entries[entry.table] = entry
+    return entries
+
+
+def lock_text(graph: str, entries: Iterable[Entry]) -> str:
+    """Return the text of a lock. graph: as of ``graph_key``."""
+    lines = [_line_of(entry) for entry in sorted(entries, key=lambda entry: entry.table)]
+    return "".join(f"{line}\n" for line in (json.dumps({"graph": _seal(graph, lines)}), *lines))
+
+
+def is_derived_from(graph: str, path: Path) -> bool:
+    """Whether the lock at ``path`` is what was derived from that graph, and nobody has edited it since."""
+    first, *lines = path.read_text().splitlines() if path.exists() else [""]
+    return first == json.dumps({"graph": _seal(graph, lines)})
+
+
+def graph_key(tables: Registry, versions: Sequence[str]) -> str:
+    """What methods are derived from: the definitions of all tables; versions: of what derives them."""
+    told = [*versions, definition_keys(tables.tables)]
+    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def with_methods(tables: Registry, path: Path) -> Registry:
+    """Return ``tables`` with the methods that the lock at ``path`` has for them as they are; None for others."""
+    try:
+        lock = read_lock(path)
+    except MedallionError:  # who refreshes says so
+        return tables
+    keys = definition_keys(tables.tables)
+    return tables.with_methods(
+        {name: entry.method for name, entry in lock.entries.items() if entry.definition == keys.get(name)}
+    )
+
+
+def _seal(graph: str, lines: Sequence[str]) -> str:
+    return f"{graph} {sha256(chr(10).join(lines).encode()).hexdigest()[:16]}"
+
+
+def _line_of(entry: Entry) -> str:
+    record = asdict(replace(entry, method=Full()))
+    return json.dumps({**record, "method": describe_method(entry.method)})
+
+
+def describe_method(method: Method) -> dict[str, Any]:
+    """A method as JSON has it."""
+    match method:
+        case ByKey(key, via, columns):
+            paths = {name: asdict(step) for name, step in via.items()}
+            return {"kind": RefreshMethod.UPSERT, "key": key, "columns": dict(columns), "paths": paths}
+        case Additive(parts):
+            return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "parts": [*parts]}
+        case Recent(name, column, span):
+            seconds = span.total_seconds()
+            return {"kind": RefreshMethod.LATEST_ROWS, "input": name, "column": column, "seconds": seconds}
+    return {"kind": RefreshMethod.FULL_RECOMPUTE, "reason": method.reason}
+
+
+def _method_of(record: Mapping[str, Any]) -> Method:
+    match record["kind"]:
+        case RefreshMethod.UPSERT:
+            paths = {name: Via(**step) for name, step in record["paths"].items()}
+            return ByKey(record["key"], paths, dict(record["columns"]))
+        case RefreshMethod.INCREMENTAL_AGGREGATE:
+            return Additive(tuple(record["parts"]))
+        case RefreshMethod.LATEST_ROWS:
+            return Recent(record["input"], record["column"], timedelta(seconds=record["seconds"]))
+        case RefreshMethod.FULL_RECOMPUTE:
+            return Full(record["reason"])
+    raise ValueError(f"{record['kind']!r} is no refresh method")
+
+
+def _entry_of(record: Mapping[str, Any]) -> Entry:
+    return Entry(**{**record, "method": _method_of(record["method"]), "proof": _proof_of(record["proof"])})
 
 
 def _proof_of(record: Mapping[str, Any]) -> Proof:

@@ -13,7 +13,8 @@ from medallion.errors import MedallionError, UsageError
 from medallion.model.chart import output_columns
 from medallion.model.column_types import UnreadableColumn, is_key_type, is_ordered_type
 from medallion.model.dropped_rows import split_dropped_rows
-from medallion.model.table import ByKey, Feed, Log, Table
+from medallion.model.methods import POLICIES, Method
+from medallion.model.table import Feed, Log, Table
 
 Node = Feed | Log | Table
 
@@ -68,6 +69,14 @@ class Registry:
     def logs(self) -> tuple[Log, ...]:
         """The tables with every change of a feed."""
         return tuple(table for table in self if isinstance(table, Log))
+
+    def with_methods(self, methods: Mapping[str, Method | None]) -> "Registry":
+        """The same with other refresh methods, by table; None where it is to be derived."""
+        nodes = {
+            name: replace(node, method=methods[name]) if isinstance(node, Table) and name in methods else node
+            for name, node in self.tables.items()
+        }
+        return replace(self, tables=nodes)
 
     def queries(self, layer: str) -> tuple[Table, ...]:
         """The computed tables of one layer, each after its inputs."""
@@ -131,15 +140,12 @@ def _require_columns(where: str, feed: Feed) -> None:
 
 
 def _require_keys(where: str, table: Node) -> None:
-    """Refuse keys that cannot identify a row, or that a refresh cannot follow."""
+    """Refuse keys that cannot identify a row, and a refresh policy that there is not."""
     if isinstance(table, Feed) and (null := [c.name for c in table.columns if c.name in table.keys and not c.required]):
         raise MedallionError(f"{where} declares its key {', '.join(null)} as nullable: write NOT NULL")
-    by = table.incremental if isinstance(table, Table) else None
-    if isinstance(by, ByKey) and not isinstance(by.column, str):
-        raise MedallionError(
-            f"{where} is refreshed by {by.column!r}, but a refresh by key follows one column: name the one of its keys"
-            " with the most values; the rows with that value are computed again together"
-        )
+    if isinstance(table, Table) and table.refresh not in POLICIES:
+        known = ", ".join(map(repr, POLICIES))
+        raise MedallionError(f"{where} declares refresh={table.refresh!r}: it is one of {known}")
 
 
 def _require_event_time(where: str, table: Node) -> None:
@@ -179,4 +185,4 @@ def _module(table: Node) -> str:
 def as_declared(declared: Node, layer: str, module: Path, doc: str) -> Iterator[Node]:
     """Yield the table that ``module`` declares in ``layer``, and that of the rows that it drops, if any."""
     table = replace(declared, name=f"{layer}_{module.stem}", layer=layer, module=module, doc=doc.strip())
-    yield from split_dropped_rows(table) if isinstance(table, Table) else (table,)
+    yield from split_dropped_rows(replace(table, method=None)) if isinstance(table, Table) else (table,)

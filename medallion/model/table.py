@@ -1,6 +1,5 @@
 """What a table is: a change feed or a log of one in Bronze, a query in every layer above. Values only, no Spark."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -13,6 +12,7 @@ from medallion.expect.vocabulary import Expectation, not_null, unique
 from medallion.model.chart import Chart
 from medallion.model.column_types import SqlType, parse_columns, parse_type
 from medallion.model.delivery import USUAL, Delivery
+from medallion.model.methods import Additive, ByKey, Full, Method, Recent
 from medallion.model.refresh_method import RefreshMethod
 
 STRATEGIES = ("full", "incremental")
@@ -37,65 +37,6 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Via:
-    """How rows of an input lead to a key that they do not have.
-
-    Args:
-        column: The column of the input.
-        through: Another input, in which its values are found.
-        as_column: The column in which they are found there.
-    """
-
-    column: str
-    through: str
-    as_column: str
-
-
-@dataclass(frozen=True)
-class ByKey:
-    """Incremental upsert: the rows with those values of ``column`` that a change touches are recomputed and replaced.
-
-    Right for a table whose rows with one value of ``column`` follow from the input rows with that value.
-
-    Args:
-        column: The key.
-        via: How a row of an input without such a column leads to one: ``{"silver_customers": Via("customer_id",
-            "bronze_orders", "user_id")}`` says that a customer_id is found as user_id in bronze_orders.
-    """
-
-    column: str
-    via: Mapping[str, Via] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Additive:
-    """Incremental aggregate: inserted rows are added to sums and counts, deleted rows are subtracted.
-
-    Args:
-        parts: Common table expressions of the query, each over one input or over an earlier part, of keys, SUM and
-            COUNT alone; the rest of the query is computed from them in full. COUNT(DISTINCT x) adds up where the input
-            is refreshed by key x: a change then brings all rows of an x, as they were and as they are.
-    """
-
-    parts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Recent:
-    """Incremental: only the newest part of an input matters.
-
-    Args:
-        input: The table that it is the newest part of.
-        column: What orders its rows, a moment.
-        span: How far before the largest value of ``column`` rows matter.
-    """
-
-    input: str
-    column: str
-    span: timedelta
-
-
-@dataclass(frozen=True)
 class Drop:
     """Why a table drops rows: they fail the expectation ``reason``.
 
@@ -115,15 +56,16 @@ class Drop:
 class Table:
     """A computed table: a pure function of the tables its query names.
 
-    The project fills in name, layer, doc and module, from the module's path and docstring.
+    The project fills in name, layer, doc and module, from the module's path and docstring, and method, from
+    refresh.lock: None where it has not been derived from the query as it is now.
 
     Args:
         keys: The grain, one row per combination.
         query: Spark SQL with inputs as ``{silver_customers}``; a literal brace is doubled.
         expect: Expectations beyond the keys, which are always unique.
         nullable_keys: The keys that may be null and then form a group of their own.
-        incremental: How it is refreshed by touching what changed; None for a table that stays small and is always
-            recomputed.
+        refresh: ``auto`` has the cheapest method that is proven right; ``incremental`` one that touches what changed,
+            wherever there is one; ``incremental strict`` the same, and is refused where there is none; ``full`` none.
         pruned_by: Columns besides the keys by which readers look for few rows: files tell their ranges.
         extra: Whether it is one of the tables that not every lake has.
         may_be_empty: Whether it may lose all its rows; else a check that finds it emptied since the last release fails.
@@ -136,13 +78,14 @@ class Table:
     query: str
     expect: tuple[Expectation, ...] = ()
     nullable_keys: tuple[str, ...] = ()
-    incremental: ByKey | Additive | Recent | None = None
+    refresh: str = "auto"
     pruned_by: tuple[str, ...] = ()
     extra: bool = False
     may_be_empty: bool = False
     max_row_change: float = MAX_ROW_CHANGE
     chart: Chart | None = None
     drops: tuple[Drop, ...] = ()
+    method: Method | None = None
     name: str = ""
     layer: str = "silver"
     doc: str = ""
@@ -161,7 +104,7 @@ class Table:
     @property
     def refresh_method(self) -> str:
         """Its refresh method, in words, and what that goes by."""
-        match self.incremental:
+        match self.method:
             case ByKey(column):
                 return f"{RefreshMethod.UPSERT} on {column}"
             case Additive(parts):
@@ -169,6 +112,17 @@ class Table:
             case Recent(column=column):
                 return f"{RefreshMethod.LATEST_ROWS} by {column}"
         return RefreshMethod.FULL_RECOMPUTE
+
+    @property
+    def refresh_summary(self) -> str:
+        """Its refresh method, in words, and of a full recompute why."""
+        reason = self.method.reason if isinstance(self.method, Full) else ""
+        return f"{self.refresh_method}: {reason}" if reason else self.refresh_method
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether a refresh touches what changed alone."""
+        return isinstance(self.method, ByKey | Additive | Recent)
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:

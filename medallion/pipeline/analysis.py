@@ -49,11 +49,15 @@ def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) ->
     from medallion.pipeline.proven import proofs_of
     from medallion.spark.empty_frames import EmptyFrames
 
+    names, underived = [table.name for table in tables], driver.derive_methods(log)
     nodes, problems, unread = driver.tables.tables, dict[str, str](), set[str]()
     known, frames = driver.locked_proofs(), None
-    for table in tables:
+    for table in (node for name in names if isinstance(node := nodes[name], Table)):
         if (problems.keys() | unread) & {*table.inputs}:
             unread.add(table.name)  # what it reads is wrong, or reads what is
+            continue
+        if table.name in underived:
+            problems[table.name] = one_line(underived[table.name], 500)
             continue
         try:
             proof = proofs_of([table], nodes, lambda: driver.spark(log), known)[table.name]

@@ -10,7 +10,7 @@ from threading import Lock
 from time import process_time, time
 from typing import TYPE_CHECKING
 
-from medallion.errors import UsageError
+from medallion.errors import MedallionError, UsageError
 from medallion.ingest.listing import Listing
 from medallion.inspect.openlineage import send_lineage
 from medallion.model.proven import Proof
@@ -74,6 +74,8 @@ class Driver:
         self._short = ""  # what the JVM before the present one was short of
         self._proven: dict[str, tuple[Table, ...]] = {}
         self._proofs: dict[str, Proof] = {}
+        self._derived: Registry | None = None  # the tables, once each has a method
+        self._problems: Mapping[str, str] = {}
         self._starting = Lock()
 
     def strategy_of(self, run: Run) -> Strategy:
@@ -134,6 +136,9 @@ class Driver:
         And for one layer, as each is refreshed by a process of its own. A strategy that is not the engine's own goes by
         no proof.
         """
+        problems = self.derive_methods(log) if self.strategy_of(run) in ENGINE_STRATEGIES.values() else {}
+        if wrong := [problems[table.name] for table in self.tables.queries(layer) if table.name in problems]:
+            raise MedallionError(wrong[0])
         tables = self.tables.queries(layer)
         if self._proven.get(layer) != tables:
             from medallion.checks.scope_proof import require_proven
@@ -146,9 +151,19 @@ class Driver:
             require_proven(suites(self.project, layer, self.tables))
             self._proven[layer] = tables
 
+    def derive_methods(self, log: EventLog) -> Mapping[str, str]:
+        """Derive how the tables are refreshed that have changed since refresh.lock was written; by table, why that
+        cannot be done."""
+        if self.tables is not self._derived:
+            from medallion.pipeline.proven import with_derived
+
+            self.tables, self._problems = with_derived(self.tables, lambda: self.spark(log), self.locked_proofs())
+            self._derived = self.tables
+        return self._problems
+
     def locked_proofs(self) -> Mapping[str, Proof]:
         """Return what the project's refresh.lock has proven. Raises UsageError where it is damaged."""
-        return read_lock(self.project.root / NAME)
+        return read_lock(self.project.root / NAME).proofs
 
     def proof_of(self, table: Table) -> Proof:
         """What is proven of ``table``, by which its refresh goes; proven here where a strategy of one's own asks."""

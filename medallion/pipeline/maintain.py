@@ -18,7 +18,8 @@ from medallion.errors import MedallionError, one_line
 from medallion.ingest import ledger
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.unpublished import find_red
-from medallion.model.table import ByKey, Table
+from medallion.model.methods import ByKey
+from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
@@ -162,7 +163,7 @@ def _versions_to_go_back_to(driver: Driver, name: str, hours: Collection[str]) -
 def _key_of(driver: Driver, name: str) -> str | None:
     """The column that a table is clustered by, if it is."""
     table = driver.tables.tables.get(name)
-    return table.incremental.column if isinstance(table, Table) and isinstance(table.incremental, ByKey) else None
+    return table.method.column if isinstance(table, Table) and isinstance(table.method, ByKey) else None
 
 
 def maintain_table(

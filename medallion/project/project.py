@@ -18,6 +18,7 @@ from typing import Any
 
 from medallion.errors import MedallionError, UsageError, one_line
 from medallion.expect.vocabulary import Expectation
+from medallion.model.refresh_lock import NAME, with_methods
 from medallion.model.registry import Node, Registry, as_declared, build
 from medallion.model.table import Feed, Log, Table
 from medallion.project import manifest
@@ -145,8 +146,9 @@ def project_at(root: Path) -> Project:
 @cache
 def _registry(root: Path, layers: tuple[str, ...], extras: bool, deliveries: Deliveries) -> Registry:
     with _own_modules(root):
-        declared = deliveries.fill_in(_declared(root, layers), root / manifest.NAME)
-    return build((table for table in declared if extras or not table.extra), layers)
+        declared = [*deliveries.fill_in(_declared(root, layers), root / manifest.NAME)]
+    tables = build((table for table in declared if extras or not table.extra), layers)
+    return with_methods(tables, root / NAME)
 
 
 def _declared(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:

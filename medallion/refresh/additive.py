@@ -61,7 +61,10 @@ def rows_from_parts(target: Target, update: Callable[[AggregateState], TableStat
 
 
 def is_worth_state(target: Target) -> bool:
-    """Whether its inputs are so large that adding to aggregate state is cheaper than summing them again."""
+    """Whether its inputs are so large that adding to aggregate state is cheaper than summing them again, or its policy
+    does not go by cost."""
+    if target.table.refresh != "auto":
+        return True
     parts = split_of(target.table).parts.values()
     read = {part.input for part in parts}.intersection(target.inputs)
     return sum(target.inputs[name].bytes for name in read) >= MIN_STATE_INPUT_BYTES

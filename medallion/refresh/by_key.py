@@ -4,8 +4,8 @@ import json
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from medallion.model.methods import ByKey
 from medallion.model.refresh_method import RefreshMethod, StateWork
-from medallion.model.table import ByKey
 from medallion.refresh.commits import files_by_key
 from medallion.refresh.inputs import versions_of
 from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, require_followable

@@ -4,8 +4,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from medallion.model.methods import ByKey
 from medallion.model.refresh_method import RefreshMethod
-from medallion.model.table import ByKey, Feed, Log, Table
+from medallion.model.table import Feed, Log, Table
 from medallion.refresh.inputs import commits_of, ids_of, versions_of
 from medallion.refresh.run import RefreshRun
 from medallion.spark.collect import collect
@@ -57,7 +58,7 @@ def files_by_key(rows: int) -> int:
 
 def replaced_by(table: Feed | Log | Table) -> tuple[str, ...]:
     """The columns whose values a commit of the table replaces as a whole."""
-    method = table.incremental if isinstance(table, Table) else None
+    method = table.method if isinstance(table, Table) else None
     return (method.column,) if isinstance(method, ByKey) else table.keys
 
 
@@ -88,5 +89,5 @@ def commit_metadata(
 
 def pruned_by(table: Table) -> tuple[str, ...]:
     """Return the columns with file statistics for data skipping."""
-    column = (table.incremental.column,) if isinstance(table.incremental, ByKey) else ()
+    column = (table.method.column,) if isinstance(table.method, ByKey) else ()
     return tuple(dict.fromkeys((*table.keys, *column, *table.pruned_by)))

@@ -7,8 +7,9 @@ recomputed, and the event log says why.
 
 from dataclasses import replace
 
+from medallion.model.methods import Additive, ByKey, Full, Recent
 from medallion.model.refresh_method import RefreshMethod
-from medallion.model.table import Additive, ByKey, Recent, Table
+from medallion.model.table import Table
 from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_additive
 from medallion.refresh.by_key import find_touched_keys, upsert
 from medallion.refresh.full import refresh_full
@@ -54,7 +55,7 @@ def _plan(run: RefreshRun, table: Table) -> Refresh:
 def _refresh(refresh: Refresh) -> Written:
     if not any(refresh.changes.values()):
         return Written.unchanged(refresh.keep_unchanged(), refresh.inputs, "no input has changed")
-    method, size = refresh.table.incremental, refresh.changed_bytes
+    method, size = refresh.table.method, refresh.changed_bytes
     if isinstance(method, Additive | Recent):
         refresh.require_cheap(size, f"{size / 1e6:.1f} MB of changes")
     with explained(f"{refresh.table.name} could not be refreshed"):
@@ -75,7 +76,8 @@ def _refresh(refresh: Refresh) -> Written:
                 return replace(refresh_additive(refresh), changed=size)
             case Recent():
                 return replace(refresh_recent(refresh, method), changed=size)
-        return _recompute_small(refresh, "it is small and always recomputed")
+        reason = method.reason if isinstance(method, Full) else ""
+        return _recompute_small(refresh, reason or "it is always recomputed")
 
 
 def _recompute_small(refresh: Refresh, note: str) -> Written:

@@ -129,8 +129,12 @@ class Refresh(Target):
         return self.former.delta.version()
 
     def require_cheap(self, size: int, change: str) -> None:
-        """Raise FullRecompute where that is known to cost less than a change of that size, ``change`` in words."""
-        if reason := self.run.costs.of(self.table.name).reason_to_recompute(size, change):
+        """Raise FullRecompute where that is known to cost less than a change of that size, ``change`` in words.
+
+        Only a table whose policy is ``auto`` goes by cost.
+        """
+        costs = self.run.costs.of(self.table.name)
+        if self.table.refresh == "auto" and (reason := costs.reason_to_recompute(size, change)):
             raise FullRecompute(reason)
 
     def overwrite(self, rows: "DataFrame", method: RefreshMethod, note: str | None = None) -> Written:

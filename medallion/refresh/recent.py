@@ -3,8 +3,8 @@
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
+from medallion.model.methods import Recent
 from medallion.model.refresh_method import RefreshMethod
-from medallion.model.table import Recent
 from medallion.refresh.inputs import read_inputs
 from medallion.refresh.plan import Refresh
 from medallion.refresh.run import Written

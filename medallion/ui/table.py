@@ -10,9 +10,11 @@ from medallion.inspect.check_history import Trend, trends
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.inspect.results import Sample, read_sample
 from medallion.inspect.table_history import TableRefresh, describe_recent, table_history
+from medallion.model.refresh_lock import NAME, Entry, read_lock
 from medallion.model.registry import Node, Registry
 from medallion.model.table import Feed, Table
 from medallion.ops import releases
+from medallion.project import find_project
 from medallion.refresh.definitions import CHANGED, is_definition_changed
 from medallion.storage.lake import Lake
 from medallion.templating import Grid, Link, Long, Plot, RunLink, Status, render
@@ -55,6 +57,7 @@ def table_page(lake: Lake, tables: Registry, name: str, column: str = "", curren
         node=node,
         doc=node.doc,
         query=dedent(node.query).strip() if isinstance(node, Table) else None,
+        explained=_explained(tables, name),
         readers=[other.name for other in tables if name in other.inputs],
         columns=_columns(node, sample, tables),
         column=_panel(tables, ColumnOf(name, column)) if column else None,
@@ -70,6 +73,14 @@ def table_page(lake: Lake, tables: Registry, name: str, column: str = "", curren
         rows=sample_grid(sample, name, node.keys, currency) if sample else None,
         error=error,
     )
+
+
+def _explained(tables: Registry, name: str) -> Entry | None:
+    """Why it is refreshed as it is; None where refresh.lock does not say so of the table as it is."""
+    try:
+        return read_lock(find_project().root / NAME).entry_of(tables, name)
+    except MedallionError:
+        return None
 
 
 def _opened(lake: Lake, name: str) -> "DeltaTable | None":

@@ -3,7 +3,7 @@
 A week is an ISO week. An order with lines in two categories counts in both; returned orders are not cancelled.
 """
 
-from medallion import Additive, Chart, Table, at_least, between, not_null
+from medallion import Chart, Table, at_least, between, not_null
 
 TABLE = Table(
     keys=("category", "week_start"),
@@ -18,7 +18,6 @@ TABLE = Table(
         between("cancellation_rate_4wk", 0, 1),
         at_least("weekly_cancelled_revenue", 0, severity="warning"),
     ),
-    incremental=Additive(("weeks",)),
     chart=Chart("line", "week_start", ("weekly_cancelled_revenue",)),
     query="""
         WITH orders AS (

@@ -1,13 +1,10 @@
 """Lifetime value of each customer, in total and per month. One row per user_id."""
 
-from medallion import ByKey, Table, Via, at_least, not_null
+from medallion import Table, at_least, not_null
 
 TABLE = Table(
     keys=("user_id",),
     expect=(not_null("customer_tier"), at_least("lifetime_value", 0), at_least("months", 1)),
-    incremental=ByKey(
-        "user_id", via={"silver_customers": Via("customer_id", "gold_customer_orders_summary", "user_id")}
-    ),
     extra=True,
     query="""
         WITH known AS (

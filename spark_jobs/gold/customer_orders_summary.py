@@ -3,12 +3,11 @@
 Amounts exclude cancelled and returned orders.
 """
 
-from medallion import ByKey, Table, at_least, not_null
+from medallion import Table, at_least, not_null
 
 TABLE = Table(
     keys=("user_id",),
     expect=(at_least("order_count", 1), at_least("total_spent", 0), not_null("first_order_at")),
-    incremental=ByKey("user_id"),
     extra=True,
     query="""
         SELECT

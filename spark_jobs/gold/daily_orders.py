@@ -1,11 +1,10 @@
 """Orders by the day they were placed. One row per day."""
 
-from medallion import Additive, Chart, Table, at_least
+from medallion import Chart, Table, at_least
 
 TABLE = Table(
     keys=("day",),
     expect=(at_least("order_count", 1), at_least("units", 1), at_least("revenue", 0)),
-    incremental=Additive(("days",)),
     extra=True,
     chart=Chart("line", "day", ("order_count",)),
     query="""

@@ -4,7 +4,7 @@ The key is derived from the customer and the start of the version, so a rebuild 
 version also stands for earlier dates.
 """
 
-from medallion import ByKey, Keys, Table, no_rows, not_null
+from medallion import Keys, Table, no_rows, not_null
 
 TABLE = Table(
     keys=("customer_key",),
@@ -18,7 +18,6 @@ TABLE = Table(
             by_change=Keys(("customer_id",)),
         ),
     ),
-    incremental=ByKey("customer_id"),
     extra=True,
     query="""
         WITH versions AS (

@@ -4,7 +4,7 @@ The key is derived from the product and the start of the version, so a rebuild g
 version also stands for earlier dates.
 """
 
-from medallion import ByKey, Keys, Table, no_rows, not_null
+from medallion import Keys, Table, no_rows, not_null
 
 TABLE = Table(
     keys=("product_key",),
@@ -18,7 +18,6 @@ TABLE = Table(
             by_change=Keys(("product_id",)),
         ),
     ),
-    incremental=ByKey("product_id"),
     extra=True,
     query="""
         WITH versions AS (

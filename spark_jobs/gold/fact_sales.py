@@ -3,7 +3,7 @@
 A key is null where customer or product did not exist then, between a deletion and a return.
 """
 
-from medallion import ByKey, Table, Via, not_null, refers_to
+from medallion import Table, not_null, refers_to
 
 TABLE = Table(
     keys=("order_item_id",),
@@ -14,13 +14,6 @@ TABLE = Table(
         refers_to("date_key", "gold_dim_date"),
         not_null("customer_key", allowed_percent=1, severity="warning"),
         not_null("product_key", allowed_percent=1, severity="warning"),
-    ),
-    incremental=ByKey(
-        "order_id",
-        via={
-            "gold_dim_customer": Via("customer_id", "silver_order_items_enriched", "user_id"),
-            "gold_dim_product": Via("product_id", "silver_order_items_enriched", "product_id"),
-        },
     ),
     extra=True,
     query="""

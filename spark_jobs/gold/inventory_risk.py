@@ -1,6 +1,6 @@
 """How long the stock of each sold product lasts, against its supplier's lead time. One row per product_id."""
 
-from medallion import Additive, Chart, Table, at_least, in_set, not_null
+from medallion import Chart, Table, at_least, in_set, not_null
 
 TABLE = Table(
     keys=("product_id",),
@@ -13,7 +13,6 @@ TABLE = Table(
         at_least("total_stock_all_warehouses", 0, allowed_percent=10, severity="warning"),
         at_least("net_revenue", 0, severity="warning"),
     ),
-    incremental=Additive(("days", "sales")),  # there are days without end
     chart=Chart("bars", "stock_risk_level", first="days_of_stock_remaining"),
     query="""
         WITH stock AS (

@@ -1,7 +1,7 @@
 """Orders, revenue and customers by order status. One row per order_status."""
 
 from expectations.values import ORDER_STATUSES
-from medallion import Additive, Chart, Table, at_least, in_set, not_null
+from medallion import Chart, Table, at_least, in_set, not_null
 
 TABLE = Table(
     keys=("order_status",),
@@ -13,7 +13,6 @@ TABLE = Table(
         not_null("total_revenue"),
         at_least("total_revenue", 0),
     ),
-    incremental=Additive(("customers",)),
     chart=Chart("bars", "order_status", ("order_count",), first="-order_count"),
     query="""
         WITH customers AS (

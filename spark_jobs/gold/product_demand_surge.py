@@ -3,9 +3,7 @@
 The day ends with the newest click in the table, not at the current time.
 """
 
-from datetime import timedelta
-
-from medallion import Chart, Recent, Table, at_least, in_set, not_null
+from medallion import Chart, Table, at_least, in_set, not_null
 
 TABLE = Table(
     keys=("product_id",),
@@ -20,7 +18,6 @@ TABLE = Table(
         in_set("demand_alert", ("SURGE_STOCKOUT_RISK", "WARNING", "OK")),
         not_null("product_name", allowed_percent=5, severity="warning"),
     ),
-    incremental=Recent("silver_enriched_clickstream", "event_timestamp", timedelta(days=1)),
     chart=Chart("bars", "demand_alert", first="days_of_stock_cover"),
     query="""
         WITH recent AS (

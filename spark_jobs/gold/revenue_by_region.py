@@ -3,13 +3,12 @@
 Cancelled and returned orders are excluded, on the day they were placed.
 """
 
-from medallion import Additive, Table, at_least
+from medallion import Table, at_least
 
 TABLE = Table(
     keys=("day", "customer_region"),
     nullable_keys=("customer_region",),
     expect=(at_least("order_count", 1), at_least("revenue", 0)),
-    incremental=Additive(("days",)),
     extra=True,
     query="""
         WITH days AS (

@@ -1,6 +1,6 @@
 """Earnings and delivery of each supplier's products, beside its stock. One row per supplier_id."""
 
-from medallion import Additive, Chart, Table, at_least, between, not_null
+from medallion import Chart, Table, at_least, between, not_null
 
 TABLE = Table(
     keys=("supplier_id",),
@@ -15,7 +15,6 @@ TABLE = Table(
         between("avg_discount_applied", 0, 100, severity="warning"),
         at_least("total_net_revenue", 0, severity="warning"),
     ),
-    incremental=Additive(("products", "orders")),
     chart=Chart("extremes", "supplier_name", ("total_gross_margin",), first="-total_gross_margin"),
     query="""
         WITH products AS (

@@ -3,7 +3,7 @@
 A week is an ISO week and belongs to the year of its Monday.
 """
 
-from medallion import Additive, Chart, Table, at_least, not_null
+from medallion import Chart, Table, at_least, not_null
 
 TABLE = Table(
     keys=("week_start", "category"),
@@ -16,7 +16,6 @@ TABLE = Table(
         not_null("cumulative_ytd_revenue"),
         at_least("weekly_net_revenue", 0, severity="warning"),
     ),
-    incremental=Additive(("weeks",)),
     chart=Chart("line", "week_start", ("weekly_net_revenue", "revenue_4wk_moving_avg")),
     query="""
         WITH weeks AS (

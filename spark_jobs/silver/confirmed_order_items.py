@@ -1,11 +1,10 @@
 """The enriched order lines that count as sold: neither cancelled nor returned. One row per order_item_id."""
 
-from medallion import ByKey, Table, in_set
+from medallion import Table, in_set
 
 TABLE = Table(
     keys=("order_item_id",),
     expect=(in_set("order_status", ("pending", "confirmed", "shipped", "delivered")),),
-    incremental=ByKey("order_id"),
     query="""
         SELECT
             order_item_id, order_id, product_id, quantity, unit_price, discount_pct,

@@ -1,12 +1,11 @@
 """Customers of the four known tiers. One row per customer_id."""
 
 from expectations.values import CUSTOMER_TIERS
-from medallion import ByKey, Table, in_set, not_null, sql_list
+from medallion import Table, in_set, not_null, sql_list
 
 TABLE = Table(
     keys=("customer_id",),
     expect=(not_null("customer_tier"), in_set("customer_tier", CUSTOMER_TIERS)),
-    incremental=ByKey("customer_id"),
     query="""
         SELECT
             customer_id, email, signup_date, customer_tier, geo_country, geo_region, updated_at

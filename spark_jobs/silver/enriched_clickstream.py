@@ -1,6 +1,6 @@
 """Clicks of known users in the five steps of the purchase funnel. One row per event_id."""
 
-from medallion import ByKey, Table, in_set, not_null
+from medallion import Table, in_set, not_null
 
 TABLE = Table(
     keys=("event_id",),
@@ -10,7 +10,6 @@ TABLE = Table(
         in_set("event_type", ("page_view", "product_view", "add_to_cart", "begin_checkout", "purchase")),
     ),
     pruned_by=("event_timestamp",),
-    incremental=ByKey("event_id"),
     query="""
         SELECT
             event_id, user_id, session_id, event_type, page_url, product_id, device_type, geo_country, geo_region,

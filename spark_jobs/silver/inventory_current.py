@@ -1,6 +1,6 @@
 """Stock and movements per product and warehouse. One row per product_id and warehouse_id."""
 
-from medallion import Additive, Table, at_least, not_null
+from medallion import Table, at_least, not_null
 
 TABLE = Table(
     keys=("product_id", "warehouse_id"),
@@ -12,7 +12,6 @@ TABLE = Table(
         at_least("total_sold", 0, allowed_percent=5, severity="warning"),
         at_least("total_returned", 0, severity="warning"),
     ),
-    incremental=Additive(("stock",)),
     query="""
         WITH stock AS (
             -- a few rows per product before any join; BIGINT because ABS and minus of the smallest INT overflow

@@ -4,7 +4,7 @@ One row per order_item_id.
 """
 
 from expectations.values import ORDER_STATUSES
-from medallion import ByKey, Table, Via, at_least, between, in_set, not_null, sql_list
+from medallion import Table, at_least, between, in_set, not_null, sql_list
 
 TABLE = Table(
     keys=("order_item_id",),
@@ -16,15 +16,6 @@ TABLE = Table(
         in_set("order_status", ORDER_STATUSES),
         between("discount_pct", 0, 100, severity="warning"),
         not_null("line_gross_margin", allowed_percent=5, severity="warning"),
-    ),
-    # by order and not by line, so that who reads its changes gets whole orders and can count them
-    incremental=ByKey(
-        "order_id",
-        via={
-            "silver_customers": Via("customer_id", "bronze_orders", "user_id"),
-            "bronze_products": Via("product_id", "bronze_order_items", "product_id"),
-            "bronze_suppliers": Via("supplier_id", "bronze_products", "supplier_id"),
-        },
     ),
     query="""
         SELECT

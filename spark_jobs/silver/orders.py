@@ -1,7 +1,7 @@
 """Orders of known customers; orders to review are flagged. One row per order_id."""
 
 from expectations.values import CUSTOMER_TIERS
-from medallion import ByKey, Table, in_set, not_null
+from medallion import Table, in_set, not_null
 
 TABLE = Table(
     keys=("order_id",),
@@ -10,7 +10,6 @@ TABLE = Table(
         not_null("payment_method", severity="drop"),
         in_set("customer_tier", CUSTOMER_TIERS),
     ),
-    incremental=ByKey("order_id"),
     extra=True,
     query="""
         SELECT

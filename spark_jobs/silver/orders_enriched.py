@@ -1,7 +1,7 @@
 """Orders of known customers that have a valid status, total and item. One row per order_id."""
 
 from expectations.values import CUSTOMER_TIERS, ORDER_STATUSES
-from medallion import ByKey, Table, Via, at_least, between, in_set, sql_list
+from medallion import Table, at_least, between, in_set, sql_list
 
 TABLE = Table(
     keys=("order_id",),
@@ -14,7 +14,6 @@ TABLE = Table(
         at_least("gross_item_revenue", 0),
         between("avg_discount_pct", 0, 100, severity="warning"),
     ),
-    incremental=ByKey("order_id", via={"silver_customers": Via("customer_id", "bronze_orders", "user_id")}),
     query="""
         WITH items AS (
             -- one row per order before any join, so that no order column is aggregated

@@ -1,6 +1,6 @@
 """The product catalogue for reporting, without costs. One row per product_id."""
 
-from medallion import ByKey, Table, at_least, not_null
+from medallion import Table, at_least, not_null
 
 TABLE = Table(
     keys=("product_id",),
@@ -8,7 +8,6 @@ TABLE = Table(
         not_null("product_name"),
         at_least("list_price", 0, severity="warning"),
     ),
-    incremental=ByKey("product_id"),
     query="""
         SELECT
             product_id, product_name, category, brand, list_price

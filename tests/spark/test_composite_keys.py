@@ -1,6 +1,7 @@
 """Feeds and dimensions with two keys: Spark merges as this process does, and incremental equals full."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from deltalake import DeltaTable
 from medallion.ingest import apply, change_log, landing
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.model.dimension import dimension
+from medallion.model.methods import ByKey
 from medallion.model.table import Feed, Log
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
@@ -28,7 +30,10 @@ FEED = Feed(
     name="bronze_things",
     doc="One row per a and b.",
 )
-HISTORY = dimension("bronze_things_log", key=("a", "b"), sequence_by="at", scd_type=2, columns=("name", "price"))
+HISTORY = replace(
+    dimension("bronze_things_log", key=("a", "b"), sequence_by="at", scd_type=2, columns=("name", "price")),
+    method=ByKey("a"),
+)
 TABLES = build(
     [
         FEED,

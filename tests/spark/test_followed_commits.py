@@ -10,8 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from medallion.ingest.schema_evolution import arrow_schema
+from medallion.model.methods import Additive, ByKey
 from medallion.model.registry import Registry
-from medallion.model.table import Additive, ByKey, Feed, Table
+from medallion.model.table import Feed, Table
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.run import Written
@@ -32,7 +33,7 @@ ITEMS = Feed(
 LINES = Table(
     keys=("item_id",),
     query="SELECT item_id, order_id, product_id FROM {bronze_items}",
-    incremental=ByKey("order_id"),
+    method=ByKey("order_id"),
     name="silver_lines",
     doc="One row per item.",
 )
@@ -44,13 +45,13 @@ ORDERS = Table(
         )
         SELECT product_id, orders FROM products
     """,
-    incremental=Additive(("products",)),
+    method=Additive(("products",)),
     name="gold_orders",
     layer="gold",
     doc="One row per product.",
 )
 BY_ORDER = build([ITEMS, LINES, ORDERS])
-BY_ITEM = build([ITEMS, replace(LINES, incremental=ByKey("item_id")), replace(ORDERS, incremental=None)])
+BY_ITEM = build([ITEMS, replace(LINES, method=ByKey("item_id")), replace(ORDERS, method=None)])
 
 
 class Shop:

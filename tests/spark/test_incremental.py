@@ -24,9 +24,10 @@ from medallion.ingest import apply, change_log
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.decode import DELETED, LINE, change_schema
 from medallion.model.additive_split import split_of
+from medallion.model.methods import Additive, ByKey, Full
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.selection import select_tables
-from medallion.model.table import Additive, ByKey, Feed, Log, Table
+from medallion.model.table import Feed, Log, Table
 from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
@@ -316,9 +317,9 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
         way = {
             ByKey: RefreshMethod.UPSERT,
             Additive: RefreshMethod.INCREMENTAL_AGGREGATE,
-            type(None): "full recompute it is small and always recomputed",
+            Full: f"full recompute {getattr(table.method, 'reason', '')}",
         }
-        assert way.get(type(table.incremental), RefreshMethod.LATEST_ROWS) in ways[table.name], (
+        assert way.get(type(table.method), RefreshMethod.LATEST_ROWS) in ways[table.name], (
             "it was never refreshed that way"
         )
 
@@ -341,7 +342,7 @@ def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: py
             ways[name].add(way_of(written))
         assert differing(shop, extras=True) == [], f"hour {hour}"
     for table in tables(extras, extras=True):
-        if isinstance(table.incremental, ByKey):
+        if isinstance(table.method, ByKey):
             assert RefreshMethod.UPSERT in ways[table.name], f"{table.name} was never refreshed that way"
 
 
@@ -652,7 +653,7 @@ def test_sums_may_be_kept_over_sums_that_are_kept() -> None:
         totals AS (SELECT k, SUM(n) AS n, COUNT(*) AS days FROM days GROUP BY k)
         SELECT k, n / days FROM totals
     """
-    table = Table(keys=("k",), query=query, incremental=Additive(("days", "totals")), name="gold_x")
+    table = Table(keys=("k",), query=query, method=Additive(("days", "totals")), name="gold_x")
     halves = split_of(table)
     assert {name: part.input for name, part in halves.parts.items()} == {"days": "bronze_orders", "totals": "days"}
     assert "bronze_orders" not in halves.parts["totals"].query

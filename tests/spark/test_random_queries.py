@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from medallion.model.methods import ByKey, Recent
 from medallion.model.refresh_method import RefreshMethod
-from medallion.model.table import ByKey, Recent, Table
+from medallion.model.table import Table
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
@@ -34,7 +35,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def table(query: str, method: ByKey | Recent, *keys: str) -> Table:
-    return Table(keys=keys or ("order_id",), query=query, incremental=method, name="gold_x", layer="gold", doc="Rows.")
+    return Table(keys=keys or ("order_id",), query=query, method=method, name="gold_x", layer="gold", doc="Rows.")
 
 
 def refreshed(spark: Any, world: made.World, wanted: Table, change: Any) -> Written:
@@ -110,7 +111,7 @@ def test_rows_of_another_key_recompute_the_table_and_warn(
 ) -> None:
     wanted = table("SELECT order_id + 1 AS order_id, n FROM {bronze_items}", ByKey("order_id"))
     honest = refresh_run(world.lake, spark, tables=made.GRAPH)
-    proof = replace(honest.proof_of(replace(wanted, incremental=None)), restricted={"bronze_items": "order_id"})
+    proof = replace(honest.proof_of(replace(wanted, method=None)), restricted={"bronze_items": "order_id"})
     monkeypatch.setattr("tests.refresh_run.proven_before", lambda _: proof)
     monkeypatch.setattr(delta_writes, limit, most)
 

@@ -152,4 +152,4 @@ def test_an_incremental_hour_gives_the_rows_of_a_full_one_and_says_how(
     for table in registry():
         if isinstance(table, Table):
             row = done[table.name]
-            assert row.strategy == ("full" if table.incremental is None else "incremental"), row.details
+            assert row.strategy == ("incremental" if table.is_incremental else "full"), row.details

@@ -17,7 +17,7 @@ from medallion.ingest import apply, change_log, landing, ledger
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.ingest.source import digest
 from medallion.model.dimension import dimension
-from medallion.model.table import ByKey, Feed, Log, Table
+from medallion.model.table import Feed, Log, Table
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes
 from medallion.storage.lake import Lake
@@ -149,18 +149,16 @@ def test_a_log_of_a_feed_with_two_keys_has_every_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_dimension_may_have_two_keys_and_is_refreshed_by_the_first() -> None:
+def test_a_dimension_may_have_two_keys() -> None:
     table = dimension("bronze_things_log", key=("a", "b"), sequence_by="at", scd_type=2, columns=("name",))
     assert table.keys == ("a", "b", "__START_AT")
-    assert table.incremental == ByKey("a")
     assert "PARTITION BY a, b, _hour" in table.query
 
 
-def test_a_refresh_by_two_columns_and_a_nullable_key_are_refused_in_words() -> None:
+def test_an_unknown_policy_and_a_nullable_key_are_refused_in_words() -> None:
     feed = things(*SOME_KEYS["two numbers"])
-    by_two = Table(keys=("a", "b"), query="SELECT a, b FROM {bronze_things}", name="silver_things", doc="One.")
-    object.__setattr__(by_two, "incremental", ByKey(("a", "b")))  # type: ignore[arg-type]
-    with pytest.raises(MedallionError, match=r"refreshed by \('a', 'b'\), but .* follows one column"):
-        build([feed, by_two])
+    often = Table(("a", "b"), "SELECT a, b FROM {bronze_things}", refresh="often", name="silver_things", doc="One.")
+    with pytest.raises(MedallionError, match=r"declares refresh='often': it is one of 'auto', 'incremental', "):
+        build([feed, often])
     with pytest.raises(MedallionError, match="declares its key b as nullable: write NOT NULL"):
         build([things("a BIGINT NOT NULL, b INT", {"a": lambda _: 1, "b": lambda _: 1})])

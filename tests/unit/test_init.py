@@ -13,11 +13,12 @@ import pytest
 from click.testing import CliRunner
 
 from medallion.cli.main import cli
+from medallion.derive.project import graph_of
 from medallion.errors import UsageError
 from medallion.ingest.snapshot_source import open_snapshot
 from medallion.ingest.source import open_source
 from medallion.inspect.source_check import check_source
-from medallion.model.refresh_lock import NAME, read_lock
+from medallion.model.refresh_lock import NAME, is_derived_from
 from medallion.project import find_template, project_at
 from medallion.storage.lake import Lake
 from tests.shop import PROJECT
@@ -37,10 +38,9 @@ def test_project_has_tables_promises_and_a_proof_of_each_method(tmp_path: Path) 
     tables = project.registry()
     assert [*tables.tables] == ["bronze_stations", "bronze_trips", "silver_trips", "gold_daily_trips"]
     assert project.suite("gold").keys() == {"gold_daily_trips"}
-    proven = read_lock(project.root / NAME)
-    assert {proof.table: proof.query for proof in proven.values()} == {
-        name: tables[name].fingerprint for name in ("silver_trips", "gold_daily_trips")
-    }
+    assert is_derived_from(graph_of(project.registry(extras=True)), project.root / NAME)
+    methods = [tables[name].refresh_method for name in ("silver_trips", "gold_daily_trips")]
+    assert methods == ["upsert on trip_id", "incremental aggregate of days"]
 
 
 def test_source_and_files_are_the_same_each_time(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.model.additive_split import Split, split_of
+from medallion.model.methods import Additive, ByKey, Recent, Via
 from medallion.model.proven import Proof
-from medallion.model.table import Additive, ByKey, Feed, Log, Recent, Table, Via
+from medallion.model.table import Feed, Log, Table
 from tests.proving import keyed, prove
 
 pytestmark = pytest.mark.usefixtures("spark")  # which reads every query
@@ -30,7 +31,7 @@ NOTES = Feed(keys=("note_id",), schema="note_id BIGINT NOT NULL, order_id STRING
 LINES = Table(
     keys=("item_id",),
     query="SELECT item_id, order_id, product_id, n, status, day, sold_at FROM {bronze_items}",
-    incremental=ByKey("order_id"),
+    method=ByKey("order_id"),
     name="silver_lines",
 )
 CASED = Table(
@@ -42,7 +43,7 @@ KEY, PART = ByKey("order_id"), Additive(("a",))
 
 
 def proof(query: str, method: Method) -> Proof:
-    table = Table(keys=("k",), query=query, incremental=method, name="gold_x", layer="gold")
+    table = Table(keys=("k",), query=query, method=method, name="gold_x", layer="gold")
     return prove([keyed(table, NODES)], NODES)["gold_x"]
 
 

@@ -5,10 +5,11 @@ from functools import partial
 
 import pytest
 
+from medallion.model.methods import Additive, ByKey, Recent
 from medallion.model.plan import Expression
 from medallion.model.plan import Node as PlanNode
 from medallion.model.proof import Node
-from medallion.model.table import Additive, ByKey, Feed, Recent
+from medallion.model.table import Feed
 from tests.proving import refusal as refusal_over
 
 pytestmark = pytest.mark.usefixtures("spark")  # which reads every query

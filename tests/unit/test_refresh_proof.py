@@ -12,7 +12,8 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.model.dimension import dimension
-from medallion.model.table import Additive, ByKey, Feed, Recent, Table, Via
+from medallion.model.methods import Additive, ByKey, Recent, Via
+from medallion.model.table import Feed, Table
 from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.refresh import refresh_layer
@@ -35,7 +36,7 @@ USERS = Feed(keys=("user_id",), schema="user_id BIGINT NOT NULL, tier STRING", n
 LINES = Table(
     keys=("item_id",),
     query="SELECT item_id, order_id, product_id, n, price, weight, sold_at FROM {bronze_items}",
-    incremental=ByKey("order_id"),
+    method=ByKey("order_id"),
     name="silver_lines",
 )
 DAYS = Table(
@@ -465,7 +466,7 @@ def test_a_dimension_of_each_type_is_proven_by_key() -> None:
             columns=("email", "customer_tier"),
             track=("customer_tier",),
         )
-        prove([replace(made, name="silver_x")], every.tables)
+        prove([replace(made, name="silver_x", method=ByKey("customer_id"))], every.tables)
 
 
 def test_a_layer_is_refused_before_anything_is_written_when_a_table_is_not_proven(
@@ -480,7 +481,7 @@ def test_a_layer_is_refused_before_anything_is_written_when_a_table_is_not_prove
     driver.tables = build([replace(ITEMS, doc="One row per item_id."), wrong])
     monkeypatch.setattr("medallion.ingest.ledger.applied_hour", lambda *_: None)
     log = EventLog(driver.lake, run_id="a run", hour=None, strategy="full", attempt=1)
-    with pytest.raises(MedallionError, match="silver_lines cannot be refreshed by upsert on order_id: it has LIMIT"):
+    with pytest.raises(MedallionError, match="silver_lines cannot be refreshed: LIMIT 5 is not deterministic"):
         refresh_layer(driver, Run(settings, None, "a run"), log, "silver")
     assert not (tmp_path / "lake" / "silver").exists()
 

@@ -16,8 +16,9 @@ import sqlglot
 
 from medallion.errors import MedallionError
 from medallion.model.additive_split import ROWS, Part, split_of
+from medallion.model.methods import Additive, ByKey, Via
 from medallion.model.refresh_method import SIDE
-from medallion.model.table import Additive, ByKey, Feed, Table, Via
+from medallion.model.table import Feed, Table
 from tests.proving import keyed, prove
 
 QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "60")), int(os.environ.get("MEDALLION_SEED", "1"))
@@ -29,7 +30,7 @@ USERS = Feed(keys=("user_id",), schema="user_id BIGINT NOT NULL, tier STRING", n
 LINES = Table(
     keys=("item_id",),
     query="SELECT item_id, order_id, product_id, n FROM {items}",
-    incremental=ByKey("order_id"),
+    method=ByKey("order_id"),
     name="lines",
 )
 NODES = {node.name: node for node in (ITEMS, ORDERS, USERS, LINES)}
@@ -357,7 +358,7 @@ def compare(
 def test_random_aggregates_are_refused_or_give_the_rows_of_a_full_refresh(engine: Engine) -> None:
     def make(chance: random.Random) -> Table:
         query, parts = additive_query(chance)
-        return Table(keys=("k",), query=query, incremental=Additive(parts), name="gold_x")
+        return Table(keys=("k",), query=query, method=Additive(parts), name="gold_x")
 
     differing, seen = compare(make, incremental_additive, engine, SEED)
     assert differing == []
@@ -372,7 +373,7 @@ def test_random_upserts_are_refused_or_give_the_rows_of_a_full_refresh(
     def make(chance: random.Random) -> Table:
         query = query_of(chance)
         via = VIA if "{users}" in query else {}
-        return Table(keys=("order_id",), query=query, incremental=ByKey("order_id", via=via), name="gold_x")
+        return Table(keys=("order_id",), query=query, method=ByKey("order_id", via=via), name="gold_x")
 
     differing, seen = compare(make, incremental_by_key, engine, SEED)
     assert differing == []

@@ -15,7 +15,7 @@ from medallion.errors import MedallionError, UsageError
 from medallion.expect.vocabulary import in_set, not_null, unique
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.registry import Node
-from medallion.model.table import Additive, Feed, Table
+from medallion.model.table import Feed, Table
 from tests.shop import build, registry
 
 FEEDS = {
@@ -292,6 +292,3 @@ def test_what_is_dropped_is_promised_no_more_and_counted() -> None:
 def test_what_no_single_row_breaks_cannot_drop_one() -> None:
     with pytest.raises(ValueError, match="no single row breaks it"):
         unique("id", severity="drop")
-    sums = replace(PICKY, incremental=Additive(("a",)))
-    with pytest.raises(MedallionError, match="silver_a keeps sums, so it cannot drop rows"):
-        split_dropped_rows(sums)

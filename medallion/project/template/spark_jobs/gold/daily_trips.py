@@ -1,12 +1,11 @@
 """Trips by the day they began and their district. One row per day and district."""
 
-from medallion import Additive, Table, at_least
+from medallion import Table, at_least
 
 TABLE = Table(
     keys=("day", "district"),
     nullable_keys=("district",),
     expect=(at_least("trips", 1),),
-    incremental=Additive(("days",)),
     query="""
         WITH days AS (
             SELECT

@@ -1,11 +1,10 @@
 """Trips with the district that they began in; those of an unknown station are of none. One row per trip_id."""
 
-from medallion import ByKey, Table, Via, at_least, not_null
+from medallion import Table, at_least, not_null
 
 TABLE = Table(
     keys=("trip_id",),
     expect=(not_null("minutes"), at_least("minutes", 0), at_least("fare", 0, severity="warning")),
-    incremental=ByKey("trip_id", via={"bronze_stations": Via("station_id", "bronze_trips", "station_id")}),
     query="""
         SELECT
             t.trip_id,

@@ -1,0 +1,100 @@
+"""medallion explain: how a table is refreshed, why, and why not otherwise."""
+
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import click
+
+from medallion.cli.common import AS_OBJECT, current_lake, print_json, settings
+from medallion.errors import MedallionError, UsageError
+
+if TYPE_CHECKING:
+    from medallion.derive.explain import Explanation
+    from medallion.model.registry import Registry
+    from medallion.model.table import Table
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.option(
+    "--sql",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Explain the query in this file, which is in no table yet: inputs as {silver_customers}.",
+)
+@AS_OBJECT
+def explain(table: str | None, file: Path | None, form: str) -> None:
+    """Explain how TABLE is refreshed: what a change touches, what is kept, and why nothing else is done.
+
+    refresh.lock says so of a table that has not changed since; else Spark analyses queries, and runs nothing.
+    """
+    from medallion.project import find_project
+
+    if (table is None) == (file is None):
+        raise UsageError("name a table, or a file with a query: medallion explain TABLE, medallion explain --sql FILE")
+    every = find_project().registry(extras=True)
+    explanation = _of_file(every, file) if file is not None else _of_table(every, str(table))
+    if form == "json":
+        print_json(explanation.as_json())
+    else:
+        click.echo("\n".join(explanation.lines()))
+
+
+def _of_table(tables: "Registry", name: str) -> "Explanation":
+    from medallion.model.refresh_lock import NAME, read_lock
+    from medallion.model.table import Table
+    from medallion.project import find_project
+
+    table = tables[name]
+    if not isinstance(table, Table):
+        raise UsageError(f"{name} is fed by a source, and not computed: {table.refresh_method}")
+    entry = read_lock(find_project().root / NAME).entry_of(tables, name)
+    if entry is None:
+        return _derived(tables, name)
+    from medallion.derive.explain import Explanation
+
+    return Explanation(table, entry.reason, entry.refused, tables.tables, _costs(name))
+
+
+def _of_file(tables: "Registry", file: Path) -> "Explanation":
+    from dataclasses import replace
+
+    from medallion.model.table import Table
+
+    table = Table(keys=(), query=file.read_text(encoding="utf-8"), name=file.stem, layer=tables.declared_layers[-1])
+    if unknown := [name for name in table.inputs if name not in tables.tables]:
+        raise UsageError(f"{file} reads {unknown[0]}, which is no table; medallion tables lists all there are")
+    return _derived(replace(tables, tables={**tables.tables, table.name: table}), table.name)
+
+
+def _derived(tables: "Registry", name: str) -> "Explanation":
+    from medallion.derive.derivation import derive
+    from medallion.derive.explain import Explanation
+    from medallion.spark.plans import analyse_here
+
+    found = derive(tables.tables, partial(analyse_here, settings().replace(spark_connect=None)))
+    if error := found.errors.get(name):
+        raise error
+    derivation, table = found.by_table[name], found.nodes[name]
+    return Explanation(_as_table(table), derivation.reason, derivation.refused, found.nodes, _costs(name))
+
+
+def _as_table(node: object) -> "Table":
+    from medallion.model.table import Table
+
+    assert isinstance(node, Table)
+    return node
+
+
+def _costs(name: str) -> dict[str, float]:
+    """The seconds that a table took lately, by strategy; nothing where there is no lake."""
+    from medallion.refresh.cost import RecentCosts
+
+    try:
+        known = RecentCosts(current_lake()).of(name)
+    except MedallionError:
+        return {}
+    seconds = {"incremental": [spent for _, spent in known.incremental], "full": [*known.full[-5:]]}
+    return {strategy: median(spent) for strategy, spent in seconds.items() if spent}

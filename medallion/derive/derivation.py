@@ -1,0 +1,274 @@
+"""How each table of a graph is refreshed, and why: candidates are listed, proofs judge them, and cost chooses.
+
+The tables are passed in the order of the graph. Where several keys are right, the readers say which one makes their
+sums add up, so what is derived for a table follows from the whole graph.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from medallion.derive.keys import Keys, keys_of
+from medallion.derive.newest import newest_of
+from medallion.derive.parts import Parts, parts_of, rest_groups
+from medallion.derive.sources import Sources, sources_of
+from medallion.errors import MedallionError
+from medallion.model.methods import Additive, ByKey, Full, Method
+from medallion.model.plan import Nondeterministic, NoPlans, Unprovable
+from medallion.model.proof import Analyser, Node, Prover
+from medallion.model.proof_additive import Reading, prove_additive
+from medallion.model.proven import Proof
+from medallion.model.refresh_method import RefreshMethod
+from medallion.model.table import Table
+
+UPSERT, AGGREGATE, LATEST = RefreshMethod.UPSERT, RefreshMethod.INCREMENTAL_AGGREGATE, RefreshMethod.LATEST_ROWS
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How one table is refreshed.
+
+    method: the one that is chosen. reason: why it is, in a sentence. refused: by other method, why it is not.
+    """
+
+    method: Method
+    reason: str
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """readers: how many add up with a key, so that they group no large input again. parts: what these keep, in all."""
+
+    readers: int = 0
+    parts: int = 0
+
+
+@dataclass(frozen=True)
+class Derivations:
+    """What is derived of a graph.
+
+    nodes: every table, with its method. by_table: of those whose method was derived. errors: by table, why none can be.
+    """
+
+    nodes: Mapping[str, Node]
+    by_table: Mapping[str, Derivation]
+    errors: Mapping[str, MedallionError]
+
+
+def derive(nodes: Mapping[str, Node], analyse: Analyser, known: Mapping[str, Proof] | None = None) -> Derivations:
+    """Derive the method of each table that has none yet.
+
+    Args:
+        nodes: Every table by name, each after its inputs.
+        analyse: What Spark says of a query.
+        known: What was proven before, by fingerprint.
+
+    Raises:
+        NoPlans: Spark cannot be asked here.
+    """
+    graph = _Graph(dict(nodes), analyse, known or {})
+    for name, node in nodes.items():
+        if isinstance(node, Table) and node.method is None and not graph.failed(node):
+            try:
+                graph.derive(node)
+            except NoPlans:
+                raise
+            except MedallionError as error:
+                graph.errors[name] = error
+    return Derivations(graph.nodes, graph.derived, graph.errors)
+
+
+class _Graph:
+    """The graph as far as it is derived: nodes have their methods from the first one on."""
+
+    def __init__(self, nodes: dict[str, Node], analyse: Analyser, known: Mapping[str, Proof]) -> None:
+        self.nodes = nodes
+        self.derived: dict[str, Derivation] = {}
+        self.errors: dict[str, MedallionError] = {}
+        self._prover = Prover(nodes, analyse, known)
+        self._sources: dict[str, Sources] = {}
+
+    def failed(self, table: Table) -> bool:
+        """Whether something that it is computed from could not be derived."""
+        if self.errors.keys() & {*table.inputs}:
+            reason = min(self.errors.keys() & {*table.inputs})
+            self.errors[table.name] = MedallionError(f"{table.name} waits: {reason}, which it reads, is not right")
+        return table.name in self.errors
+
+    def derive(self, table: Table) -> None:
+        """Derive the method of one table whose inputs have theirs."""
+        found = self._derivation(table)
+        if table.refresh == "incremental strict" and isinstance(found.method, Full):
+            ways = "; ".join(f"{method}: {reason}" for method, reason in found.refused.items())
+            raise MedallionError(
+                f"{_module(table)} declares refresh='incremental strict', and no way of it is right: {ways}; change the"
+                " query, or declare refresh='incremental', which recomputes it in full"
+            )
+        self.nodes[table.name], self.derived[table.name] = replace(table, method=found.method), found
+
+    def _derivation(self, table: Table) -> Derivation:
+        self._prover.columns_of(table.name)  # what Spark cannot analyse is refused with any policy
+        try:
+            self._prover.prove_answers(table, known=False)
+        except Nondeterministic as reason:
+            raise MedallionError(f"{table.name} cannot be refreshed: {reason}") from None
+        if table.refresh == "full":
+            return _full("refresh='full' is declared", {})
+        try:
+            self._prover.prove_answers(table, known=True)
+        except Unprovable as reason:
+            return _full(str(reason), dict.fromkeys((UPSERT, AGGREGATE, LATEST), str(reason)))
+        return _Choice(table, self).derivation()
+
+    # --- what a choice asks about the graph
+
+    def sources(self, table: Table) -> Sources:
+        if table.name not in self._sources:
+            self._sources[table.name] = sources_of(self._prover.plan_of(table))
+        return self._sources[table.name]
+
+    def keys(self, table: Table) -> Keys:
+        return keys_of(table, self.sources(table), self._prover)
+
+    def parts(self, table: Table, nodes: Mapping[str, Node] | None = None) -> Parts:
+        """What adds up of a table; nodes: other methods of its inputs than those of the graph."""
+        reading = self.reading(table, nodes or self.nodes)
+        return parts_of(self._prover.plan_of(table), reading, self.read_whole(table))
+
+    def reading(self, table: Table, nodes: Mapping[str, Node]) -> Reading:
+        inputs = {name: self._prover.columns_of(name) for name in table.inputs}
+        return Reading(nodes, inputs, self._prover.ask)
+
+    def read_whole(self, table: Table) -> frozenset[str]:
+        """The inputs that cost their own refresh as much as reading them does: all of their rows are computed each
+        time, so there are few. None where the policy does not go by cost."""
+        if table.refresh != "auto":
+            return frozenset()
+        inputs = {name: self.nodes[name] for name in table.inputs}
+        return frozenset(
+            name
+            for name, node in inputs.items()
+            if isinstance(node, Table) and node.method is not None and not isinstance(node.method, ByKey)
+        )
+
+    def demand(self, table: Table, method: ByKey) -> Demand:
+        """What adds up for the readers of ``table`` where it is refreshed by that key."""
+        nodes, demand = {**self.nodes, table.name: replace(table, method=method)}, Demand()
+        for reader in self.nodes.values():
+            if not isinstance(reader, Table) or table.name not in reader.inputs or reader.refresh == "full":
+                continue
+            try:
+                parts = self.parts(reader, nodes)
+                is_whole = bool(parts.names) and self.rest_groups(reader, parts) is None
+            except (MedallionError, Unprovable):  # which is said when its turn comes
+                continue
+            demand = Demand(demand.readers + is_whole, demand.parts + len(parts.names))
+        return demand
+
+    def newest(self, table: Table) -> tuple[Method | None, str]:
+        return newest_of(table, self._prover)
+
+    def rest_groups(self, table: Table, parts: Parts) -> str | None:
+        return rest_groups(self._prover.plan_of(table), parts.names, self.read_whole(table))
+
+    def prove_parts(self, table: Table, method: Additive) -> None:
+        plan = self._prover.plan_of(table)
+        prove_additive(replace(table, method=method), method, plan, self.reading(table, self.nodes))
+
+
+class _Choice:
+    """The choice for one table, of what is proven right for it."""
+
+    def __init__(self, table: Table, graph: _Graph) -> None:
+        self._table, self._graph, self._sources = table, graph, graph.sources(table)
+        self._refused: dict[str, str] = {}
+
+    def derivation(self) -> Derivation:
+        """Choose by what a change costs: what adds up, then latest rows, then an upsert; for rows that are no groups,
+        the upsert first."""
+        if not self._table.inputs:
+            return _full("its query reads no table", {})
+        ways = {AGGREGATE: self._aggregate(), LATEST: self._latest(), UPSERT: self._upsert()}
+        possible = {name: way for name, way in ways.items() if way is not None}
+        if self._graph.read_whole(self._table) == {*self._table.inputs}:
+            reason = "all rows of what it reads are computed each time, so that reading them again costs as little"
+            return _full(reason, self._refused | dict.fromkeys(possible, reason))
+        order = [AGGREGATE, LATEST, UPSERT]
+        if not self._sources.is_grouped or (AGGREGATE in possible and self._left_over(possible[AGGREGATE].method)):
+            order = [LATEST, UPSERT, AGGREGATE]
+        for name in order:
+            if (chosen := possible.pop(name, None)) is not None:
+                dearer = dict.fromkeys(possible, f"it is right too, and costs more than the {name} as a rule")
+                return replace(chosen, refused=self._refused | dearer)
+        reason = "; ".join(f"{name}: {why}" for name, why in self._refused.items())
+        return _full(f"no other way is proven right: {reason}", self._refused)
+
+    def _aggregate(self) -> Derivation | None:
+        parts = self._graph.parts(self._table)
+        if not parts.names:
+            self._refused[AGGREGATE] = parts.reason()
+            return None
+        method = Additive(tuple(parts.names))
+        try:
+            self._graph.prove_parts(self._table, method)
+        except Unprovable as reason:
+            self._refused[AGGREGATE] = str(reason)
+            return None
+        return Derivation(method, f"what a change adds to {_listed(parts.names)} follows from the change alone")
+
+    def _left_over(self, method: Method) -> str | None:
+        """An input whose rows would all be grouped each time beside what is kept."""
+        assert isinstance(method, Additive)
+        return self._graph.rest_groups(self._table, Parts(dict.fromkeys(method.parts, frozenset())))
+
+    def _latest(self) -> Derivation | None:
+        method, reason = self._graph.newest(self._table)
+        if method is None:
+            self._refused[LATEST] = reason
+            return None
+        return Derivation(method, "no older rows matter to any reading of that input")
+
+    def _upsert(self) -> Derivation | None:
+        keys = self._graph.keys(self._table)
+        if not keys.methods:
+            self._refused[UPSERT] = keys.refused
+            return None
+        demands = {method.column: Demand() for method in keys.methods}
+        if len(keys.methods) > 1:
+            demands = {method.column: self._graph.demand(self._table, method) for method in keys.methods}
+        driving = self._driving_keys()
+
+        def cost(method: ByKey) -> tuple[int, int, bool, bool]:
+            is_own = tuple(key.lower() for key in self._table.keys) == (method.column.lower(),)
+            demand = demands[method.column]
+            return -demand.readers, demand.parts, driving.isdisjoint(method.columns.items()), not is_own
+
+        method = min(keys.methods, key=cost)
+        why = f"rows with one {method.column} follow from the rows of its inputs with that value"
+        if demands[method.column] != max(demands.values(), key=lambda demand: (-demand.readers, demand.parts)):
+            why += ", and what its readers add up needs whole rows of it"
+        elif len(keys.methods) > 1 and not driving.isdisjoint(method.columns.items()):
+            why += f", by which {self._sources.first} changes too"
+        return Derivation(method, why)
+
+    def _driving_keys(self) -> frozenset[tuple[str, str]]:
+        """The column by which a change of the input that is read first comes as a whole."""
+        first = self._sources.first
+        node = self._graph.nodes[first] if first else None
+        if node is None:
+            return frozenset()
+        if isinstance(node, Table) and isinstance(node.method, ByKey):
+            return frozenset({(node.name, node.method.column)})
+        return frozenset({(node.name, node.keys[0])}) if len(node.keys) == 1 else frozenset()
+
+
+def _full(reason: str, refused: Mapping[str, str]) -> Derivation:
+    return Derivation(Full(reason), reason, refused)
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
+
+
+def _module(table: Table) -> str:
+    return f"spark_jobs/{table.layer}/{table.module.name}" if table.module else table.name

@@ -1,0 +1,142 @@
+"""How a table is refreshed, in words and as JSON: what a change of each input touches, and why nothing else is done."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from medallion.model.additive_split import Split, split_of
+from medallion.model.methods import Additive, ByKey, Method, Recent
+from medallion.model.proof import Node
+from medallion.model.refresh_lock import describe_method
+from medallion.model.table import Table
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything about one table's refresh.
+
+    table: as it is declared, with its method. reason, refused: why that, and by other method why not. nodes: every
+    table by name. costs: what it took lately, in seconds by strategy; nothing where that is not known.
+    """
+
+    table: Table
+    reason: str
+    refused: Mapping[str, str]
+    nodes: Mapping[str, Node]
+    costs: Mapping[str, float]
+
+    @property
+    def method(self) -> Method:
+        """How it is refreshed."""
+        assert self.table.method is not None, "it is derived"
+        return self.table.method
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what ``medallion explain --format json`` prints.
+
+        keys: the columns by which rows, groups or the newest rows are found. paths: by input, the columns over which a
+        change leads to them. parts: by common table expression that is kept, its SQL, and under "" the rest.
+        """
+        return {
+            "table": self.table.name,
+            "policy": self.table.refresh,
+            "method": str(describe_method(self.method)["kind"]),
+            "reason": self.reason,
+            "keys": self.keys(),
+            "paths": self.paths(),
+            "parts": self.parts(),
+            "refused": dict(self.refused),
+            "cost": {"seconds": dict(self.costs), "notes": [*self._dear_steps()]},
+        }
+
+    def keys(self) -> list[str]:
+        """The columns that a change is followed by."""
+        match self.method:
+            case ByKey(column):
+                return [column]
+            case Additive():
+                groups = (key for part in self._split().parts.values() for key in part.keys)
+                return [*dict.fromkeys(groups)]
+            case Recent(column=column):
+                return [column]
+        return []
+
+    def paths(self) -> dict[str, list[str]]:
+        """By input, the columns from a change of it to the key, or to the groups."""
+        match self.method:
+            case ByKey(_, via, columns):
+                return {name: [*_steps(name, via, columns)] for name in self.table.inputs}
+            case Additive():
+                return {part.input: [*part.keys] for part in self._split().parts.values()}
+            case Recent(name, column):
+                return {name: [f"{name}.{column}"]}
+        return {}
+
+    def parts(self) -> dict[str, str]:
+        """The SQL of each part that is kept, and of the rest."""
+        if not isinstance(self.method, Additive):
+            return {}
+        split = self._split()
+        return {**{name: _on_one_line(part.query) for name, part in split.parts.items()}, "": _on_one_line(split.rest)}
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for people."""
+        yield f"{self.table.name}: {self.table.refresh_method} (refresh={self.table.refresh!r})"
+        yield f"  {self.reason}"
+        for title, found in (("a change of", self._touched()), ("costs", self._dear_steps())):
+            for line in found:
+                yield f"  {title} {line}"
+        for name, sql in self.parts().items():
+            yield f"  {f'kept as `{name}`' if name else 'computed from that'}: {sql}"
+        for method, why in self.refused.items():
+            yield f"  no {method}: {why}"
+        for strategy, seconds in self.costs.items():
+            yield f"  {strategy} lately: {seconds:.1f} s"
+
+    def _touched(self) -> Iterator[str]:
+        """What a change of each input touches."""
+        match self.method:
+            case ByKey(column):
+                for name, steps in self.paths().items():
+                    yield f"{name} touches the rows with its {column}: {' -> '.join(steps)}"
+            case Additive():
+                for name, part in self._split().parts.items():
+                    yield f"{part.input} is added to the groups of `{name}` by {', '.join(part.keys)}"
+                for name in self._split().inputs:
+                    yield f"{name} has all rows computed from what is kept"
+            case Recent(name, column, span):
+                yield f"any input has all rows computed, from the {span} of {name} before its largest {column}"
+            case _:
+                for name in self.table.inputs:
+                    yield f"{name} has all rows computed"
+
+    def _dear_steps(self) -> Iterator[str]:
+        """Steps of a path that read all files of a table, as these tell nothing of the column."""
+        if not isinstance(self.method, ByKey):
+            return
+        for name, step in self.method.via.items():
+            node = self.nodes[step.through]
+            known = {*node.keys, *(getattr(node, "pruned_by", ()))}
+            if isinstance(node, Table) and isinstance(node.method, ByKey):
+                known.add(node.method.column)
+            if step.as_column not in known:
+                yield (
+                    f"a change of {name} reads every file of {step.through}, which is not pruned by {step.as_column}"
+                )
+
+    def _split(self) -> Split:
+        return split_of(self.table)
+
+
+def _steps(name: str, via: Mapping[str, Any], columns: Mapping[str, str]) -> Iterator[str]:
+    while name in via:
+        step = via[name]
+        yield f"{name}.{step.column}"
+        yield f"{step.through}.{step.as_column}"
+        name = step.through
+    yield f"{name}.{columns.get(name, '')}"
+
+
+def _on_one_line(sql: str) -> str:
+    lines = (line.partition("--")[0] if "'" not in line else line for line in sql.splitlines())
+    return " ".join(" ".join(lines).split())

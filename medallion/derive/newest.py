@@ -1,0 +1,59 @@
+"""Of which inputs a query may read the newest rows alone: those that it compares with their own largest moment."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from medallion.model.methods import Recent
+from medallion.model.plan import Expression, Plan, Unprovable
+from medallion.model.proof import Prover
+from medallion.model.proof_recent import length_of, prove_recent
+from medallion.model.table import Table
+
+
+def newest_of(table: Table, prover: Prover) -> tuple[Recent | None, str]:
+    """The latest rows that all of the query follows from, if it does, and else why not."""
+    plan = prover.plan_of(table)
+    inputs = {name: prover.columns_of(name) for name in table.inputs}
+    reason = "no input is compared with its own largest moment: latest rows have to be bound to that"
+    for method in _methods(plan):
+        try:
+            prove_recent(table, method, plan, inputs)
+        except Unprovable as refusal:
+            reason = str(refusal)
+        else:
+            return method, ""
+    return None, reason
+
+
+def _methods(plan: Plan) -> Iterator[Recent]:
+    """Yield each largest moment of an input that the query reads, with each span that it speaks of, the shortest
+    first."""
+    spans, places = set[timedelta](), dict[tuple[str, str], None]()
+    for node in plan.root.walk():
+        for expression in node.expressions:
+            for part in expression.walk():
+                if (span := length_of(part)) is not None:
+                    spans.add(abs(span))
+                if part.plan is not None and (place := _largest(part)):
+                    places[place] = None
+    for name, column in places:
+        for span in sorted(spans):
+            yield Recent(name, column, span)
+
+
+def _largest(part: Expression) -> tuple[str, str] | None:
+    """The input and the column of which a subquery takes the largest value."""
+    node = part.plan
+    assert node is not None
+    items = node.parts.get("aggregateExpressions", ())
+    if node.kind != "Aggregate" or len(items) != 1:
+        return None
+    below = node.child
+    while below.children and not below.source:
+        below = below.child
+    columns = items[0].columns
+    if below.source is None or len(columns) != 1:
+        return None
+    name, spelled = below.source
+    found = [column for column, item in zip(spelled, below.output, strict=True) if item.id in columns]
+    return (name, found[0]) if found else None

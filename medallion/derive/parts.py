@@ -1,0 +1,83 @@
+"""Which parts of a query add up, from the outside in: what the rest of it reads is kept, and of the inside no more than
+that is made of."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from medallion.derive.sources import cte_name, inputs_below, nodes_below
+from medallion.model.plan import Node, Plan, Unprovable
+from medallion.model.proof_additive import Reading, prove_part
+
+_MAKE_GROUPS = frozenset({"Aggregate", "Distinct", "Window"})
+
+
+@dataclass
+class Parts:
+    """names: the common table expressions that add up, those inside first. refused: why others do not, by name."""
+
+    names: dict[str, frozenset[int]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def reason(self) -> str:
+        """Why nothing is kept."""
+        none = "no common table expression of its query is of keys, SUM and COUNT: only such add up"
+        return "; ".join(self.refused.values()) or none
+
+
+def parts_of(plan: Plan, reading: Reading, passed_over: Collection[str]) -> Parts:
+    """List the parts of a query that add up.
+
+    passed_over: inputs whose sums are not worth keeping, as they are read whole at little cost.
+    """
+    found = Parts()
+    _outside_in(plan, plan.root, reading, passed_over, found)
+    return found
+
+
+def rest_groups(plan: Plan, names: Collection[str], passed_over: Collection[str]) -> str | None:
+    """The first input that the rest of a query groups again, all of it each time; None where there is none."""
+    stops = {name.lower() for name in names}
+    for node in nodes_below(plan, plan.root, stops):
+        if node.kind in _MAKE_GROUPS:
+            for name in inputs_below(plan, node, stops):
+                if name not in passed_over:
+                    return name
+    return None
+
+
+def _outside_in(plan: Plan, node: Node, reading: Reading, passed_over: Collection[str], found: Parts) -> None:
+    for name in _read_by(plan, node):
+        if name not in found.names and name not in found.refused:
+            _try_part(plan, name, reading, passed_over, found)
+
+
+def _try_part(plan: Plan, name: str, reading: Reading, passed_over: Collection[str], found: Parts) -> None:
+    node = plan.cte_named(name)
+    assert node is not None, "it was found by its name"
+    if {*inputs_below(plan, node, found.names)} <= {*passed_over} and not _reads_any(plan, node, found.names):
+        return
+    try:
+        found.names[name] = prove_part(name, plan, reading, found.names)
+        return
+    except Unprovable as refusal:
+        reason = str(refusal)
+    _outside_in(plan, node, reading, passed_over, found)
+    if _reads_any(plan, node, found.names):  # which it may be made of
+        try:
+            found.names[name] = prove_part(name, plan, reading, found.names)
+            return
+        except Unprovable:
+            pass
+    found.refused[name] = reason
+
+
+def _read_by(plan: Plan, node: Node) -> list[str]:
+    """The common table expressions that ``node`` reads at first hand, in order."""
+    every = {name.lower() for definition in plan.ctes.values() if (name := cte_name(definition))}
+    read = (part for part in nodes_below(plan, node, every) if part.kind == "CTERelationRef")
+    names = dict.fromkeys(cte_name(plan.ctes[part.cte]) for part in read)
+    return [name for name in names if name and plan.cte_named(name) is not None]
+
+
+def _reads_any(plan: Plan, node: Node, names: Collection[str]) -> bool:
+    return any(name in names for name in _read_by(plan, node))

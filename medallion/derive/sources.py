@@ -1,0 +1,146 @@
+"""Of which columns of inputs a plan's columns are plain copies, which of these it sets equal, and what it reads first.
+
+This lists what a key or a path could be; whether it is right is for the proofs to judge.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from medallion.model.plan import Expression, Node, Plan, equal_columns, id_of
+
+Place = tuple[str, str]  # an input and a column of it, as it is spelled there
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is copied and compared in a query.
+
+    output: by column of the query, in order, the columns of inputs of which it is a plain copy. equal: the pairs of
+    columns that some join or filter sets equal, in the order of the plan. first: the input that it reads first; None
+    where it reads none. is_grouped: whether the rows that come from that input are those of groups.
+    """
+
+    output: tuple[tuple[str, frozenset[Place]], ...]
+    equal: tuple[tuple[Place, Place], ...]
+    first: str | None
+    is_grouped: bool
+
+    def equal_to(self, places: Iterable[Place]) -> tuple[Place, ...]:
+        """The columns that are equal to one of ``places``, at first hand or through others, with these first."""
+        found = sorted(places)
+        for place in found:  # grows on the way
+            for left, right in self.equal:
+                for mine, other in ((left, right), (right, left)):
+                    if mine == place and other not in found:
+                        found.append(other)
+        return tuple(found)
+
+
+def sources_of(plan: Plan) -> Sources:
+    """Read a plan."""
+    reader = _Reader(plan)
+    reader.read(plan.root)
+    output = tuple((column.name, reader.copies.get(id_of(column), frozenset())) for column in plan.root.output)
+    first, is_grouped = _first(plan, plan.root)
+    return Sources(output, tuple(dict.fromkeys(reader.equal)), first, is_grouped)
+
+
+def inputs_below(plan: Plan, node: Node, stops: Iterable[str] = ()) -> Iterator[str]:
+    """The inputs that ``node`` reads, those of its subqueries too, but not through the expressions ``stops``."""
+    ends = {stop.lower() for stop in stops}
+    for part in nodes_below(plan, node, ends):
+        if part.source:
+            yield part.source[0]
+
+
+def nodes_below(plan: Plan, node: Node, stops: Iterable[str] = ()) -> Iterator[Node]:
+    """``node`` and all that it reads, through common table expressions too, but for those called ``stops``.
+
+    stops: in lower case.
+    """
+    if node.source:
+        yield node
+        return
+    yield node
+    if node.kind == "CTERelationRef":
+        definition = plan.ctes[node.cte]
+        if cte_name(definition).lower() not in stops:
+            yield from nodes_below(plan, definition.child, stops)
+    for child in _children(node):
+        yield from nodes_below(plan, child, stops)
+    for expression in node.expressions:
+        for part in expression.walk():
+            if part.plan is not None:
+                yield from nodes_below(plan, part.plan, stops)
+
+
+def cte_name(definition: Node) -> str:
+    """The name of a common table expression; nothing where it has none."""
+    return definition.child.alias if definition.child.kind == "SubqueryAlias" else ""
+
+
+def _children(node: Node) -> tuple[Node, ...]:
+    """What gives rows to ``node``: of WITH its query alone."""
+    return (node.children[node.detail["plan"]],) if node.kind == "WithCTE" else node.children
+
+
+class _Reader:
+    """Collects copies and equalities from below; columns have one id in all of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self._known = plan, set[int]()
+        self.copies: dict[int, frozenset[Place]] = {}
+        self.equal: list[tuple[Place, Place]] = []
+
+    def read(self, node: Node) -> None:
+        if id(node) in self._known:
+            return
+        self._known.add(id(node))
+        if node.source:
+            name, columns = node.source
+            for column, item in zip(columns, node.output, strict=True):
+                self.copies[id_of(item)] = frozenset({(name, column)})
+            return
+        if node.kind == "CTERelationRef":
+            definition = self._plan.ctes[node.cte]
+            self.read(definition.child)
+            self._copy(zip(map(id_of, definition.output), map(id_of, node.output), strict=True))
+        for child in _children(node):
+            self.read(child)
+        match node.kind:
+            case "Project":
+                self._pass_on(node.parts.get("projectList", ()))
+            case "Aggregate":
+                self._pass_on(node.parts["aggregateExpressions"])
+            case "Union" | "Intersect" | "Except":
+                for child in node.children[1:]:
+                    self._copy(zip(map(id_of, child.output), map(id_of, node.output), strict=True))
+            case "Join" | "Filter":
+                self._compare(node)
+
+    def _pass_on(self, items: Iterable[Expression]) -> None:
+        inner = ((item.unalias(), item) for item in items)
+        self._copy((id_of(old), id_of(new)) for old, new in inner if old.is_column)
+
+    def _copy(self, pairs: Iterable[tuple[int, int]]) -> None:
+        for old, new in pairs:
+            self.copies[new] = self.copies.get(new, frozenset()) | self.copies.get(old, frozenset())
+
+    def _compare(self, node: Node) -> None:
+        for left, right in equal_columns(node.condition):
+            for mine in sorted(self.copies.get(left, ())):
+                for other in sorted(self.copies.get(right, ())):
+                    self.equal.append((mine, other))
+
+
+def _first(plan: Plan, node: Node) -> tuple[str | None, bool]:
+    is_grouped = False
+    while not node.source:
+        is_grouped = is_grouped or node.kind in {"Aggregate", "Distinct"}
+        if node.kind == "CTERelationRef":
+            node = plan.ctes[node.cte].child
+        elif node.children:
+            node = _children(node)[0]
+        else:
+            return None, is_grouped
+    return node.source[0], is_grouped

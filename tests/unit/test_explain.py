@@ -1,0 +1,98 @@
+"""medallion explain says what a change touches and why nothing else is done, without Spark where refresh.lock knows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from medallion.cli.main import cli
+from medallion.errors import MedallionError, UsageError
+from medallion.model.table import Table
+from medallion.ui.table import _explained
+from tests.shop import registry
+
+CONTRACT = {"table", "policy", "method", "keys", "paths", "parts", "refused", "cost"}
+
+
+def explained(*arguments: str) -> str:
+    done = CliRunner().invoke(cli, ["explain", *arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def as_json(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(explained(*arguments, "--format", "json"))
+    assert found.keys() >= CONTRACT
+    return found
+
+
+def test_an_upsert_names_its_key_and_how_each_input_leads_to_it() -> None:
+    found = as_json("silver_order_items_enriched")
+    assert (found["method"], found["policy"], found["keys"]) == ("upsert", "auto", ["order_id"])
+    assert found["paths"]["silver_customers"] == [
+        *("silver_customers.customer_id", "bronze_orders.user_id", "bronze_orders.order_id")
+    ]
+    assert any("not pruned by user_id" in note for note in found["cost"]["notes"]), "a step that reads all files"
+    assert "a change of bronze_products touches the rows with its order_id" in explained("silver_order_items_enriched")
+
+
+def test_an_incremental_aggregate_names_its_parts_and_the_rest_in_sql() -> None:
+    found = as_json("gold_weekly_revenue_trend")
+    assert found["method"] == "incremental aggregate"
+    assert found["keys"] == ["week_start", "category"]
+    assert [*found["parts"]] == ["weeks", ""]
+    assert "{silver_confirmed_order_items}" in found["parts"]["weeks"]
+    assert "{weeks}" in found["parts"][""] and "{silver_confirmed_order_items}" not in found["parts"][""]
+
+
+def test_what_is_recomputed_says_why_and_why_not_otherwise() -> None:
+    found = as_json("platinum_top_customers_by_region")
+    assert found["method"] == "full recompute"
+    assert "a window that is not partitioned by user_id" in found["refused"]["upsert"]
+    assert {*found["refused"]} == {"upsert", "incremental aggregate", "latest rows"}
+
+
+def test_every_table_of_the_shop_is_explained_on_its_page_and_in_the_documentation_of_the_dag() -> None:
+    from medallion.airflow.tasks import lineage
+
+    tables = registry(extras=True)
+    text = lineage(tables)
+    for table in tables:
+        if isinstance(table, Table):
+            entry = _explained(tables, table.name)
+            assert entry is not None and entry.reason, table.name
+        assert table.refresh_method.replace("_", r"\_") in text.replace(r"\\", "\\") or table.refresh_method in text
+
+
+def test_wrong_use_is_refused_in_words(tmp_path: Path) -> None:
+    query = tmp_path / "new.sql"
+    query.write_text("SELECT 1 AS one FROM {silver_nothing}")
+    for arguments, message in (
+        (["bronze_orders"], "bronze_orders is fed by a source, and not computed: merged by order_id"),
+        ([], "name a table, or a file with a query"),
+        (["silver_custmers"], "did you mean silver_customers"),
+        (["--sql", str(query)], "reads silver_nothing, which is no table"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            CliRunner().invoke(cli, ["explain", *arguments], catch_exceptions=False, standalone_mode=False)
+
+
+def test_a_query_that_is_in_no_table_yet_is_explained_from_its_file(tmp_path: Path) -> None:
+    query = tmp_path / "by_day.sql"
+    query.write_text(
+        """
+        WITH days AS (
+            SELECT CAST(created_at AS DATE) AS day, SUM(order_total) AS revenue -- of all orders
+            FROM {silver_orders_enriched}
+            GROUP BY CAST(created_at AS DATE)
+        )
+        SELECT day, revenue FROM days
+        """
+    )
+    found = as_json("--sql", str(query))
+    assert (found["table"], found["method"], [*found["parts"]]) == ("by_day", "incremental aggregate", ["days", ""])
+    query.write_text("SELECT order_id, RAND() AS chance FROM {silver_orders_enriched}")
+    with pytest.raises(MedallionError, match="by_day cannot be refreshed: RAND.* is not deterministic"):
+        CliRunner().invoke(cli, ["explain", "--sql", str(query)], catch_exceptions=False, standalone_mode=False)
