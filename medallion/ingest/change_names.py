@@ -15,8 +15,10 @@ from medallion.hours import PATTERN, is_hour
 from medallion.model.delivery import LAYOUT, Layout
 
 _HOUR = re.compile(rf"(?<!\d){PATTERN}", re.IGNORECASE)
-_UNFINISHED = re.compile(r".*(\.tmp|\.part|\.filepart|\.crc|\.swp|~)|_[^.]*", re.DOTALL)  # by those who write files
-_ARRIVING = re.compile(r"(.*)\.(?:tmp|part|filepart)", re.DOTALL)
+_WRITING = r"(?:\.(?:tmp|temp|part|partial|filepart|crdownload|swp)|~)"  # put behind a name by those who write files
+_UNFINISHED = re.compile(rf".*{_WRITING}|.*\.crc|_[^.]*", re.DOTALL | re.IGNORECASE)
+# rsync writes .<name>.<six letters>, an editor .<name>.swp
+_ARRIVING = re.compile(rf"(.*/)?(?:\.?([^/]+?){_WRITING}|\.([^/]+)\.[A-Za-z0-9]{{6}})", re.DOTALL | re.IGNORECASE)
 _COMPANION = re.compile(r".*\.(md5|sha1|sha256|sha512|ok|done|ready|success|asc|sig)", re.DOTALL)  # about a file
 _PACKED = re.compile(r".*\.(gz|gzip|zip|zst|zstd|bz2|xz|lz4|snappy|7z|tar|tgz|z)", re.DOTALL | re.IGNORECASE)
 _SHOWN = 200  # characters of a name
@@ -32,10 +34,14 @@ class ChangeFile:
 
 @dataclass(frozen=True)
 class Arriving:
-    """A change file that is still being written, or that its writer left half-written."""
+    """A change file that is still being written, or that its writer left half-written.
+
+    name: what it is called once it is whole.
+    """
 
     topic: str
     hour: str
+    name: str
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,10 @@ def judge_file(name: str, layout: Layout, topics: Mapping[str, str], running: st
         topics: The name at the source of each feed with this layout -> the feed.
         running: The hour that has begun: of later ones nothing is taken.
     """
-    if (arriving := _ARRIVING.fullmatch(name)) and (known := _known(layout.read(arriving[1]), topics)):
-        return Arriving(*known)
+    if arriving := _ARRIVING.fullmatch(name):
+        final = (arriving[1] or "") + (arriving[2] or arriving[3])
+        if known := _known(layout.read(final), topics):
+            return Arriving(*known, final)
     if any(_is_no_data(part) for part in PurePosixPath(name.removeprefix(layout.folder)).parts):
         return None
     taken = _known(layout.read(name), topics)

@@ -134,10 +134,9 @@ class _Judged:
     def refuse_unfinished(self) -> None:
         """Refuse hours of which a file is still being written: they would be published without it."""
         for name, file in self._arriving:
-            finished = name.rpartition(".")[0]
             others = self.hours.get(file.hour)
-            if others is not None and finished not in others.get(file.topic, ()):
-                shown = finished.rpartition("/")[2]
+            if others is not None and file.name not in others.get(file.topic, ()):
+                shown = file.name.rpartition("/")[2]
                 self.refused.setdefault(file.hour, {})[name] = (
                     f"it is still being written, or was left half-written: wait for {shown}, or delete it"
                 )

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -106,14 +107,16 @@ def test_marks_and_files_that_are_being_written_refuse_no_hour(tmp_path: Path, s
     assert (listing.hours, listing.refused, listing.ignored) == ({}, {}, ())
 
 
-def test_a_file_that_is_being_written_refuses_the_hour_that_another_feed_has(tmp_path: Path) -> None:
-    for name in ("customers/2025-11-30T05.json", "orders/2025-11-30T05.json.tmp", "orders/2025-11-30T06.json.tmp"):
+@pytest.mark.parametrize("how", ["{}.tmp", "{}.TMP", "{}.part", "{}~", ".{}.swp", ".{}.Xy12aB", "{}.crdownload"])
+def test_a_file_that_is_being_written_refuses_the_hour_that_another_feed_has(tmp_path: Path, how: str) -> None:
+    unfinished = [f"orders/{how.format(f'2025-11-30T0{hour}.json')}" for hour in (5, 6)]
+    for name in ("customers/2025-11-30T05.json", *unfinished):
         (tmp_path / "cdc" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "cdc" / name).write_text("{}")
     topics = feeds("customers", "orders")
     listing = change_files(FolderSource(str(tmp_path)), topics)
     assert [*listing.hours] == ["2025-11-30T05"]
-    with pytest.raises(MedallionError, match="orders/2025-11-30T05.json.tmp.*is still being written"):
+    with pytest.raises(MedallionError, match=f"{re.escape(unfinished[0])}.*is still being written"):
         listing.require_understood("2025-11-30T05")
     (tmp_path / "cdc/orders/2025-11-30T05.json").write_text("{}")
     change_files(FolderSource(str(tmp_path)), topics).require_understood("2025-11-30T05")

@@ -16,7 +16,7 @@ from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
 from medallion.settings import Settings
-from medallion.storage import files
+from medallion.storage import files, remembered
 from medallion.storage.delta_writes import properties, replace_rows, rows_having
 from medallion.storage.lake import Lake, state_of
 from tests.shop import registry
@@ -123,6 +123,7 @@ def test_land_reads_the_manifest_of_its_hour_once_and_opens_each_bronze_table_on
     monkeypatch.setattr(
         Lake, "open", lambda lake, path, version=None: opened.append(path) or real_open(lake, path, version)
     )
+    monkeypatch.setattr(remembered, "_known", {})  # as a process of its own begins
     shop.step("land", H0)
     assert len([path for path in read if "_hours" in path]) == 1
     bronze = [path for path in opened if "/bronze/" in path]
