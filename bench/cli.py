@@ -7,6 +7,8 @@ import click
 from medallion.cli.common import number_list, settings
 from medallion.settings import Settings
 
+SOURCE_FORMATS = ("insert_delete", "debezium")
+
 
 def _settings() -> Settings:
     """Read the settings of a benchmark: without extra tables, so that what is compared is the same for everybody."""
@@ -40,6 +42,12 @@ def bench() -> None:
 @click.option("--resume", is_flag=True, help="Continue OUT: measure only what is missing.")
 @click.option("--catalogue/--no-catalogue", default=True, help="Whether customers, products and suppliers change too.")
 @click.option("--feldera-url", help="Feldera service for the strategy feldera.")
+@click.option(
+    "--source-format",
+    type=click.Choice(SOURCE_FORMATS),
+    default=SOURCE_FORMATS[0],
+    help="How the changes are delivered; says what decoding them costs.",
+)
 def run_strategies(
     strategies: str,
     days: list[int],
@@ -54,6 +62,7 @@ def run_strategies(
     resume: bool,
     catalogue: bool,
     feldera_url: str | None,
+    source_format: str,
 ) -> None:
     """Compare strategies on the same hours by seconds, CPU and bytes, and check that their rows are equal.
 
@@ -76,7 +85,7 @@ def run_strategies(
     """
     from tempfile import TemporaryDirectory
 
-    from bench import report, runner
+    from bench import report, runner, source_formats
     from bench.plan import Plan
     from medallion.cli.console import progress_bar
 
@@ -85,9 +94,18 @@ def run_strategies(
         *(days, changes, changes_at, hours, warm_up, repeats, scale),
         feldera=feldera_url,
         catalogue=catalogue,
+        source_format=source_format,
     )
-    with TemporaryDirectory(prefix="bench-") as folder, progress_bar() as advance:
-        runner.run(plan, _settings(), work or Path(folder), out, advance, resume)
+    with (
+        TemporaryDirectory(prefix="bench-") as folder,
+        source_formats.project_in_format(source_format),
+        progress_bar() as advance,
+    ):
+        place = work or Path(folder)
+        runner.run(plan, _settings(), place, out, advance, resume)
+        if source_format != SOURCE_FORMATS[0]:
+            costs = source_formats.decoding_costs(place / f"source-{days[0]}", source_format, plan.all_hours)
+            click.echo(source_formats.describe_costs(costs))
     report.write(out)
     click.echo(f"rows equal after every hour; the report is {out / 'report.html'}")
 

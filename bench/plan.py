@@ -31,7 +31,8 @@ class Plan:
     """What is compared. days: sizes of history, each with the usual change of an hour, ``repeats`` times; changes:
     multiples of that change, each once with the history ``changes_at``, by default the first; hours: that count, after
     those that warm a driver up; feldera: where a Feldera runs, for the strategy of that name. catalogue:
-    whether customers, products and suppliers change too, whose changes fan out to many orders."""
+    whether customers, products and suppliers change too, whose changes fan out to many orders. source_format: in which
+    the changes are delivered."""
 
     strategies: Sequence[str]
     days: Sequence[int]
@@ -44,6 +45,7 @@ class Plan:
     seed: int = 0
     feldera: str | None = None
     catalogue: bool = True
+    source_format: str = "insert_delete"
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.strategies if name not in STRATEGIES]:

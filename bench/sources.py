@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.machine import commit
 from bench.plan import CATALOGUE, FIRST_HOUR, Plan
+from bench.source_formats import source_in_format
 from demo.generate import generate
 from medallion.errors import MedallionError
 from medallion.hours import next_hour
@@ -34,7 +35,8 @@ def prepare(plan: Plan, settings: Settings, work: Path, days: int, change: float
         shutil.rmtree(loaded.lake, ignore_errors=True)
         load_lake(loaded)
         write_json(origin_file, origin)
-    return loaded.replace(source=str(source_with_changes(source, change, plan.all_hours, plan.catalogue)))
+    changes = source_with_changes(source, change, plan.all_hours, plan.catalogue)
+    return loaded.replace(source=str(source_in_format(changes, plan.source_format)))
 
 
 def source_with_changes(source: Path, change: float, hours: int, catalogue: bool = True) -> Path:

@@ -114,8 +114,8 @@ def require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded, 
         return
     line, reason, raw = content.rejected[0]
     if not content.records:
-        expected = reader_of(feed).expected
-        what = f"has no line that is a record of format {feed.delivery.format}, {expected}: line {line} is {reason}"
+        expected = f"format {feed.delivery.format} has {reader_of(feed).expected}"
+        what = f"has no line that is a record: line {line} is {reason}; {expected}"
         raise refused_file(feed, hour, path, what, (line, raw.encode("utf-8", "surrogatepass")))
     least = 1 if max_bad_lines and content.changes else 0
     if len(content.rejected) > max(least, max_bad_lines * content.lines):

@@ -452,6 +452,6 @@ def test_hour_of_another_format_is_refused_and_shows_the_first_record(shop: Shop
     with pytest.raises(MedallionError) as refused:
         shop.refresh(H0)
     message = str(refused.value)
-    assert "no line that is a record of format debezium, change events such as" in message
-    assert "a record of format insert_delete, not of debezium" in message
+    assert "no line that is a record: line 1 is a record of format insert_delete, not of debezium" in message
+    assert "format debezium has change events such as" in message
     assert 'line 1 begins with \'{"insert"' in message

@@ -156,6 +156,6 @@ def test_hour_of_updates_is_decoded_alike_when_it_is_applied_again_later(shop: S
 def test_hour_is_refused_when_no_line_is_a_record_and_the_message_says_what_was_expected(shop: Shop) -> None:
     shop.put(H0, '{"a": 1}\n')
     with pytest.raises(
-        MedallionError, match=r"no line that is a record of format insert_delete, objects such as .* line 1"
+        MedallionError, match="no line that is a record: line 1 is operation 'a'.*; format insert_delete has"
     ):
         shop.refresh(H0)

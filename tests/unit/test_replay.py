@@ -154,7 +154,7 @@ def test_hour_is_refused_when_more_than_one_line_of_a_small_file_is_bad(
     [
         ("<html><body><h1>503 Slow Down</h1></body></html>\n", "an HTML or XML page"),
         ('<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>\n', "an HTML or XML page"),
-        ('[{"insert": {"id": 1}}, {"insert": {"id": 2}}]\n', "one JSON array"),
+        ('[{"id": 1}, {"id": 2}]\n', "one JSON array"),
         ('{"insert": {"id": 1}}{"insert": {"id": 2}}\n', "JSON whose records have '' between them"),
         ("oops\n" * 2, "has no line that is a record: line 1 is not JSON"),
         ("null\nnull\n", "has no line that is a record: line 1 is not an object with either insert or delete"),
