@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.shop import PROJECT
+from tests.warm_spark import warm_spark
 
 EXAMPLE = PROJECT / "examples" / "tpch"
 H0, H1, H2 = (f"2025-11-30T{hour:02}" for hour in range(3))
@@ -21,10 +22,9 @@ ONE_ROW = {6, 14, 17, 19}  # a column `scope` stands before what DuckDB's query 
 SCALE = 0.01
 
 
-def run(project: Path, *words: str) -> str:
+def run(project: Path, *words: str, **attached: str) -> str:
     """Run a command of the project, and return what it printed. Fails with what it said."""
-    ours = {"MEDALLION_SPARK_MASTER": "local[2]", "MEDALLION_DRIVER_MEMORY": "1g", "MEDALLION_SPARK_CONNECT": ""}
-    environment = {name: text for name, text in os.environ.items() if not name.startswith("MEDALLION_")} | ours
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("MEDALLION_")} | attached
     command = [sys.executable, "-c", "from medallion.cli.main import main; main()", *words]
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
@@ -37,9 +37,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ignored = shutil.ignore_patterns("lake", "source", "__pycache__")
     root = Path(shutil.copytree(EXAMPLE, tmp_path_factory.mktemp("tpch") / "project", ignore=ignored))
     run(root, "source", "generate", "source", "--scale", str(SCALE), "--hours", "3")
-    run(root, "load")
-    run(root, "refresh", "--hour", H0, "--strategy", "full")
-    run(root, "refresh", "--to-hour", H2, "--strategy", "incremental")
+    with warm_spark() as warm:
+        warm.jvm()
+        run(root, "load", **warm.attached)
+        run(root, "refresh", "--hour", H0, "--strategy", "full", **warm.attached)
+        run(root, "refresh", "--to-hour", H2, "--strategy", "incremental", **warm.attached)
     return root
 
 
