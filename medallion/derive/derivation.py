@@ -7,7 +7,7 @@ sums add up, so what is derived for a table follows from the whole graph.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from medallion.derive.keys import Keys, keys_of
+from medallion.derive.keys import Identifiers, Keys, keys_of
 from medallion.derive.newest import newest_of
 from medallion.derive.parts import Parts, parts_of, rest_groups
 from medallion.derive.sources import Sources, sources_of
@@ -87,6 +87,7 @@ class _Graph:
         self.errors: dict[str, MedallionError] = {}
         self._prover = Prover(nodes, analyse, known)
         self._sources: dict[str, Sources] = {}
+        self._identifiers = Identifiers(nodes, self.sources)
 
     def failed(self, table: Table) -> bool:
         """Whether something that it is computed from could not be derived."""
@@ -128,7 +129,7 @@ class _Graph:
         return self._sources[table.name]
 
     def keys(self, table: Table) -> Keys:
-        return keys_of(table, self.sources(table), self._prover)
+        return keys_of(table, self.sources(table), self._prover, self._identifiers)
 
     def parts(self, table: Table, nodes: Mapping[str, Node] | None = None) -> Parts:
         """What adds up of a table; nodes: other methods of its inputs than those of the graph."""

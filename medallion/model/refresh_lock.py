@@ -126,6 +126,11 @@ def _line_of(entry: Entry) -> str:
     return json.dumps({**record, "method": describe_method(entry.method)})
 
 
+def method_kind(method: Method | None) -> RefreshMethod:
+    """What a refresh by that method is called; that of a table without one is in full."""
+    return RefreshMethod(describe_method(method or Full())["kind"])
+
+
 def describe_method(method: Method) -> dict[str, Any]:
     """A method as JSON has it."""
     match method:
