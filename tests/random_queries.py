@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
-from medallion.model.methods import Additive, ByKey, Recent, Via
+from medallion.model.methods import ByKey
+from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Feed, Table
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
@@ -29,7 +30,7 @@ from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.lake import Lake
 from medallion.storage.replaced_rows import bronze_metadata
-from tests.proving import prove
+from tests.proving import derived, prove
 from tests.refresh_run import refresh_run
 from tests.shop import build
 
@@ -60,9 +61,14 @@ LINES = Table(
     doc="Items. One row per item_id.",
 )
 GRAPH = build([ITEMS, ORDERS, USERS, LINES])
-VIA = {"bronze_users": Via("user_id", "bronze_orders", "user_id")}
 KINDS = {"item_id": "id", "order_id": "id", "product_id": "id", "user_id": "id", "n": "int", "price": "money"} | {
     "status": "text", "tier": "text", "day": "day", "sold_at": "moment",
+}  # fmt: skip
+CONSTRUCTS = {
+    "common table expression": r"^WITH ", "join": r" JOIN ", "outer join": r"LEFT JOIN|RIGHT JOIN|FULL JOIN|LEFT OUTER",
+    "semi or anti join": r"SEMI|ANTI", "aggregate": r"GROUP BY", "window": r" OVER ", "DISTINCT": r"DISTINCT",
+    "set operation": r"UNION|EXCEPT (?!\()|INTERSECT", "FILTER": r"FILTER",
+    "subquery": r"\(SELECT MAX", "USING": r"USING",
 }  # fmt: skip
 Columns = list[tuple[str, str]]  # names and kinds
 NAMES = ("order_id", "product_id", "n", "status", "day", "k", "Order_Id", "x", "_rows", "user_id")
@@ -356,17 +362,12 @@ class Maker:
 
 
 def make(chance: random.Random, examples: list[str], name: str) -> Table | None:
-    """Make a table with a random query and method."""
+    """Make a table with a random query, of whose method nothing is said."""
     maker, kind = Maker(chance, examples), chance.random()
     if kind < 0.6:
         relation = maker.relation(3)
         query = maker.whole(relation)
-        key = chance.choice(["order_id", "order_id", "order_id", "day", "status", "product_id"])
-        by = ByKey(key, via=VIA if "{bronze_users}" in query and key == "order_id" else {})
-        keys: tuple[str, ...] = (key,)
-        method: ByKey | Additive | Recent = by
-        if key not in relation.names:
-            return None
+        keys: tuple[str, ...] = (chance.choice(relation.names),) if relation.names else ()
     elif kind < 0.9:
         source = maker.base()
         for _ in range(chance.randrange(3)):
@@ -382,7 +383,7 @@ def make(chance: random.Random, examples: list[str], name: str) -> Table | None:
             step = maker.step(rest, 1)
             maker.ctes.append(("rest", step))
             rest = Relation("rest", step.columns)
-        query, keys, method = maker.whole(rest), tuple(rest.names[:1]), Additive(("part",))
+        query, keys = maker.whole(rest), tuple(rest.names[:1])
     else:
         column = chance.choice(["sold_at", "day"])
         span = chance.choice(["2 DAYS", "36 HOURS", "1 DAY"])
@@ -395,10 +396,10 @@ def make(chance: random.Random, examples: list[str], name: str) -> Table | None:
                 f"SELECT o.order_id AS item_id, o.n FROM {{bronze_orders}} AS o {join} JOIN {{bronze_items}} AS i"
                 f" ON i.order_id = o.order_id WHERE {alias}{where}"
             )
-        keys, method = ("item_id",), Recent("bronze_items", column, timedelta(days=2))
+        keys = ("item_id",)
     if not query:
         return None
-    return Table(keys=keys, query=query, method=method, name=name, layer="gold", doc="Random.")
+    return Table(keys=keys, query=query, refresh="incremental", name=name, layer="gold", doc="Random.")
 
 
 class World:
@@ -455,10 +456,28 @@ class World:
 
 @dataclass
 class Found:
-    """What random queries came to."""
+    """What random queries came to.
+
+    seen: how many, by what became of them. made, incremental: by construct, how many queries have it, and how many of
+    these are refreshed by what changed. in_full: by reason, refreshes in full of tables that have another method.
+    """
 
     seen: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    made: Counter[str] = field(default_factory=Counter)
+    incremental: Counter[str] = field(default_factory=Counter)
+    in_full: Counter[str] = field(default_factory=Counter)
+
+    def add(self, table: Table) -> None:
+        """Count a table whose method was derived."""
+        self.seen[f"derived {type(table.method).__name__}"] += 1
+        for construct in ("all", *(name for name, words in CONSTRUCTS.items() if re.search(words, table.query))):
+            self.made[construct] += 1
+            self.incremental[construct] += table.is_incremental
+
+    def coverage(self) -> str:
+        """The share of queries that is refreshed by what changed, by construct."""
+        return ", ".join(f"{name} {self.incremental[name]} of {count}" for name, count in self.made.most_common())
 
 
 def run(spark: Any, seed: int, *, queries: int, hours: int, examples: list[str]) -> Found:
@@ -470,20 +489,22 @@ def run(spark: Any, seed: int, *, queries: int, hours: int, examples: list[str])
         if table is None:
             continue
         try:
+            table = as_derived(table)
             prove([table], GRAPH.tables)
         except MedallionError as reason:
             is_query = "Spark cannot analyse" not in str(reason)
             found.seen["refused" if is_query else "no query"] += 1
             continue
-        found.seen[f"proven {type(table.method).__name__}"] += 1
-        accepted.append(table)
+        found.add(table)
+        if table.is_incremental:
+            accepted.append(table)
     with TemporaryDirectory() as folder:
         world = World(spark, Path(folder), chance)
         run_of = refresh_run(world.lake, spark, tables=GRAPH)
         for hour in range(hours + 1):
             refresh_incremental(run_of, LINES)
             for table in accepted:
-                if (reason := _differs(spark, world, table, first=hour == 0)) is not None:
+                if (reason := _differs(spark, world, table, found, first=hour == 0)) is not None:
                     found.wrong.append(f"seed {seed}, hour {hour}: {reason}\n{table.method}\n{table.query}")
                     accepted = [other for other in accepted if other is not table]
                 else:
@@ -492,7 +513,14 @@ def run(spark: Any, seed: int, *, queries: int, hours: int, examples: list[str])
     return found
 
 
-def _differs(spark: Any, world: World, table: Table, *, first: bool) -> str | None:
+def as_derived(table: Table) -> Table:
+    """Return ``table`` with the method that is derived for it. Raises MedallionError where none can be."""
+    found = derived(build([*GRAPH, table]))[table.name]
+    assert isinstance(found, Table)
+    return found
+
+
+def _differs(spark: Any, world: World, table: Table, found: Found, *, first: bool) -> str | None:
     """Refresh ``table`` and say how it differs from the rows of its query; None where it does not."""
     run_of = refresh_run(world.lake, spark, tables=GRAPH)
     try:
@@ -505,6 +533,10 @@ def _differs(spark: Any, world: World, table: Table, *, first: bool) -> str | No
         return f"{type(error).__name__}: {str(error)[:300]}"
     if written.warning:
         return written.warning
+    if not first:
+        found.seen[f"ran by {written.method}"] += 1
+        if written.method == RefreshMethod.FULL_RECOMPUTE:
+            found.in_full[str(written.note)] += 1
     return None if wanted == stored else f"{written.method} ({written.note}): {stored[:6]} where {wanted[:6]}"
 
 
@@ -575,7 +607,9 @@ def main() -> None:
     while time.time() < end:
         some = usable(spark, examples, random.Random(seed), 30)
         found = run(spark, seed, queries=asked.queries, hours=asked.hours, examples=some)
-        print(f"seed {seed}: {dict(found.seen)}", flush=True)
+        print(f"seed {seed}: {dict(found.seen)}; incremental: {found.coverage()}", flush=True)
+        for reason, count in found.in_full.items():
+            print(f"in full {count} times: {reason}", flush=True)
         for wrong in found.wrong:
             print(f"WRONG {wrong}\n", flush=True)
         seed += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medallion.cli.common import settings
+from medallion.cli.common import AS_OBJECT, HOUR, current_tables, loaded_lake, print_json, settings, show_rows
 from medallion.errors import MedallionError
 
 if TYPE_CHECKING:
@@ -15,15 +15,21 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--hour", type=HOUR, help="What the refresh of this hour would do; afterwards, beside what it did.")
+@click.option("--next", "is_next", is_flag=True, help="The same of the next hour that the source has.")
 @click.option("--write", "is_written", is_flag=True, help="Derive how each table is refreshed; write refresh.lock.")
 @click.option("--check", "is_checked", is_flag=True, help="Fail where refresh.lock is not what is derived.")
 @click.option("--all", "anew", is_flag=True, help="Derive and prove all of it again, also what has not changed.")
-def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
-    """Show how each table is refreshed, as derived from its query, and why.
+@AS_OBJECT
+def plan(hour: str | None, is_next: bool, is_written: bool, is_checked: bool, anew: bool, form: str) -> None:
+    """Show how each table is refreshed, as derived from its query, and why; or what a refresh would do.
 
     Spark analyses the queries of a project whose tables have changed since refresh.lock was written, and nothing is
     run. What cannot be proven right is not chosen; medallion explain TABLE says why.
     """
+    if hour or is_next:
+        _show_forecast(hour, form)
+        return
     from medallion.derive.project import graph_of, text_of
     from medallion.model.refresh_lock import NAME, is_derived_from, readable_entries
     from medallion.project import find_project
@@ -48,9 +54,39 @@ def plan(is_written: bool, is_checked: bool, anew: bool) -> None:
     if is_written or is_checked:
         click.echo(f"{path.name}: the refresh methods of {len(entries)} tables are derived and proven")
         return
-    for table in every:
-        if (entry := entries.get(table.name)) is not None:
-            click.echo(f"{table.name}  {entry.proof.method}: {entry.reason}")
+    shown = [entries[table.name] for table in every if table.name in entries]
+    if form == "json":
+        fields = ("table", "policy", "reason")
+        print_json([{**{f: getattr(entry, f) for f in fields}, "method": entry.proof.method} for entry in shown])
+    else:
+        click.echo("\n".join(f"{entry.table}  {entry.proof.method}: {entry.reason}" for entry in shown))
+
+
+def _show_forecast(hour: str | None, form: str) -> None:
+    from dataclasses import asdict
+
+    from medallion.inspect.forecast import as_expected, forecast_hour
+
+    hour, forecasts = forecast_hour(loaded_lake(), current_tables(), settings(), hour)
+    if form == "json":
+        print_json({"hour": hour, "tables": [asdict(forecast) for forecast in forecasts]})
+        return
+    columns = ("table", "lines", "expected", "rows", "seconds", "ran", "rows written", "took", "reason")
+    rows = [
+        (
+            *(found.table, sum(found.lines.values()), found.method, found.rows, _rounded(found.seconds)),
+            *(found.ran, found.ran_rows, _rounded(found.ran_seconds), found.reason),
+        )
+        for found in forecasts
+    ]
+    right, count = as_expected(forecasts)
+    show_rows(columns, rows, form, notes=("reason",), optional=("lines", "took", "rows written"))
+    if count:
+        click.echo(f"{hour}: {right} of {count} tables were refreshed by the expected method")
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 def _drift(former: str, text: str) -> str:

@@ -1,7 +1,7 @@
 """By which keys a table could be upserted, and over which paths a change of each input leads to one."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice, product
 
 from medallion.derive.sources import Place, Sources
@@ -12,6 +12,9 @@ from medallion.model.proof_by_key import prove_by_key
 from medallion.model.table import Feed, Table
 
 MAX_PATHS = 24  # ways of leading inputs to a key, of which each is tried
+_NUMBERS = frozenset({"smallint", "int", "bigint"})
+_OWN_NUMBER, _ANY_COLUMN = 100, 200  # ranks, after what identifies rows
+_FEW_VALUES = "it identifies no rows of a feed, so one value of it is taken to have many rows"
 _NO_KEY = "no column of its query is a plain copy of an input's column that identifies rows of any table"
 
 
@@ -23,15 +26,54 @@ class Keys:
     refused: str
 
 
-def keys_of(table: Table, sources: Sources, prover: Prover) -> Keys:
+@dataclass(frozen=True)
+class Identifiers:
+    """What identifies rows of a feed, so that one value of it has few rows of any table: its keys, whatever they are
+    called in tables that are computed from it, and what is called like a key.
+
+    sources: what is copied and compared in the query of a table.
+    """
+
+    nodes: Mapping[str, Node]
+    sources: Callable[[Table], Sources]
+    _known: dict[Place, int | None] = field(default_factory=dict)
+
+    def rank(self, place: Place) -> int | None:
+        """0 for a column that identifies rows by itself, else its place in a key of several columns, which is of the
+        coarsest first as a rule; None for a column that identifies none."""
+        place = (place[0], place[1].lower())
+        if place not in self._known:
+            self._known[place] = None  # where two tables are compared in a circle
+            self._known[place] = self._rank(*place)
+        return self._known[place]
+
+    def _rank(self, name: str, column: str) -> int | None:
+        ranks = [rank for feed in self.nodes.values() if isinstance(feed, Feed) for rank in _places(feed, column)]
+        node = self.nodes[name]
+        if not ranks and isinstance(node, Table):
+            found = self.sources(node)
+            copies = [place for given, places in found.output if given.lower() == column for place in places]
+            ranks = [rank for place in found.equal_to(copies) if (rank := self.rank(place)) is not None]
+        return min(ranks, default=None)
+
+
+def _places(feed: Feed, column: str) -> list[int]:
+    keys = [key.lower() for key in feed.keys]
+    return [keys.index(column) + (len(keys) > 1)] if column in keys else []
+
+
+def keys_of(table: Table, sources: Sources, prover: Prover, identifiers: Identifiers) -> Keys:
     """List the keys that ``table`` can be upserted by."""
     plan, found, reasons = prover.plan_of(table), list[tuple[int, ByKey]](), list[str]()
     inputs = {name: prover.columns_of(name) for name in table.inputs}
-    ranks = _ranks(prover.nodes)
     for name, places in sources.output:
         equal = sources.equal_to(places)
-        known = [ranks[column] for column in (name.lower(), *(c.lower() for _, c in equal)) if column in ranks]
-        if not places or not known:
+        if not places:
+            continue
+        rank = _rank(table, name, equal, prover, identifiers)
+        if rank is None:
+            if name in table.keys:
+                reasons.append(f"by {name}: {_FEW_VALUES}")
             continue
         reason = ""
         for method in islice(_methods(name, equal, sources, table.inputs), MAX_PATHS):
@@ -40,7 +82,7 @@ def keys_of(table: Table, sources: Sources, prover: Prover) -> Keys:
             except Unprovable as refusal:
                 reason = reason or str(refusal)
             else:
-                found.append((min(known), method))
+                found.append((rank, method))
                 break
         else:
             reasons.append(f"by {name}: {reason or 'no path leads from all of its inputs to it'}")
@@ -48,17 +90,15 @@ def keys_of(table: Table, sources: Sources, prover: Prover) -> Keys:
     return Keys(methods, "; ".join(reasons) or _NO_KEY)
 
 
-def _ranks(nodes: Mapping[str, Node]) -> dict[str, int]:
-    """Columns, in lower case, that identify rows of a table: 0 for one that does so alone, else its place in a key of
-    a feed, which is of the coarsest first as a rule."""
-    ranks: dict[str, int] = {}
-    for node in nodes.values():
-        if len(node.keys) == 1:
-            ranks[node.keys[0].lower()] = 0
-        elif isinstance(node, Feed):
-            for place, key in enumerate(node.keys, start=1):
-                ranks.setdefault(key.lower(), place)
-    return ranks
+def _rank(table: Table, name: str, equal: Sequence[Place], prover: Prover, identifiers: Identifiers) -> int | None:
+    """How fine a key is, 0 the finest; None for one that is not worth a try, as most rows have one of a few values."""
+    ranks = [rank for place in equal if (rank := identifiers.rank(place)) is not None]
+    if ranks:
+        return min(ranks)
+    types = {column: kind for column, kind, _ in prover.columns_of(table.name)}
+    if (name,) == table.keys and types[name] in _NUMBERS:
+        return _OWN_NUMBER
+    return None if table.refresh == "auto" else _ANY_COLUMN
 
 
 def _methods(key: str, equal: Sequence[Place], sources: Sources, inputs: Sequence[str]) -> Iterator[ByKey]:

@@ -126,14 +126,19 @@ def _line_of(entry: Entry) -> str:
     return json.dumps({**record, "method": describe_method(entry.method)})
 
 
+def method_kind(method: Method | None) -> RefreshMethod:
+    """What a refresh by that method is called; that of a table without one is in full."""
+    return RefreshMethod(describe_method(method or Full())["kind"])
+
+
 def describe_method(method: Method) -> dict[str, Any]:
     """A method as JSON has it."""
     match method:
         case ByKey(key, via, columns):
             paths = {name: asdict(step) for name, step in via.items()}
             return {"kind": RefreshMethod.UPSERT, "key": key, "columns": dict(columns), "paths": paths}
-        case Additive(parts):
-            return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "parts": [*parts]}
+        case Additive(parts, query):
+            return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "parts": [*parts], "query": query}
         case Recent(name, column, span):
             seconds = span.total_seconds()
             return {"kind": RefreshMethod.LATEST_ROWS, "input": name, "column": column, "seconds": seconds}
@@ -146,7 +151,7 @@ def _method_of(record: Mapping[str, Any]) -> Method:
             paths = {name: Via(**step) for name, step in record["paths"].items()}
             return ByKey(record["key"], paths, dict(record["columns"]))
         case RefreshMethod.INCREMENTAL_AGGREGATE:
-            return Additive(tuple(record["parts"]))
+            return Additive(tuple(record["parts"]), record["query"])
         case RefreshMethod.LATEST_ROWS:
             return Recent(record["input"], record["column"], timedelta(seconds=record["seconds"]))
         case RefreshMethod.FULL_RECOMPUTE:

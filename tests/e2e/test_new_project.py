@@ -105,8 +105,8 @@ def test_a_new_project_is_green_at_once_with_the_wheel_alone(bikes: Installed) -
     assert "2 passed" in bikes.run("pytest", "-q")
 
 
-def test_the_lock_that_a_new_project_has_is_what_is_proven(bikes: Installed) -> None:
-    assert "are proven" in bikes.run("medallion", "plan", "--check")
+def test_the_lock_that_a_new_project_has_is_what_is_derived_and_proven(bikes: Installed) -> None:
+    assert "are derived and proven" in bikes.run("medallion", "plan", "--check")
 
 
 @pytest.fixture

@@ -1,0 +1,139 @@
+"""What the refresh of an hour would do with each table, from its change files and from what refreshes did before.
+
+After the hour was refreshed, the same forecast stands beside what came of it: it goes by older events alone.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from medallion.errors import UsageError
+from medallion.ingest import ledger
+from medallion.ingest.source import Source, change_files, open_source
+from medallion.model.refresh_lock import method_kind
+from medallion.model.refresh_method import RefreshMethod
+from medallion.model.registry import Registry
+from medallion.model.table import Log, Table
+from medallion.ops import event_log
+from medallion.ops.event_schema import DID_WORK, EventRow
+from medallion.refresh.cost import Costs, costs_of
+from medallion.settings import Settings
+from medallion.storage.lake import Lake
+
+SAMPLES = 5  # refreshes that an expectation is the median of
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What one refresh of a table is expected to do, and did.
+
+    lines: by feed that the table is computed from, how many lines its change file has. method: how it would be
+    refreshed; reason: why not by its own method. rows, seconds: expected to be written and to take; None where no
+    refresh of that kind was seen. ran, ran_rows, ran_seconds: what came of it; None until the hour was refreshed.
+    """
+
+    table: str
+    lines: Mapping[str, int]
+    method: str
+    reason: str | None
+    rows: int | None
+    seconds: float | None
+    ran: str | None = None
+    ran_rows: int | None = None
+    ran_seconds: float | None = None
+
+
+def forecast_hour(
+    lake: Lake, tables: Registry, settings: Settings, hour: str | None = None
+) -> tuple[str, list[Forecast]]:
+    """Forecast the incremental refresh of ``hour``, by default the next one that the source has.
+
+    Returns:
+        The hour, and a forecast for each computed table, in the order of the graph.
+
+    Raises:
+        UsageError: The source has no such hour, or none that the lake does not have.
+    """
+    source, topics = open_source(settings), {feed.topic: feed.name for feed in tables.feeds}
+    listing = change_files(source, tuple(topics))
+    applied = ledger.applied_hour(lake, tables)
+    if hour is None:
+        hour = next((listed for listed in listing.hours if applied is None or listed > applied), None)
+        if hour is None:
+            raise UsageError("the source has no hour that the lake does not have: name one with --hour")
+    if hour not in listing.hours:
+        raise UsageError(f"the source has no change file of hour {hour}")
+    listing.require_understood(hour)
+    lines = {topics[topic]: _count_lines(source, name) for topic, name in listing.hours[hour].items()}
+    events = event_log.read(lake, event_log.RECENT, event_type="refresh")
+    started = min((row.started_at for row in events if row.hour == hour), default=None)
+    before = [row for row in events if started is None or row.event_timestamp < started]
+    outcomes = {row.table_name: row for row in events if row.hour == hour and row.table_name}
+    return hour, _forecasts(tables, lines, before, outcomes)
+
+
+def as_expected(forecasts: Iterable[Forecast]) -> tuple[int, int]:
+    """Return how many of the tables that were refreshed were so by the expected method, and how many there are."""
+    done = [forecast for forecast in forecasts if forecast.ran is not None]
+    return sum(forecast.ran == forecast.method for forecast in done), len(done)
+
+
+def _forecasts(
+    tables: Registry,
+    lines: Mapping[str, int],
+    before: Sequence[EventRow],
+    outcomes: Mapping[str, EventRow],
+) -> list[Forecast]:
+    costs, reached = costs_of(row for row in before if row.status in DID_WORK), dict[str, dict[str, int]]()
+    forecasts = []
+    for node in tables:
+        if not isinstance(node, Table):
+            fed = node.of if isinstance(node, Log) else node.name
+            reached[node.name] = {fed: lines[fed]} if lines.get(fed) else {}
+            continue
+        reached[node.name] = {feed: count for name in node.inputs for feed, count in reached[name].items()}
+        samples = [row for row in before if row.table_name == node.name and row.status in DID_WORK]
+        method, reason = _expected_method(node, reached[node.name], samples, costs)
+        alike = [row for row in samples if row.details.get("method") == method][-SAMPLES:]
+        forecasts.append(
+            Forecast(
+                node.name,
+                reached[node.name],
+                method,
+                reason,
+                0 if method == RefreshMethod.UNCHANGED else _middle(row.rows_out for row in alike),
+                None if not alike else median(row.seconds for row in alike),
+                *_outcome(outcomes.get(node.name)),
+            )
+        )
+    return forecasts
+
+
+def _expected_method(
+    table: Table, lines: Mapping[str, int], samples: Sequence[EventRow], costs: Mapping[str, Costs]
+) -> tuple[str, str | None]:
+    if not lines:
+        return RefreshMethod.UNCHANGED, "none of the feeds that it is computed from has a line"
+    own = method_kind(table.method)
+    changed = [row.details["changed"] for row in samples if row.details.get("changed") is not None][-SAMPLES:]
+    known = costs.get(table.name)
+    if table.refresh == "auto" and changed and known is not None and own != RefreshMethod.FULL_RECOMPUTE:
+        size = int(median(changed))
+        if reason := known.reason_to_recompute(size, f"a change as usual, of {size:,}"):
+            return RefreshMethod.FULL_RECOMPUTE, reason
+    return own, None
+
+
+def _outcome(row: EventRow | None) -> tuple[str | None, int | None, float | None]:
+    return (None, None, None) if row is None else (row.details.get("method"), row.rows_out, row.seconds)
+
+
+def _middle(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return int(median(known)) if known else None
+
+
+def _count_lines(source: Source, name: str) -> int:
+    stream, _ = source.open(name)
+    with stream:
+        return sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))
