@@ -5,11 +5,15 @@ After the hour was refreshed, the same forecast stands beside what came of it: i
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 from medallion.errors import UsageError
 from medallion.ingest import ledger
-from medallion.ingest.source import Source, change_files, open_source
+from medallion.ingest.listing import change_files
+from medallion.ingest.put_together import land_files
+from medallion.ingest.source import Source, open_source
 from medallion.model.refresh_lock import method_kind
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.registry import Registry
@@ -55,7 +59,7 @@ def forecast_hour(
         UsageError: The source has no such hour, or none that the lake does not have.
     """
     source, topics = open_source(settings), {feed.topic: feed.name for feed in tables.feeds}
-    listing = change_files(source, tuple(topics))
+    listing = change_files(source, tables.feeds)
     applied = ledger.applied_hour(lake, tables)
     if hour is None:
         hour = next((listed for listed in listing.hours if applied is None or listed > applied), None)
@@ -64,7 +68,7 @@ def forecast_hour(
     if hour not in listing.hours:
         raise UsageError(f"the source has no change file of hour {hour}")
     listing.require_understood(hour)
-    lines = {topics[topic]: _count_lines(source, name) for topic, name in listing.hours[hour].items()}
+    lines = {topics[topic]: _count_lines(source, names) for topic, names in listing.hours[hour].items()}
     events = event_log.read(lake, event_log.RECENT, event_type="refresh")
     started = min((row.started_at for row in events if row.hour == hour), default=None)
     before = [row for row in events if started is None or row.event_timestamp < started]
@@ -133,7 +137,10 @@ def _middle(values: Iterable[int | None]) -> int | None:
     return int(median(known)) if known else None
 
 
-def _count_lines(source: Source, name: str) -> int:
-    stream, _ = source.open(name)
-    with stream:
-        return sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))
+def _count_lines(source: Source, names: Sequence[str]) -> int:
+    """Count the lines that an hour of a feed would land as, whatever its files are packed and written in."""
+    with TemporaryDirectory(prefix="medallion-") as folder:
+        landed = Path(folder, "hour.json")
+        land_files(source, names, landed)
+        with landed.open("rb") as stream:
+            return sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))
