@@ -69,6 +69,42 @@ def _dms_snapshot(folder: Path, feed: str, rows: "pa.Table") -> None:
     _write(folder / "public" / feed / "LOAD00000001.csv", _csv(content))
 
 
+def _delta_table(folder: Path, feed: str, rows: "pa.Table") -> None:
+    from deltalake import write_deltalake
+
+    path = folder / "tables" / feed
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_deltalake(str(path), rows)
+    _date(path, 0, _EPOCH)  # before every hour: no commit is earlier than the one before it
+
+
+def _delta_commit(folder: Path, feed: str, hour: datetime, changes: Sequence[Change]) -> None:
+    """Commit the changes of an hour, as of ten minutes into it."""
+    import pyarrow as pa
+    from deltalake import DeltaTable, write_deltalake
+
+    path = folder / "tables" / feed
+    former = DeltaTable(str(path)).to_pyarrow_table()
+    key = former.schema.names[0]
+    rows: dict[Any, Row] = {row[key]: row for row in former.to_pylist()}
+    for before, after in changes:
+        if before:
+            rows.pop(before[key], None)
+        if after:
+            rows[after[key]] = after
+    write_deltalake(str(path), pa.Table.from_pylist([*rows.values()], former.schema), mode="overwrite")
+    _date(path, DeltaTable(str(path)).version(), hour + timedelta(minutes=10))
+
+
+def _date(table: Path, version: int, moment: datetime) -> None:
+    """Have the entry of a commit say that it was made at ``moment``."""
+    entry = table / "_delta_log" / f"{version:020}.json"
+    actions = [json.loads(line) for line in entry.read_text(encoding="utf-8").splitlines()]
+    for info in (action["commitInfo"] for action in actions if "commitInfo" in action):
+        info["timestamp"] = (moment - _EPOCH) // timedelta(milliseconds=1)
+    entry.write_bytes(_json_lines(actions, str))
+
+
 def _write(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
@@ -116,4 +152,5 @@ NEW_SOURCES = {
         _dms_snapshot,
         _dms,
     ),
+    "delta": NewSource(('format = "delta"', 'layout = "tables/{feed}"'), _delta_table, _delta_commit),
 }

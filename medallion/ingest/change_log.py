@@ -10,7 +10,7 @@ from medallion.hours import ONE_HOUR, format_hour, hour_number, parse_hour
 from medallion.ingest.apply import Applied, applied_before
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.decode import DELETED, LINE, Decoded, change_schema
-from medallion.ingest.hour_files import decoded_file
+from medallion.ingest.hour_files import decoded_file, source_path
 from medallion.ingest.landing import NotAsLanded, decode_hour, forget_decoded, require_as_landed
 from medallion.ingest.ledger import known_manifest, landed_hours
 from medallion.ingest.schema_evolution import arrow_schema, evolve
@@ -258,8 +258,7 @@ def _hour_rows(lake: Lake, log: Log, hour: str) -> "Iterator[pa.RecordBatch]":
     import pyarrow.parquet as pq
 
     name, at = files.in_arrow(decoded_file(lake, log.fed_by, hour))
-    feed = log.fed_by
-    source_file = f"{known_manifest(lake, hour).source}/{feed.delivery.layout.path(feed.source_name, hour)}"
+    source_file = f"{known_manifest(lake, hour).source}/{source_path(log.fed_by, hour)}"
     with pq.ParquetFile(name, filesystem=at) as file:
         for changes in file.iter_batches(_BATCH_ROWS):
             yield from log_rows(log, pa.Table.from_batches([changes]), hour, source_file).to_batches()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.ingest.decode import DELETED, LINE, Decoded, decode_file
-from medallion.ingest.hour_files import landed_file
+from medallion.ingest.hour_files import landed_file, source_path
 from medallion.ingest.ledger import Manifest, read_manifest_if_whole
 from medallion.ingest.quarantine import read_corrections
 from medallion.model.registry import Registry
@@ -131,7 +131,7 @@ class ChangeOrigins:
         return [text for _, text in sorted(summaries, reverse=True)]
 
     def _file(self, feed: Feed) -> str:
-        return feed.delivery.layout.path(feed.source_name, self._hour)
+        return source_path(feed, self._hour)
 
     def _line(self, feed: Feed, place: int) -> str:
         """Name the line at the source of a change, by its place in the hour."""

@@ -1,4 +1,4 @@
-"""Where the files of an hour are in the lake: as they landed, and decoded."""
+"""Where the files of an hour are: at the source, and in the lake as they landed and decoded."""
 
 from medallion.model.table import Feed
 from medallion.storage.files import Place
@@ -13,3 +13,9 @@ def landed_file(lake: Lake, topic: str, hour: str) -> Place:
 def decoded_file(lake: Lake, feed: Feed, hour: str) -> Place:
     """Return the path of the decoded changes of a feed and an hour."""
     return lake.decoded / hour / f"{feed.topic}.parquet"
+
+
+def source_path(feed: Feed, hour: str) -> str:
+    """Name the files of a feed and an hour at the source, as its layout does; two hours have two names."""
+    layout = feed.delivery.layout
+    return layout.path(feed.source_name, hour) + ("" if layout.has_hour else f"@{hour}")

@@ -6,13 +6,16 @@ from medallion import advice
 from medallion.errors import MedallionError
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded, decode_file
+from medallion.ingest.delta_source import require_all_commits, version_of
 from medallion.ingest.hour_files import decoded_file, landed_file
-from medallion.ingest.ledger import Manifest, known_manifest, write_manifest
+from medallion.ingest.ledger import Manifest, known_manifest, landed_hours, read_manifest, write_manifest
+from medallion.ingest.listing import Listing
 from medallion.ingest.partial_updates import complete_updates
 from medallion.ingest.put_together import land_files, same_files
 from medallion.ingest.refused_file import refused_file
 from medallion.ingest.source import Landed, Source, digest
 from medallion.ingest.sources import reader_of
+from medallion.model.delivery import DELTA
 from medallion.model.table import Feed
 from medallion.storage import fence, files
 from medallion.storage.files import Place
@@ -46,10 +49,41 @@ def copy_change_files(
         for topic, file in (former.files if former else {}).items()
         if topic not in names and is_landed(lake, topic, hour, file)
     }
-    copied = {topic: land_files(source, own, landed_file(lake, topic, hour)) for topic, own in names.items()}
+    known = former.files if former else {}
+    copied = {
+        # A commit never changes, and what it needs may be gone by now.
+        topic: known[topic]
+        if _are_commits_of(known.get(topic), own) and is_landed(lake, topic, hour, known[topic])
+        else land_files(source, own, landed_file(lake, topic, hour))
+        for topic, own in names.items()
+    }
     manifest = Manifest(hour, source.root, copied | retained)
     write_manifest(lake, manifest)
     return manifest
+
+
+def _are_commits_of(landed: Landed | None, names: Sequence[str]) -> bool:
+    """Check whether ``names`` are commits of a Delta table, and those that landed."""
+    parts = landed.parts if landed else ()
+    return (
+        bool(parts)
+        and all(version_of(name) is not None for name in names)
+        and [part.name for part in parts] == [*names]
+    )
+
+
+def require_all_commits_landed(lake: Lake, feed: Feed, hour: str, listing: Listing) -> None:
+    """Raise MedallionError where commits of a Delta table that feeds ``feed`` are gone before they landed."""
+    names = listing.hours.get(hour, {}).get(feed.topic, ())
+    if feed.delivery.format != DELTA or not names:
+        return
+    former = None
+    for before in sorted((other for other in landed_hours(lake) if other < hour), reverse=True):
+        manifest = read_manifest(lake, before)
+        if manifest is not None and feed.topic in manifest.files and (parts := manifest.files[feed.topic].parts):
+            former = parts[-1].name
+            break
+    require_all_commits(feed, names, listing.files, former)
 
 
 def is_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from medallion.errors import HourNotAvailable, MedallionError
 from medallion.hours import format_hour
 from medallion.ingest.change_names import Arriving, ChangeFile, Ignored, Refused, judge_file, shown_path
+from medallion.ingest.delta_source import commits_by_hour, log_folder
 from medallion.ingest.parts import in_order
 from medallion.ingest.source import Source, SourceFile
 from medallion.ingest.sources import require_known_format
-from medallion.model.delivery import Layout
+from medallion.model.delivery import DELTA, Layout
 from medallion.model.table import Feed
 
 
@@ -76,20 +77,26 @@ def change_files(source: Source, feeds: Iterable[Feed], now: datetime | None = N
     """
     feeds, now = (*feeds,), now or datetime.now(UTC)
     files: dict[str, SourceFile] = {}
-    for folder in sorted({feed.delivery.layout.folder for feed in feeds}):
+    tables = [feed for feed in feeds if feed.delivery.format == DELTA]
+    delivered = [feed for feed in feeds if feed not in tables]
+    for folder in sorted({feed.delivery.layout.folder for feed in delivered} | {log_folder(feed) for feed in tables}):
         files |= source.list_files(folder)
     files = dict(sorted(files.items()))
     for feed in feeds:
         require_known_format(feed)
+    for feed in delivered:
         if (folder := feed.delivery.layout.feed_folder(feed.source_name)) in files:
             raise MedallionError(
                 f"{source.root}/{folder} is a file, or a link, which is not followed: its changes would be missing;"
                 " make it a folder"
             )
-    listed = _Judged(feeds, format_hour(now))
+    listed = _Judged(delivered, format_hour(now))
     for name in files:
         listed.add(name)
     listed.refuse_unfinished()
+    for feed in tables:
+        for hour, commits in commits_by_hour(source, feed, files, now).items():
+            listed.hours.setdefault(hour, {})[feed.topic] = commits
     hours = {
         hour: {topic: in_order(names) for topic, names in topics.items()}
         for hour, topics in sorted(listed.hours.items())

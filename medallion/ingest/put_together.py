@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from medallion.errors import MedallionError
 from medallion.ingest.change_lines import MAX_LINE
+from medallion.ingest.delta_source import commit_lines, version_of
 from medallion.ingest.json_lines import is_json
 from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed, Source, copy_file, digest
@@ -40,7 +41,7 @@ def land_files(source: Source, names: Sequence[str], target: Place) -> Landed:
             for name in names:
                 copied = Path(folder, "part")
                 as_it_came = copy_file(source, name, copied)
-                lines = _append(f"{source.root}/{name}", copied, out)
+                lines = _append(source, name, copied, out)
                 parts.append(Part(name, as_it_came.bytes, as_it_came.sha256, lines))
         with together.open("rb") as stream:
             landed = digest(stream)
@@ -48,8 +49,8 @@ def land_files(source: Source, names: Sequence[str], target: Place) -> Landed:
 
 
 def is_plain(name: str) -> bool:
-    """Check whether a file is one of lines, by its name: neither compressed nor CSV or Parquet."""
-    return PurePosixPath(name).suffix.lower() not in GZIP + ZSTD and not kind_of(name)
+    """Check whether a file is one of lines, by its name: neither compressed, CSV, Parquet nor a commit."""
+    return PurePosixPath(name).suffix.lower() not in GZIP + ZSTD and not kind_of(name) and version_of(name) is None
 
 
 def same_files(source: Source, names: Sequence[str], landed: Landed) -> bool:
@@ -68,9 +69,14 @@ def fingerprint(source: Source, name: str) -> Landed:
         return digest(stream)
 
 
-def _append(shown: str, file: Path, out: IO[bytes]) -> int:
-    """Append the records of a copied file as lines; return how many. shown: what a message calls it."""
-    kind, count = kind_of(shown), 0
+def _append(source: Source, name: str, file: Path, out: IO[bytes]) -> int:
+    """Append the records of a copied file as lines; return how many."""
+    shown, kind, count = f"{source.root}/{name}", kind_of(name), 0
+    if version_of(name) is not None:
+        for line in commit_lines(source, name):
+            out.write(line)
+            count += 1
+        return count
     if not kind:
         return _append_lines(shown, file, out)
     with unpacked(shown, file) as stream:

@@ -1,7 +1,6 @@
-"""The snapshot of a table at the source: a Delta table or files, and how its columns fit the declared ones.
+"""The snapshot of a table at the source: a Delta table, one version of it, or Parquet or CSV files.
 
-Narrower types are taken, columns are found in other letter case, a nullable one may be missing; what would lose
-something is refused. Parquet and CSV files become a Delta table in the landing folder first, each value cast without
+What is no Delta table that Spark can read where it is becomes one in the landing folder first, each value cast without
 loss.
 """
 
@@ -16,17 +15,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from medallion.errors import MedallionError, one_line
 from medallion.hours import format_hour
-from medallion.ingest.arrow_types import arrow_type, fits_into
 from medallion.ingest.decode import decode_file
 from medallion.ingest.put_together import land_files
+from medallion.ingest.snapshot_columns import declared_batch, declared_schema, match_columns
 from medallion.ingest.snapshot_copy import copy_snapshot
 from medallion.ingest.source import Advance, FolderSource, Source, copy_file, silent
 from medallion.ingest.tabular_files import CSV, kind_of
-from medallion.model.delivery import Layout
-from medallion.model.table import Column, Feed
+from medallion.model.delivery import DELTA, Layout
+from medallion.model.table import Feed
 from medallion.storage import files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, state_of
@@ -54,16 +54,17 @@ def open_snapshot(source: Source, feed: Feed, lake: Lake, advance: Advance = sil
 
     Raises MedallionError when there is none, or it lacks a declared column or holds what one could not.
     """
-    layout = feed.delivery.snapshot
-    path = layout.path(feed.source_name, table=feed.name).rstrip("/")
-    shown, staged = f"{path} of {source.root}", lake.landing / "_snapshot" / feed.name
+    path, staged = _path(feed), lake.landing / "_snapshot" / feed.name
+    shown = f"{path} of {source.root}"
+    if feed.delivery.format == DELTA:
+        return _from_version(source, lake, feed, (path, staged, advance))
     if isinstance(source, FolderSource) and Path(source.root, path, "_delta_log").is_dir():
         return _delta(lake, feed, Path(source.root, path), shown)
     listed = _files_near(source, path)
     if any(name.startswith(f"{path}/_delta_log/") for name in listed):
         copy_snapshot(source, path, staged, advance)
         return _delta(lake, feed, staged, shown)
-    names = [name for name in sorted(listed) if _is_part(name, path, layout)]
+    names = [name for name in sorted(listed) if _is_part(name, path, feed.delivery.snapshot)]
     if not names:
         raise MedallionError(_missing(source, path))
     return _from_parquet(source, lake, feed, names, (shown, staged, advance))
@@ -74,12 +75,14 @@ def describe_snapshot(source: Source, feed: Feed) -> str:
 
     Raises MedallionError as ``open_snapshot`` does.
     """
-    path = feed.delivery.snapshot.path(feed.source_name, table=feed.name).rstrip("/")
+    path = _path(feed)
     shown = f"{path} of {source.root}"
     if isinstance(source, FolderSource) and Path(source.root, path, "_delta_log").is_dir():
-        delta = DeltaTable(str(Path(source.root, path)))
+        version = feed.delivery.version if feed.delivery.format == DELTA else None
+        delta = _open_version(Path(source.root, path), version, shown)
         match_columns(feed, pa.schema(delta.schema().to_arrow()), shown)
-        return f"a Delta table of {state_of(delta).rows:,} rows"
+        of_version = "" if version is None else f"version {version} of "
+        return f"{of_version}a Delta table of {state_of(delta).rows:,} rows"
     listed = _files_near(source, path)
     if any(name.startswith(f"{path}/_delta_log/") for name in listed):
         return "a Delta table, whose columns are looked at when it is loaded"
@@ -93,6 +96,53 @@ def describe_snapshot(source: Source, feed: Feed) -> str:
         copy_file(source, names[0], copied)
         match_columns(feed, _schema_of(copied, f"{names[0]} of {source.root}"), shown)
     return f"{len(names):,} Parquet files"
+
+
+def _path(feed: Feed) -> str:
+    """Return where the snapshot of a feed is, below the root of the source."""
+    if feed.delivery.format == DELTA:
+        return feed.delivery.layout.path(feed.source_name).rstrip("/")
+    return feed.delivery.snapshot.path(feed.source_name, table=feed.name).rstrip("/")
+
+
+def _open_version(folder: Path, version: int | None, shown: str) -> DeltaTable:
+    try:
+        return DeltaTable(str(folder), version=version)
+    except (DeltaError, OSError) as error:
+        of_version = "" if version is None else f"version {version} of "
+        raise MedallionError(f"{of_version}{shown} cannot be read: {one_line(error, 160)}") from None
+
+
+def _from_version(source: Source, lake: Lake, feed: Feed, about: tuple[str, Place, Advance]) -> Snapshot:
+    """Write one version of a table that somebody else writes as a Delta table of the declared columns."""
+    from deltalake import write_deltalake
+
+    path, staged, advance = about
+    version, shown = feed.delivery.version, f"version {feed.delivery.version} of {path} of {source.root}"
+    with TemporaryDirectory(prefix="medallion-") as scratch:
+        folder = Path(scratch, "table")
+        if isinstance(source, FolderSource):
+            folder = Path(source.root, path)
+        else:
+            copy_snapshot(source, path, folder, advance)
+        delta = _open_version(folder, version, f"{path} of {source.root}")
+        given = match_columns(feed, pa.schema(delta.schema().to_arrow()), shown)
+        try:
+            rows = delta.to_pyarrow_dataset()
+        except (DeltaError, OSError) as error:
+            raise MedallionError(f"{shown} cannot be read without Spark: {one_line(error, 160)}") from None
+        own = [name for name in given.values() if name is not None]
+        batches = (
+            declared_batch(feed, batch, given, shown) for batch in rows.to_batches(columns=own, batch_size=_BATCH_ROWS)
+        )
+        files.remove_tree(staged)
+        table = pa.Table.from_batches(batches, declared_schema(feed))
+        write_deltalake(str(staged), table, mode="overwrite", storage_options=lake.storage_options)
+    notes = (
+        f"{shown} lacks the column {name}: it is null in all its rows" for name, own in given.items() if own is None
+    )
+    given = {column.name: column.name for column in feed.columns}
+    return Snapshot(staged, given, state_of(lake.opened(str(staged))).rows, shown, (*notes,))
 
 
 def _files_near(source: Source, path: str) -> Mapping[str, Any]:
@@ -140,7 +190,7 @@ def _from_parquet(
     from deltalake import write_deltalake
 
     shown, staged, advance = about
-    schema, missing = _declared_schema(feed), Counter[str]()
+    schema, missing = declared_schema(feed), Counter[str]()
     failures: list[MedallionError] = []  # who asks for rows hides what went wrong in getting them
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -175,18 +225,13 @@ def _from_parquet(
     return Snapshot(staged, given, state_of(lake.opened(str(staged))).rows, shown, (*notes,))
 
 
-def _declared_schema(feed: Feed) -> pa.Schema:
-    return pa.schema([pa.field(column.name, arrow_type(column)) for column in feed.columns])
-
-
 def _declared_rows(feed: Feed, file: Path, shown: str, missing: Counter[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file with the declared columns; ``missing`` counts files by columns they lack."""
     given = match_columns(feed, _schema_of(file, shown), shown)
     missing.update(column for column, own in given.items() if own is None)
     with pq.ParquetFile(file) as parquet:
         for batch in parquet.iter_batches(_BATCH_ROWS, columns=[own for own in given.values() if own is not None]):
-            values = [_cast(column, batch, given[column.name], shown) for column in feed.columns]
-            yield pa.RecordBatch.from_arrays(values, schema=_declared_schema(feed))
+            yield declared_batch(feed, batch, given, shown)
 
 
 def _rows_of_csv(source: Source, feed: Feed, name: str, folder: Path) -> Iterator[pa.RecordBatch]:
@@ -202,55 +247,4 @@ def _rows_of_csv(source: Source, feed: Feed, name: str, folder: Path) -> Iterato
         raise MedallionError.quoting(f"{decoded.parts.place(line)} of {source.root} does not fit", f": {reason}")
     with pq.ParquetFile(changes) as file:
         for batch in file.iter_batches(_BATCH_ROWS):
-            yield batch.select(_declared_schema(feed).names).cast(_declared_schema(feed))
-
-
-def _cast(column: Column, batch: pa.RecordBatch, given: str | None, shown: str) -> pa.Array:
-    """Return a column of a batch as declared. Raises MedallionError for a value that would lose something."""
-    wanted = arrow_type(column)
-    if given is None:
-        return pa.nulls(len(batch), wanted)
-    values = batch[given]
-    try:
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(values.type) and values.type.tz is None:
-            values = values.cast(pa.timestamp("us")).cast(wanted)
-        return values.cast(wanted)
-    except pa.ArrowInvalid as error:
-        raise MedallionError.quoting(
-            f"{shown} has a value in {given} ({batch[given].type}) that {column.type} cannot hold: have it written as"
-            f" {column.type}, or declare a wider type",
-            f": {one_line(error, 120)}",
-        ) from None
-
-
-def match_columns(feed: Feed, schema: pa.Schema, shown: str) -> Mapping[str, str | None]:
-    """Find the declared columns in a schema: declared name -> name there, None for one that is missing.
-
-    Raises MedallionError for a column that is missing and required, stands there twice in other letters, or has values
-    that the declared type may not hold.
-    """
-    by_letters: dict[str, list[str]] = {}
-    for name in schema.names:
-        by_letters.setdefault(name.casefold(), []).append(name)
-    given: dict[str, str | None] = {}
-    for column in feed.columns:
-        others = by_letters.get(column.name, [])
-        own = column.name if column.name in others else next(iter(others), None)
-        if own is None:
-            if column.required:
-                raise MedallionError(
-                    f"{shown} lacks the column {column.name} {column.type}, which is NOT NULL: have it written, or"
-                    f" declare {column.name} without NOT NULL"
-                )
-        elif column.name not in others and len(others) > 1:
-            raise MedallionError(f"{shown} has {' and '.join(others)}: {feed.topic} declares {column.name}")
-        elif not fits_into(schema.field(own).type, arrow_type(column)):
-            kind = schema.field(own).type
-            raise MedallionError(
-                f"{shown} has {own} as {kind}, not {column.type}, which may not hold every value of it: have it written"
-                f" as {column.type}, or declare a type that holds {kind}"
-            )
-        given[column.name] = own
-    return given
+            yield batch.select(declared_schema(feed).names).cast(declared_schema(feed))

@@ -36,9 +36,9 @@ def csv_lines(stream: IO[bytes], shown: str) -> Iterator[bytes]:
             if number == 0 and row[0].casefold() == _OPERATION.casefold():
                 names = row
             elif names is None or len(names) != len(row):  # what does not fit its names is rejected as it is
-                yield _line(row)
+                yield row_line(row)
             else:
-                yield _line(dict(zip(names, row, strict=True)))
+                yield row_line(dict(zip(names, row, strict=True)))
     except (csv.Error, UnicodeDecodeError) as error:
         raise MedallionError(
             f"{shown} is no CSV that can be read, at line {reader.line_num}: {one_line(error, 120)}; nothing of its"
@@ -47,15 +47,19 @@ def csv_lines(stream: IO[bytes], shown: str) -> Iterator[bytes]:
 
 
 def parquet_lines(file: Path, shown: str) -> Iterator[bytes]:
-    """Yield each row of a Parquet file as a line. Raises MedallionError where it cannot be read."""
+    """Yield each row of a Parquet file as a line. Raises as ``parquet_rows`` does."""
+    return map(row_line, parquet_rows(file, shown))
+
+
+def parquet_rows(file: Path, shown: str) -> Iterator[dict[str, Any]]:
+    """Yield each row of a Parquet file. Raises MedallionError where it cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(file) as parquet:
             for batch in parquet.iter_batches(_BATCH_ROWS):
-                for row in batch.to_pylist():
-                    yield _line(row)
+                yield from batch.to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise MedallionError(
             f"{shown} is no Parquet file that can be read: {one_line(error, 120)}; nothing of its hour was landed: have"
@@ -69,7 +73,8 @@ def kind_of(name: str) -> str:
     return next((kind for kind in (CSV, PARQUET) if kind in suffixes), "")
 
 
-def _line(row: Any) -> bytes:
+def row_line(row: Any) -> bytes:
+    """Return a row as a line of JSON."""
     return json.dumps(row, default=_text, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from medallion.errors import MedallionError
 from medallion.hours import has_ended
 from medallion.ingest.decode import DELETED, LINE, Decoded, decode_file
+from medallion.ingest.hour_files import source_path
 from medallion.ingest.landing import drift, require_few_bad_lines
 from medallion.ingest.listing import Listing, change_files
 from medallion.ingest.put_together import land_files
@@ -116,7 +117,7 @@ def _check_feed(
             found = _with_hour(found, feed, decoded, Path(folder, "changes.parquet"))
             require_few_bad_lines(feed, wanted, landed_at, decoded, max_bad_lines)
         except MedallionError as error:
-            shown = names[0] if len(names) == 1 else feed.delivery.layout.path(feed.source_name, wanted)
+            shown = names[0] if len(names) == 1 else source_path(feed, wanted)
             found = replace(found, problems=(*found.problems, str(error).replace(str(landed_at), shown)))
     return replace(found, hour=wanted, files=len(names))
 

@@ -14,6 +14,7 @@ LAYOUT = "cdc/{feed}/{hour}.json"
 SNAPSHOT = "snapshot/{table}"
 UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
 DECIMALS = ("text", "precise")
+DELTA = "delta"  # the format whose layout is a table, and whose hours are its commits
 _PARTS = {
     "feed": r"[^/]+?",
     "table": r"[^/]+?",
@@ -88,8 +89,9 @@ class Layout:
 
     def feed_folder(self, name: str) -> str:
         """Return the folder that has all files of a feed, without a slash at its end."""
-        before = re.split(r"\{(?:hour|YYYY|MM|DD|HH)\}|\*", self.text, maxsplit=1)[0]
-        return before.replace("{feed}", name).rpartition("/")[0]
+        before, *rest = re.split(r"\{(?:hour|YYYY|MM|DD|HH)\}|\*", self.text, maxsplit=1)
+        folder = before.replace("{feed}", name)
+        return folder.rpartition("/")[0] if rest else folder
 
 
 def _read(pattern: re.Pattern[str], path: str) -> tuple[str, str] | None:
@@ -165,6 +167,7 @@ class Delivery:
         moments: The unit of numbers that stand for moments, where records do not say it; None where there are none.
         decimals: What a text in a decimal column is, where records do not say it: ``text``, digits, or ``precise``, the
             bytes of an unscaled number in Base64.
+        version: Of a Delta table that is the source, the version that is the snapshot; hours are the commits after it.
     """
 
     format: str = "insert_delete"
@@ -175,6 +178,7 @@ class Delivery:
     table: str | None = None
     moments: str | None = None
     decimals: str = "text"
+    version: int = 0
 
 
 USUAL = Delivery()

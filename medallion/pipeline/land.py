@@ -189,6 +189,9 @@ def _copy(lake: Lake, tables: Registry, arrival: Arrival) -> tuple[ledger.Manife
     else:
         taken = _taken_topics(lake, tables, arrival)
         changed_since = _changed_since_taken(arrival.source, {t: n for t, n in names.items() if t in taken}, former)
+        for feed in tables.feeds:
+            if feed.topic not in taken:
+                landing.require_all_commits_landed(lake, feed, hour, arrival.listing)
         to_land = {topic: name for topic, name in names.items() if topic not in taken}
         manifest = landing.copy_change_files(arrival.source, lake, hour, to_land, former)
     return manifest, [*_landing_warnings(lake, manifest, arrival), *changed_since]

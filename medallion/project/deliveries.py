@@ -8,11 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from medallion.errors import UsageError
-from medallion.model.delivery import DECIMALS, UNITS, USUAL, Delivery, Layout, UnusableDelivery, parse_completeness
+from medallion.model.delivery import (
+    DECIMALS,
+    DELTA,
+    UNITS,
+    USUAL,
+    Delivery,
+    Layout,
+    UnusableDelivery,
+    parse_completeness,
+)
 from medallion.model.registry import Node
 from medallion.model.table import Feed
 
-KEYS = ("format", "layout", "snapshot", "complete", "moments", "decimals")
+KEYS = ("format", "layout", "snapshot", "complete", "moments", "decimals", "version")
 FEED_KEYS = (*KEYS, "name", "table")
 _NAME = re.compile(r"[^/*{}\s]{1,200}")
 
@@ -65,7 +74,12 @@ def read_deliveries(file: Path, source: Mapping[str, Any]) -> Deliveries:
     by_name = {name: _read(file, f"source.feeds.{name}", content, every) for name, content in feeds.items()}
     for name, delivery in [("", every), *by_name.items()]:
         key = f"source.feeds.{name}.layout" if name else "source.layout"
-        if not delivery.layout.has_hour:
+        is_table = delivery.format == DELTA
+        if is_table and delivery.layout.has_hour:
+            raise UsageError(
+                f"{file}: {key} has an hour, and a Delta table's hours are its commits: write tables/{{feed}}"
+            )
+        if not is_table and not delivery.layout.has_hour:
             raise UsageError(f"{file}: {key} has no hour: it needs {{hour}}, or {{YYYY}}, {{MM}}, {{DD}} and {{HH}}")
         if delivery.layout.names("table"):
             raise UsageError(f"{file}: {key} has {{table}}, which a snapshot alone may have: write {{feed}}")
@@ -84,7 +98,7 @@ def _read(file: Path, where: str, content: Mapping[str, Any], base: Delivery) ->
     for key in FEED_KEYS:
         if key not in content:
             continue
-        text = content[key]
+        text = str(content[key]) if key == "version" and type(content[key]) is int else content[key]
         try:
             if not isinstance(text, str) or not text.strip():
                 raise UnusableDelivery("it is a text")
@@ -101,6 +115,12 @@ def _one_of(words: tuple[str, ...]) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def _version(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise UnusableDelivery("it is the number of a version")
+    return int(text)
 
 
 def _word(text: str) -> str:
@@ -127,6 +147,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "complete": parse_completeness,
     "moments": _one_of(UNITS),
     "decimals": _one_of(DECIMALS),
+    "version": _version,
     "name": _name,
     "table": _table_pattern,
 }

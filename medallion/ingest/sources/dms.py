@@ -24,7 +24,7 @@ def reader(feed: Feed) -> "_Reader":
 
 class _Reader:
     expected = "rows whose first column, Op, is I, U or D"
-    ignored_prefix = None
+    ignored_prefix: str | None = None
 
     def __init__(self, feed: Feed) -> None:
         self.forms = replace(Forms.of(feed.delivery), texts=True)

@@ -22,7 +22,7 @@ def reader(feed: Feed) -> "_Reader":
 
 class _Reader:
     expected = 'objects such as {"insert": {...}} or {"delete": {...}}'
-    ignored_prefix = None
+    ignored_prefix: str | None = None
 
     def __init__(self, feed: Feed) -> None:
         self.forms = Forms.of(feed.delivery)
