@@ -34,7 +34,7 @@ LISTINGS = {
     ("quarantine", "list"): [],
     ("quarantine", "show"): ["orders"],
 }
-ON_SPARK = {("preview",)}  # it lists too, of what Spark computes
+ON_SPARK = {("preview",), ("plan",), ("explain",)}  # they list too, of what Spark computes or analyses
 WORK = {  # these do something, and say in words how it went
     *{
         ("load",),
@@ -45,12 +45,11 @@ WORK = {  # these do something, and say in words how it went
         ("maintain",),
         ("spark-server",),
         ("completion",),
-        ("plan",),
         ("data-docs",),
     },
     *{("catalog", "duckdb"), ("catalog", "spark")},
     *{("adopt",), ("discard",), ("release", "rollback"), ("quarantine", "replay"), ("feldera-program",)},
-    *{("source", name) for name in ("generate", "break", "mend")},
+    *{("source", name) for name in ("generate", "break", "mend", "check", "infer")},
     ("init",),
     *{("airflow", name) for name in ("up", "down", "run")},
     *{("bench", name) for name in ("run", "dag", "scale", "aging", "streaming")},

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -55,6 +55,7 @@ def test_note_is_broken_between_words_when_it_is_longer_than_a_line() -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a machine at work is no fault of the values
 @given(rows=st.lists(st.tuples(*[CELLS] * 6), min_size=1, max_size=4))
 def test_no_value_is_cut_and_no_line_too_long_at_any_width(width: int, rows: list[tuple[Any, ...]]) -> None:
     shown = lines(Sheet([Column(f"column_{n}") for n in range(6)], rows), width)
