@@ -63,8 +63,15 @@ def _of_file(tables: "Registry", file: Path) -> "Explanation":
 
     from medallion.model.table import Table
 
-    table = Table(keys=(), query=file.read_text(encoding="utf-8"), name=file.stem, layer=tables.declared_layers[-1])
-    if unknown := [name for name in table.inputs if name not in tables.tables]:
+    name = f"{file.stem}_query" if file.stem in tables.tables else file.stem
+    try:
+        table = Table(keys=(), query=file.read_text(encoding="utf-8"), name=name, layer=tables.declared_layers[-1])
+        unknown = [name for name in table.inputs if name not in tables.tables]
+    except UnicodeDecodeError:
+        raise UsageError(f"{file} is no text in UTF-8") from None
+    except ValueError as error:  # of a brace that nothing closes
+        raise UsageError(f"{file}: {error}; inputs stand in braces, as {{silver_customers}}") from None
+    if unknown:
         raise UsageError(f"{file} reads {unknown[0]}, which is no table; medallion tables lists all there are")
     return _derived(replace(tables, tables={**tables.tables, table.name: table}), table.name)
 

@@ -40,8 +40,8 @@ def plan(hour: str | None, is_next: bool, is_written: bool, is_checked: bool, an
     every, path = project.registry(extras=True), project.root / NAME
     for layer in project.layers:  # a promise on a table that is not there is said here as well
         project.suite(layer)
-    former = text = path.read_text() if path.exists() else ""
-    if anew or not is_derived_from(graph_of(every), path):
+    former = text = _text_of(path)
+    if anew or not former or not is_derived_from(graph_of(every), path):
         analyse = partial(analyse_here, settings().replace(spark_connect=None))  # Spark Connect shows no plans
         text = text_of(every, analyse, {} if anew else _known(path))
     if is_written:
@@ -106,8 +106,18 @@ def _change(old: object, new: object) -> str:
     return " is gone" if new is None else ""
 
 
+def _text_of(path: Path) -> str:
+    """The lock's text; none where it cannot be read, as it is written again then."""
+    from medallion.model.refresh_lock import lock_lines
+
+    try:
+        return "".join(f"{line}\n" for line in lock_lines(path) if line)
+    except MedallionError:
+        return ""
+
+
 def _known(path: Path) -> "Mapping[str, Proof]":
-    """What was proven before; nothing where the lock cannot be read."""
+    """What was proven before; nothing where the lock cannot be read, or was edited by hand."""
     from medallion.model.refresh_lock import read_lock
 
     try:

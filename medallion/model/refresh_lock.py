@@ -62,11 +62,16 @@ def read_lock(path: Path) -> Lock:
     """Read the lock at ``path``; one without lines where there is none.
 
     Raises:
-        MedallionError: A line cannot be read.
+        MedallionError: It is not as ``lock_text`` makes it: what it says of a proof was proven by nobody.
     """
-    lines = path.read_text().splitlines() if path.exists() else []
+    first, *lines = lock_lines(path)
+    if first and not _is_sealed(first, lines):
+        raise MedallionError(
+            f"{path} is not as this version of medallion writes it, or was edited or merged since: write it again with"
+            " medallion plan --write"
+        )
     entries = {}
-    for number, line in enumerate(lines[1:], start=2):
+    for number, line in enumerate(lines, start=2):
         try:
             entry = _entry_of(json.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -75,6 +80,16 @@ def read_lock(path: Path) -> Lock:
             ) from None
         entries[entry.table] = entry
     return Lock(entries)
+
+
+def lock_lines(path: Path) -> list[str]:
+    """Return the lines of the lock at ``path``, an empty one where there is none. Raises MedallionError."""
+    try:
+        return path.read_text(encoding="utf-8").splitlines() or [""]
+    except FileNotFoundError:
+        return [""]
+    except (OSError, ValueError) as error:
+        raise MedallionError(f"{path} cannot be read ({error}): write it again with medallion plan --write") from None
 
 
 def readable_entries(text: str) -> dict[str, Entry]:
@@ -95,7 +110,7 @@ def lock_text(graph: str, entries: Iterable[Entry]) -> str:
 
 def is_derived_from(graph: str, path: Path) -> bool:
     """Whether the lock at ``path`` is what was derived from that graph, and nobody has edited it since."""
-    first, *lines = path.read_text().splitlines() if path.exists() else [""]
+    first, *lines = lock_lines(path)
     return first == json.dumps({"graph": _seal(graph, lines)})
 
 
@@ -119,6 +134,14 @@ def with_methods(tables: Registry, path: Path) -> Registry:
 
 def _seal(graph: str, lines: Sequence[str]) -> str:
     return f"{graph} {sha256(chr(10).join(lines).encode()).hexdigest()[:16]}"
+
+
+def _is_sealed(first: str, lines: Sequence[str]) -> bool:
+    try:
+        graph, _ = str(json.loads(first)["graph"]).split()
+    except (ValueError, TypeError, KeyError):
+        return False
+    return first == json.dumps({"graph": _seal(graph, lines)})
 
 
 def _line_of(entry: Entry) -> str:

@@ -96,3 +96,18 @@ def test_a_query_that_is_in_no_table_yet_is_explained_from_its_file(tmp_path: Pa
     query.write_text("SELECT order_id, RAND() AS chance FROM {silver_orders_enriched}")
     with pytest.raises(MedallionError, match="by_day cannot be refreshed: RAND.* is not deterministic"):
         CliRunner().invoke(cli, ["explain", "--sql", str(query)], catch_exceptions=False, standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"SELECT '\xe4' FROM {silver_orders_enriched}", "is no text in UTF-8"),
+        (b"SELECT * FROM {silver_orders_enriched", "inputs stand in braces"),
+        (b"SELECT * FROM {silver_nowhere}", "reads silver_nowhere, which is no table"),
+    ],
+)
+def test_file_that_is_no_query_is_one_line(tmp_path: Path, text: bytes, reason: str) -> None:
+    (tmp_path / "silver_orders_enriched.sql").write_bytes(text)
+    done = CliRunner().invoke(cli, ["explain", "--sql", str(tmp_path / "silver_orders_enriched.sql")])
+    assert isinstance(done.exception, UsageError) and reason in str(done.exception)
+    assert "\n" not in str(done.exception)

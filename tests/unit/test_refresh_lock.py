@@ -1,6 +1,7 @@
 """refresh.lock: what is derived and proven once is not asked of Spark again, and what has changed is."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from medallion.model.definition import definition_keys
 from medallion.model.methods import Additive, ByKey, Full, Method, Recent, Via
 from medallion.model.plan import Analysis, Column, NoPlans
 from medallion.model.proven import Proof
-from medallion.model.refresh_lock import NAME, Entry, is_derived_from, lock_text, read_lock, with_methods
+from medallion.model.refresh_lock import NAME, Entry, _seal, is_derived_from, lock_text, read_lock, with_methods
 from medallion.model.registry import Registry
 from medallion.model.table import Feed, Table
 from medallion.pipeline import proven
@@ -91,10 +92,33 @@ def test_a_line_is_read_as_it_was_written(tmp_path: Path, method: Method) -> Non
     assert read_lock(tmp_path / "none").entries == {}
 
 
-def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    path = tmp_path / NAME
-    path.write_text('{"graph": ""}\n{"table": "silver_x"}\n')
-    with pytest.raises(MedallionError, match=r"refresh.lock, line 2, cannot be read .* medallion plan --write"):
+def sealed(*lines: str) -> bytes:
+    """A lock of these lines whose first line fits them."""
+    return "".join(f"{line}\n" for line in (json.dumps({"graph": _seal("g", lines)}), *lines)).encode()
+
+
+def edited(lock: bytes) -> bytes:
+    """The same lock, in which somebody changed what is proven."""
+    return lock.replace(b'"restricted": {"bronze_orders": "order_id"}', b'"restricted": {"bronze_orders": "user_id"}')
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (edited, "or was edited or merged since"),
+        (lambda lock: lock.split(b"\n", 1)[1], "is not as this version of medallion writes it"),
+        (lambda _: sealed('{"table": "silver_x"}'), "line 2, cannot be read"),
+        (lambda _: b"\xff\xfe", "cannot be read"),
+    ],
+)
+def test_a_lock_that_is_not_as_it_was_written_is_refused_and_only_by_whoever_refreshes(
+    tmp_path: Path, change: Callable[[bytes], bytes], reason: str
+) -> None:
+    path = write(tmp_path, entry())
+    before = path.read_bytes()
+    path.write_bytes(change(before))
+    assert path.read_bytes() != before
+    with pytest.raises(MedallionError, match=f"{reason}.* medallion plan --write"):
         read_lock(path)
     assert with_methods(graph(TABLE), path) == graph(TABLE), "whoever only looks at tables is not stopped by it"
 
