@@ -7,16 +7,14 @@ sums add up, so what is derived for a table follows from the whole graph.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from medallion.derive.groups import GROUPS, with_groups
 from medallion.derive.keys import Identifiers, Keys, keys_of
 from medallion.derive.newest import newest_of
 from medallion.derive.parts import Parts, parts_of, rest_groups
 from medallion.derive.sources import Sources, sources_of
 from medallion.errors import MedallionError
 from medallion.model.methods import Additive, ByKey, Full, Method
-from medallion.model.plan import Analyser, Nondeterministic, NoPlans, Unprovable
-from medallion.model.plan_json import read_plan
-from medallion.model.proof import Node, Prover
+from medallion.model.plan import Nondeterministic, NoPlans, Unprovable
+from medallion.model.proof import Analyser, Node, Prover
 from medallion.model.proof_additive import Reading, prove_additive
 from medallion.model.proven import Proof
 from medallion.model.refresh_method import RefreshMethod
@@ -135,22 +133,8 @@ class _Graph:
 
     def parts(self, table: Table, nodes: Mapping[str, Node] | None = None) -> Parts:
         """What adds up of a table; nodes: other methods of its inputs than those of the graph."""
-        reading, whole = self.reading(table, nodes or self.nodes), self.read_whole(table)
-        plan = self._prover.plan_of(table)
-        parts = parts_of(plan, reading, whole)
-        if (parts.names and rest_groups(plan, parts.names, whole) is None) or not (query := with_groups(table.query)):
-            return parts
-        try:
-            analysis = reading.analyse(query, reading.inputs, same_as=table.query)
-        except NoPlans:
-            raise
-        except MedallionError:  # some text of it cannot be moved
-            return parts
-        apart = parts_of(read_plan(analysis), reading, whole) if analysis.is_same else Parts()
-        if GROUPS in apart.names:
-            return replace(apart, query=query)
-        why = {name: reason.replace(f"`{GROUPS}`", "its last SELECT") for name, reason in apart.refused.items()}
-        return parts if parts.names else Parts(refused=parts.refused | why)
+        reading = self.reading(table, nodes or self.nodes)
+        return parts_of(self._prover.plan_of(table), reading, self.read_whole(table))
 
     def reading(self, table: Table, nodes: Mapping[str, Node]) -> Reading:
         inputs = {name: self._prover.columns_of(name) for name in table.inputs}
@@ -186,9 +170,7 @@ class _Graph:
         return newest_of(table, self._prover)
 
     def rest_groups(self, table: Table, parts: Parts) -> str | None:
-        """An input whose rows would all be grouped each time beside what is kept."""
-        query = replace(table, query=parts.query) if parts.query else table
-        return rest_groups(self._prover.plan_of(query), parts.names, self.read_whole(table))
+        return rest_groups(self._prover.plan_of(table), parts.names, self.read_whole(table))
 
     def prove_parts(self, table: Table, method: Additive) -> None:
         plan = self._prover.plan_of(table)
@@ -227,7 +209,7 @@ class _Choice:
         if not parts.names:
             self._refused[AGGREGATE] = parts.reason()
             return None
-        method = Additive(tuple(parts.names), parts.query)
+        method = Additive(tuple(parts.names))
         try:
             self._graph.prove_parts(self._table, method)
         except Unprovable as reason:
@@ -236,8 +218,9 @@ class _Choice:
         return Derivation(method, f"what a change adds to {_listed(parts.names)} follows from the change alone")
 
     def _left_over(self, method: Method) -> str | None:
+        """An input whose rows would all be grouped each time beside what is kept."""
         assert isinstance(method, Additive)
-        return self._graph.rest_groups(self._table, Parts(dict.fromkeys(method.parts, frozenset()), query=method.query))
+        return self._graph.rest_groups(self._table, Parts(dict.fromkeys(method.parts, frozenset())))
 
     def _latest(self) -> Derivation | None:
         method, reason = self._graph.newest(self._table)

@@ -13,12 +13,10 @@ _MAKE_GROUPS = frozenset({"Aggregate", "Distinct", "Window"})
 
 @dataclass
 class Parts:
-    """names: the common table expressions that add up, those inside first. refused: why others do not, by name. query:
-    the query that has them, where that is not the author's as it is."""
+    """names: the common table expressions that add up, those inside first. refused: why others do not, by name."""
 
     names: dict[str, frozenset[int]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
-    query: str = ""
 
     def reason(self) -> str:
         """Why nothing is kept."""

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from medallion.derive.derivation import Derivations, derive
 from medallion.model.definition import definition_keys
-from medallion.model.plan import Analyser
-from medallion.model.proof import VERSION, prove, spark_version
+from medallion.model.proof import VERSION, Analyser, prove, spark_version
 from medallion.model.proven import Proof
 from medallion.model.refresh_lock import Entry, Lock, graph_key, lock_text
 from medallion.model.registry import Registry

@@ -67,7 +67,7 @@ class _Expression:
 
     def reads(self, name: str) -> bool:
         """Whether its text has that name where a table may be; a column may have the name of one."""
-        words = ["", *map(word_of, self.tokens)]
+        words = ["", *map(_word, self.tokens)]
         return any(
             token.text.lower() == name.lower() and (before in _BEFORE_TABLE or before.endswith("JOIN"))
             for before, token in zip(words, self.tokens, strict=False)
@@ -77,20 +77,20 @@ class _Expression:
 def split_of(table: Table) -> Split:
     """The split of a table whose parts add up. Raises Unprovable where its text cannot be cut."""
     assert isinstance(table.method, Additive)
-    return _split(table.method.query or table.query, table.inputs, table.method.parts)
+    return _split(table.query, table.inputs, table.method.parts)
 
 
 def require_names(table: Table) -> None:
     """Raise Unprovable where a name of its common table expressions means two things, or a part is none of them."""
     assert isinstance(table.method, Additive)
-    ctes, _ = common_table_expressions(tokenize(table.method.query or table.query, dialect="spark"))
+    ctes, _ = _common_table_expressions(tokenize(table.query, dialect="spark"))
     _require_names(ctes, table.inputs, table.method.parts)
 
 
 @cache
 def _split(query: str, inputs: tuple[str, ...], names: tuple[str, ...]) -> Split:
     tokens = tokenize(query, dialect="spark")
-    ctes, after = common_table_expressions(tokens)
+    ctes, after = _common_table_expressions(tokens)
     _require_names(ctes, inputs, names)
     parts = {
         name: _cut_part(query, ctes, name, [*inputs, *names[:place]], names[:place]) for place, name in enumerate(names)
@@ -103,33 +103,33 @@ def _split(query: str, inputs: tuple[str, ...], names: tuple[str, ...]) -> Split
     return Split(parts, rest, left, tuple(name for name in names if name in read))
 
 
-def common_table_expressions(tokens: Sequence[Token]) -> tuple[list[_Expression], int]:
+def _common_table_expressions(tokens: Sequence[Token]) -> tuple[list[_Expression], int]:
     """The common table expressions of the outer query, and which token follows them."""
-    if not tokens or word_of(tokens[0]) != "WITH":
+    if not tokens or _word(tokens[0]) != "WITH":
         return [], 0
     found: list[_Expression] = []
     place = 1
     while True:
         name = tokens[place].text
         place += 1
-        if word_of(tokens[place]) == "(":
+        if _word(tokens[place]) == "(":
             raise Unprovable(f"`{name}` renames its columns from outside: use AS inside")
-        if word_of(tokens[place]) != "AS" or word_of(tokens[place + 1]) != "(":
+        if _word(tokens[place]) != "AS" or _word(tokens[place + 1]) != "(":
             raise Unprovable(f"its common table expression {name} cannot be cut from its text")
-        end = closing_of(tokens, place + 1)
+        end = _closing(tokens, place + 1)
         inner = tuple(tokens[place + 2 : end])
         found.append(_Expression(name, tokens[place + 1].end + 1, tokens[end].start, inner))
         place = end + 1
-        if place >= len(tokens) or word_of(tokens[place]) != ",":
+        if place >= len(tokens) or _word(tokens[place]) != ",":
             return found, place
         place += 1
 
 
-def closing_of(tokens: Sequence[Token], opening: int) -> int:
+def _closing(tokens: Sequence[Token], opening: int) -> int:
     """The place of the parenthesis that closes the one at ``opening``."""
     depth = 0
     for place in range(opening, len(tokens)):
-        depth += (word_of(tokens[place]) in _OPEN) - (word_of(tokens[place]) in _CLOSE)
+        depth += (_word(tokens[place]) in _OPEN) - (_word(tokens[place]) in _CLOSE)
         if depth == 0:
             return place
     raise Unprovable("its parentheses do not close")
@@ -237,15 +237,15 @@ class _Select:
     def __init__(self, query: str, cte: _Expression) -> None:
         self._query, self._cte, tokens = query, cte, cte.tokens
         where = f"`{cte.name}` does not add up"
-        if not tokens or word_of(tokens[0]) != "SELECT":
+        if not tokens or _word(tokens[0]) != "SELECT":
             raise Unprovable(f"{where}: it has a UNION or the like: only a plain SELECT adds up")
         depths = _depths(tokens)
         outer = [place for place, depth in enumerate(depths) if depth == 0]
-        words = {place: word_of(tokens[place]) for place in outer}
+        words = {place: _word(tokens[place]) for place in outer}
         starts = [p for p in outer if words[p] == "FROM" and words.get(p - 1) != "DISTINCT"]
         if not starts:
             raise Unprovable(f"{where}: it reads no table")
-        if starts[0] + 1 < len(tokens) and word_of(tokens[starts[0] + 1]) == "(":
+        if starts[0] + 1 < len(tokens) and _word(tokens[starts[0] + 1]) == "(":
             raise Unprovable(f"{where}: it reads a subquery: make it a common table expression")
         first = 2 if words.get(1) in {"DISTINCT", "ALL"} else 1
         commas = [p for p in outer if first <= p < starts[0] and words[p] == ","]
@@ -271,26 +271,26 @@ def _depths(tokens: Sequence[Token]) -> list[int]:
     """How deep in parentheses each token is; those themselves are as deep as what is in them."""
     depths, depth = [], 0
     for token in tokens:
-        depth += word_of(token) in _OPEN
+        depth += _word(token) in _OPEN
         depths.append(depth)
-        depth -= word_of(token) in _CLOSE
+        depth -= _word(token) in _CLOSE
     return depths
 
 
-def word_of(token: Token) -> str:
+def _word(token: Token) -> str:
     """What a token says, as SQL does; nothing where it is a text or a quoted name."""
     return "" if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER} else token.text.upper()
 
 
 def _item(query: str, tokens: Sequence[Token]) -> _Item:
-    words = [word_of(token) for token in tokens]
+    words = [_word(token) for token in tokens]
     is_star = "*" in words[:3] and (len(words) == 1 or words[1:3] == [".", "*"] or words[0] == "*")
     name = "" if not tokens or words[-1] in {*_CLOSE, "END"} else tokens[-1].text
     if len(words) < 2 or words[1] != "(":
         return _Item(name, "", "", is_star)
-    end = closing_of(tokens, 1)
+    end = _closing(tokens, 1)
     if end + 2 < len(tokens) and words[end + 1] == "FILTER" and words[end + 2] == "(":
-        end = closing_of(tokens, end + 2)
+        end = _closing(tokens, end + 2)
     after = [word for word in words[end + 1 :] if word != "AS"]
     function = words[0] if len(after) <= 1 else ""
     return _Item(name, function, query[tokens[1].start : tokens[end].end + 1], is_star)

@@ -51,12 +51,9 @@ class Additive:
         parts: Common table expressions of the query, each over one input or over an earlier part, of keys, SUM and
             COUNT alone; the rest of the query is computed from them in full. COUNT(DISTINCT x) adds up where the input
             is refreshed by key x: a change then brings all rows of an x, as they were and as they are.
-        query: The query that has them, where that is not the author's as it is: the same with the groups of its last
-            SELECT as a common table expression.
     """
 
     parts: tuple[str, ...]
-    query: str = ""
 
 
 @dataclass(frozen=True)

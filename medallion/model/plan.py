@@ -7,7 +7,7 @@ are called. A kind of node that is not listed here is refused by its name.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from medallion.errors import MedallionError
 from medallion.model.column_types import spark_type
@@ -185,20 +185,13 @@ class Analysis:
 
     plan: the JSON of its analysed plan. types: by result id, the types of aggregates and of what they are of, which the
     JSON leaves out. columns: that it gives. is_deterministic: Catalyst's own flag, which is true even for clock
-    functions. is_same: whether Spark makes the same of it as of the query that it was to be compared with.
+    functions.
     """
 
     plan: str
     types: Mapping[int, tuple[str, str]]
     columns: tuple[Column, ...]
     is_deterministic: bool
-    is_same: bool = False
-
-
-class Analyser(Protocol):
-    """What Spark says of a query over ``inputs``; same_as: another query, to compare it with."""
-
-    def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis: ...
 
 
 @dataclass(frozen=True)

@@ -160,8 +160,8 @@ def describe_method(method: Method) -> dict[str, Any]:
         case ByKey(key, via, columns):
             paths = {name: asdict(step) for name, step in via.items()}
             return {"kind": RefreshMethod.UPSERT, "key": key, "columns": dict(columns), "paths": paths}
-        case Additive(parts, query):
-            return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "parts": [*parts], "query": query}
+        case Additive(parts):
+            return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "parts": [*parts]}
         case Recent(name, column, span):
             seconds = span.total_seconds()
             return {"kind": RefreshMethod.LATEST_ROWS, "input": name, "column": column, "seconds": seconds}
@@ -174,7 +174,7 @@ def _method_of(record: Mapping[str, Any]) -> Method:
             paths = {name: Via(**step) for name, step in record["paths"].items()}
             return ByKey(record["key"], paths, dict(record["columns"]))
         case RefreshMethod.INCREMENTAL_AGGREGATE:
-            return Additive(tuple(record["parts"]), record["query"])
+            return Additive(tuple(record["parts"]))
         case RefreshMethod.LATEST_ROWS:
             return Recent(record["input"], record["column"], timedelta(seconds=record["seconds"]))
         case RefreshMethod.FULL_RECOMPUTE:

@@ -23,23 +23,19 @@ class SparkAnalyser:
         self._spark = spark
         self._frames = cache(self._frame)
 
-    def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
+    def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
         """Analyse ``query`` over ``inputs``. Raises MedallionError, in one line, where Spark refuses it."""
-        rows = self._rows(query, inputs)
-        plan: Any = rows._jdf.queryExecution().analyzed()
-        columns = tuple((field.name, field.dataType.simpleString(), field.nullable) for field in rows.schema)
-        is_same = bool(same_as) and _are_same(rows, self._rows(same_as, inputs))
-        return Analysis(str(plan.toJSON()), dict(_aggregate_types(plan)), columns, bool(plan.deterministic()), is_same)
-
-    def _rows(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> "DataFrame":
         from pyspark.errors import PySparkException
 
         frames: dict[str, Any] = {name: self._frames(name, columns) for name, columns in inputs.items()}
         try:
-            return self._spark.sql(query, **frames)
+            rows = self._spark.sql(query, **frames)
         except PySparkException as error:
             line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise MedallionError(f"Spark cannot analyse its query: {_FRAME_NAME.sub('', line)[:400]}") from None
+        plan: Any = rows._jdf.queryExecution().analyzed()
+        columns = tuple((field.name, field.dataType.simpleString(), field.nullable) for field in rows.schema)
+        return Analysis(str(plan.toJSON()), dict(_aggregate_types(plan)), columns, bool(plan.deterministic()))
 
     def _frame(self, name: str, columns: tuple[Column, ...]) -> "DataFrame":
         """No rows with ``columns``, each of which says in its metadata where it is from."""
@@ -51,15 +47,6 @@ class SparkAnalyser:
             for field, (_, _, is_nullable) in zip(declared, columns, strict=True)
         ]
         return self._spark.createDataFrame([], StructType(fields))
-
-
-def _are_same(left: "DataFrame", right: "DataFrame") -> bool:
-    """Whether Spark's optimizer makes one plan of both, whose rows follow from those of the inputs."""
-    plans: list[Any] = [rows._jdf.queryExecution().optimizedPlan() for rows in (left, right)]
-    leaves = [leaf.nodeName() for plan in plans for leaf in _items(plan.collectLeaves())]
-    if "LocalRelation" in leaves:  # it went by there being no rows
-        return False
-    return left.schema.simpleString() == right.schema.simpleString() and bool(plans[0].sameResult(plans[1]))
 
 
 def _aggregate_types(plan: Any) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -87,9 +74,7 @@ def _items(sequence: Any) -> list[Any]:
     return [sequence.apply(place) for place in range(sequence.size())]
 
 
-def analyse_here(
-    settings: "Settings", query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = ""
-) -> Analysis:
+def analyse_here(settings: "Settings", query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
     """Analyse ``query`` in the classic session that this process has, or else starts with ``settings``.
 
     Raises NoPlans where it is attached to a Spark Connect server, which shows no plans.
@@ -103,18 +88,16 @@ def analyse_here(
         if settings.spark_connect:
             raise NoPlans(NO_PLANS)
         session = spark_session(settings.replace(spark_master="local[2]"), "medallion plan")
-    return analyser(session)(query, inputs, same_as=same_as)
+    return analyser(session)(query, inputs)
 
 
-def analyse_in_active_session(
-    query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = ""
-) -> Analysis:
+def analyse_in_active_session(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
     """Analyse ``query`` in the classic session that is active in this process. Raises NoPlans where none is."""
     from pyspark.sql import SparkSession
 
     if (session := SparkSession.getActiveSession()) is None:
         raise NoPlans("no Spark session is active in this process")
-    return analyser(session)(query, inputs, same_as=same_as)
+    return analyser(session)(query, inputs)
 
 
 def analyser(spark: "SparkSession") -> SparkAnalyser:

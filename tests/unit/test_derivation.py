@@ -175,56 +175,6 @@ def test_parts_are_taken_from_the_outside_in_and_inner_ones_where_an_outer_one_n
     assert inner.method == Additive(("days",))
 
 
-def test_groups_of_a_last_select_are_kept_though_they_are_no_common_table_expression() -> None:
-    plain = derivation("SELECT status, COUNT(*) AS orders FROM {bronze_orders} GROUP BY status", NODES, ("status",))
-    assert isinstance(plain.method, Additive) and plain.method.parts == ("_groups",)
-    rates = derivation(
-        f"""
-        WITH {DAYS}
-        SELECT product_id, CAST(SUM(units) AS DOUBLE) / COUNT(*) AS pace, COUNT(*) FILTER (WHERE units > 3) AS busy
-        FROM days
-        GROUP BY product_id
-        ORDER BY SUM(units) DESC, product_id
-        LIMIT 10
-        """,
-        NODES,
-        ("product_id",),
-    )
-    assert isinstance(rates.method, Additive) and rates.method.parts == ("days", "_groups")
-    assert "_sum0 AS DOUBLE" in rates.method.query.replace("CAST ( ", "CAST(") and "LIMIT 10" in rates.method.query
-    joined = derivation(
-        "SELECT o.status, SUM(i.n) AS units FROM {bronze_items} AS i INNER JOIN {bronze_orders} AS o"
-        " ON o.order_id = i.order_id GROUP BY o.status",
-        NODES,
-        ("status",),
-    )
-    assert isinstance(joined.method, Full)
-    assert "its last SELECT does not add up: it has JOIN" in joined.refused["incremental aggregate"]
-    assert "it identifies no rows of a feed" in joined.refused["upsert"]
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT status, MAX(order_id) AS last FROM {bronze_orders} GROUP BY status",
-        "SELECT status, COUNT(*) AS n FROM {bronze_orders} GROUP BY status HAVING COUNT(*) > 1",
-        "SELECT status, COUNT(*) AS n FROM {bronze_orders} GROUP BY ROLLUP(status)",
-        "SELECT UPPER(status) AS status, COUNT(*) AS n FROM {bronze_orders} GROUP BY status",
-        "SELECT COUNT(*) AS n FROM {bronze_orders}",
-        "SELECT DISTINCT status, COUNT(*) AS n FROM {bronze_orders} GROUP BY status, customer",
-        "SELECT status, COUNT(DISTINCT customer) AS n FROM {bronze_orders} GROUP BY status",
-        "SELECT status, SUM(SUM(customer)) OVER (PARTITION BY status) AS n FROM {bronze_orders} GROUP BY status",
-        "SELECT status, COUNT(*) AS n FROM {bronze_orders} GROUP BY status UNION ALL SELECT 'x', 1",
-    ],
-)
-def test_groups_that_cannot_be_set_apart_or_do_not_add_up_are_never_taken_for_sums_that_do(query: str) -> None:
-    found = derivation(query, NODES, ("n",))
-    if isinstance(found.method, Additive):  # right only where Spark makes the same of both, which the proof has asked
-        assert found.method.query
-    assert "MAX" not in query or not isinstance(found.method, Additive)
-    assert "DISTINCT" not in query or not isinstance(found.method, Additive)
-
-
 def test_a_table_over_rows_that_are_all_computed_each_time_is_computed_too_unless_its_policy_says_otherwise() -> None:
     products = table(
         "silver_products", f"WITH {DAYS} SELECT product_id, SUM(units) AS n FROM days GROUP BY product_id", "product_id"
