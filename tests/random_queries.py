@@ -399,7 +399,7 @@ def make(chance: random.Random, examples: list[str], name: str) -> Table | None:
         keys = ("item_id",)
     if not query:
         return None
-    return Table(keys=keys, query=query, refresh="incremental", name=name, layer="gold", doc="Random.")
+    return Table(keys=keys, query=query, refresh="incremental", name=name, layer="silver", doc="Random.")
 
 
 class World:
@@ -485,7 +485,7 @@ def run(spark: Any, seed: int, *, queries: int, hours: int, examples: list[str])
     chance, found = random.Random(seed), Found()
     accepted: list[Table] = []
     for number in range(queries):
-        table = make(chance, examples, f"gold_r{number}")
+        table = make(chance, examples, f"silver_r{number}")
         if table is None:
             continue
         try:
