@@ -95,10 +95,12 @@ def _values(column: "pa.Array") -> list[Any]:
     """Return the values of a column; of moments that Python does not have their texts, as long as they are plain."""
     import pyarrow as pa
 
+    values: list[Any]
     try:
-        return column.to_pylist()
+        values = column.to_pylist()
     except (ValueError, OverflowError):
-        return column.cast(pa.string()).to_pylist()
+        values = column.cast(pa.string()).to_pylist()
+    return values
 
 
 def kind_of(name: str) -> str:
