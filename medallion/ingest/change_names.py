@@ -71,10 +71,9 @@ def judge_file(name: str, layout: Layout, topics: Mapping[str, str], running: st
         topics: The name at the source of each feed with this layout -> the feed.
         running: The hour that has begun: of later ones nothing is taken.
     """
-    if arriving := _ARRIVING.fullmatch(name):
-        final = (arriving[1] or "") + (arriving[2] or arriving[3])
-        if known := _known(layout.read(final), topics):
-            return Arriving(*known, final)
+    final = name_once_whole(name)
+    if final and (known := _known(layout.read(final), topics)):
+        return Arriving(*known, final)
     if any(_is_no_data(part) for part in PurePosixPath(name.removeprefix(layout.folder)).parts):
         return None
     taken = _known(layout.read(name), topics)
@@ -91,6 +90,12 @@ def judge_file(name: str, layout: Layout, topics: Mapping[str, str], running: st
     if taken:
         return ChangeFile(topic, hour)
     return Refused(hour, f"a change file is named as source.layout says, {layout.text}")
+
+
+def name_once_whole(name: str) -> str | None:
+    """Return what a file will be called that is still being written, as its name says; None for another one."""
+    arriving = _ARRIVING.fullmatch(name)
+    return (arriving[1] or "") + (arriving[2] or arriving[3]) if arriving else None
 
 
 def _known(read: tuple[str, str] | None, topics: Mapping[str, str]) -> tuple[str, str] | None:

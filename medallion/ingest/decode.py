@@ -21,10 +21,10 @@ from medallion.ingest.record_order import RecordOrder
 from medallion.ingest.refused_file import refused_file
 from medallion.ingest.row_decoder import RowDecoder
 from medallion.ingest.sources import NoRecord, RefusedRecord, Unfit, reader_of
-from medallion.model.table import Feed
+from medallion.model.table import BESIDE_A_CHANGE, Feed
 from medallion.storage.files import Place, in_arrow, whole
 
-LINE, DELETED = "_line", "_deleted"  # beside a change's own columns: its place in the file, and whether it deletes
+LINE, DELETED = BESIDE_A_CHANGE
 _BATCH_ROWS, _BATCH_BYTES = 10_000, 8 << 20  # a line in Python takes many times the bytes that it has in the file
 _MAX_REJECTED_BYTES = 64 << 20  # rejected lines are held in memory, each with its reason
 _REJECTED_LINE_BYTES = 512
@@ -37,10 +37,12 @@ class Decoded:
 
     records: lines that are records of the format, whether their rows fit or not. rejected: (line number, reason, the
     line as it came). unknown: columns that are not declared, which are left out, with the number of changes that have
-    them; names are escaped and cut to 80 characters. more_unknown: whether there are still more of them. absent:
-    declared columns that none of many inserts has. bytes: of all changes in memory. parts: the files of the source
-    that were put together. lines_of: place of a change -> its line, where they differ. kept: place of a change -> which
-    of the declared columns keep the value that the row has. notes: what there is to warn of.
+    them; names are escaped and cut to 80 characters. more_unknown: whether there are still more of them. unseen:
+    declared columns that no change has. absent: those of them that one of many inserts should have. bytes: of all
+    changes in memory. parts: the files of the source that were put together. lines_of: place of a change -> its line,
+    where they differ. kept: place of a change -> which of the declared columns keep the value that the row has. moved:
+    places of those whose row had another key: it is the one that the change before it, of the same line, deletes.
+    notes: what there is to warn of.
     """
 
     lines: int = 0
@@ -49,11 +51,13 @@ class Decoded:
     rejected: list[tuple[int, str, str]] = field(default_factory=list)
     unknown: Counter[str] = field(default_factory=Counter)
     more_unknown: bool = False
+    unseen: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     bytes: int = 0
     parts: Parts = field(default_factory=Parts)
     lines_of: dict[int, int] = field(default_factory=dict)
     kept: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    moved: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
 
@@ -143,11 +147,13 @@ class _Decoding:
         result, rows = self.result, self._rows
         result.unknown, result.more_unknown = rows.unknown, rows.more_unknown
         declared = {column.name for column in self._feed.columns}
-        result.absent = sorted(declared - rows.seen) if inserts >= _MIN_INSERTS else []
+        result.unseen = sorted(declared - rows.seen)
+        result.absent = result.unseen if inserts >= _MIN_INSERTS else []
         result.notes += [*self._reader.notes(), *self._order.notes()]
         if places := self._order.places():
             result.lines_of = {new: result.lines_of.get(old, old) for old, new in places.items()}
             result.kept = {places[old]: kept for old, kept in result.kept.items()}
+            result.moved = {places[old] for old in result.moved}
             _renumber(target, places)
 
     def _changes(self, number: int, raw: bytes) -> list[tuple[Any, ...]]:
@@ -157,16 +163,18 @@ class _Decoding:
             values, kept = self._rows.decode(changes[0])
             if kept is None:
                 return [(number, changes[0].deleted, *values)]
-        made = [(change.deleted, self._rows.decode(change)) for change in changes]
+        made = [(change, self._rows.decode(change)) for change in changes]
         place = number + self._further
         rows = []
-        for deleted, row in made:
+        for change, row in made:
             if place != number:
                 self.result.lines_of[place] = number
             if row.kept is not None:
                 self.result.kept[place] = row.kept
-            self._order.add(number, place, deleted=deleted)
-            rows.append((place, deleted, *row.values))
+                if change.moves:
+                    self.result.moved.add(place)
+            self._order.add(number, place, deleted=change.deleted)
+            rows.append((place, change.deleted, *row.values))
             place += 1
         self._further += max(0, len(made) - 1)
         return rows

@@ -4,7 +4,9 @@ So a table, its log and any other reader of decoded changes see whole rows. What
 the table before the hour, so that the hour is decoded alike however often, and however late.
 """
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -22,11 +24,13 @@ from medallion.storage.lake import Lake
 from medallion.storage.rewind import require_version_before
 from medallion.storage.table_features import unreadable_here
 
+_Key = tuple[Any, ...]
+_Row = Mapping[str, Any]
 _NO_ROW = "updates a row that does not exist"
 
 
 def complete_updates(lake: Lake, feed: Feed, hour: str, decoded: Decoded, corrected: Mapping[int, str]) -> None:
-    """Complete the partial changes of a decoded hour; reject those of rows that do not exist.
+    """Complete the partial changes of a decoded hour; reject lines with one of a row that does not exist, as a whole.
 
     corrected: as for decode_file.
 
@@ -40,7 +44,7 @@ def complete_updates(lake: Lake, feed: Feed, hour: str, decoded: Decoded, correc
         keys = _keys_of(file, feed, decoded)
         rows = _changes_of(file, feed, keys)
     known = _rows_before(lake, feed, hour, keys)
-    completed, missing = _complete(feed, rows, known, decoded.kept)
+    completed, missing = _complete(feed, rows, known, decoded)
 
     def rewrite(batch: pa.RecordBatch) -> pa.RecordBatch:
         touched = pa.array([place in completed for place in batch[LINE].to_pylist()], pa.bool_())
@@ -62,10 +66,12 @@ def complete_updates(lake: Lake, feed: Feed, hour: str, decoded: Decoded, correc
 
 
 def _keys_of(file: pq.ParquetFile, feed: Feed, decoded: Decoded) -> pa.Table:
-    """Return the keys of the partial changes, each once."""
-    places = pa.array([*decoded.kept], pa.int64())
+    """Return the keys that lines with partial changes name, each once."""
+    lines = {decoded.lines_of.get(place, place) for place in decoded.kept}
+    own = {place for place, line in decoded.lines_of.items() if line in lines}
+    own |= lines - decoded.lines_of.keys()  # where a place is that of no other line, it is its line
     found = file.read([LINE, *feed.keys])
-    found = found.filter(pc.is_in(found[LINE], value_set=places)).select([*feed.keys])
+    found = found.filter(pc.is_in(found[LINE], value_set=pa.array(sorted(own), pa.int64()))).select([*feed.keys])
     return found.group_by([*feed.keys], use_threads=False).aggregate([])
 
 
@@ -91,27 +97,55 @@ def _rows_before(lake: Lake, feed: Feed, hour: str, keys: pa.Table) -> list[dict
 
 
 def _complete(
-    feed: Feed, changes: list[dict[str, Any]], known: list[dict[str, Any]], kept: Mapping[int, tuple[int, ...]]
+    feed: Feed, changes: list[dict[str, Any]], known: list[dict[str, Any]], decoded: Decoded
 ) -> tuple[dict[int, dict[str, Any]], set[int]]:
-    """Follow each key through its changes; return whole changes by place, and the places of those without a row."""
-    names = [column.name for column in feed.columns]
+    """Follow each key through its changes, line by line.
 
-    def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(row[key] for key in feed.keys)
+    Returns:
+        Whole changes by place, and the places of all changes of lines with one of a row that does not exist.
+    """
 
-    rows: dict[tuple[Any, ...], Mapping[str, Any]] = {key_of(row): row for row in known}
+    def line_of(change: Mapping[str, Any]) -> int:
+        place: int = change[LINE]
+        return decoded.lines_of.get(place, place)
+
+    rows: dict[_Key, _Row | None] = {_key_of(feed, row): row for row in known}
     completed: dict[int, dict[str, Any]] = {}
     missing: set[int] = set()
-    for change in changes:
-        place, key = change[LINE], key_of(change)
-        if change[DELETED]:
-            rows.pop(key, None)
+    for _, group in groupby(changes, line_of):
+        of_line = [*group]
+        after = ChainMap[_Key, _Row | None]({}, rows)
+        whole = _complete_line(feed, of_line, after, decoded)
+        if whole is None:
+            missing.update(change[LINE] for change in of_line)
             continue
-        if place in kept:
-            if key not in rows:
-                missing.add(place)
-                continue
-            change = change | {names[column]: rows[key].get(names[column]) for column in kept[place]}
+        completed |= whole
+        rows.update(after.maps[0])
+    return completed, missing
+
+
+def _complete_line(
+    feed: Feed, changes: list[dict[str, Any]], rows: MutableMapping[_Key, _Row | None], decoded: Decoded
+) -> dict[int, dict[str, Any]] | None:
+    """Complete the changes of a line and put them into ``rows``, None for a deleted one; None if a row is missing."""
+    names = [column.name for column in feed.columns]
+    completed: dict[int, dict[str, Any]] = {}
+    gone: _Row | None = None  # what the change before deleted
+    for change in changes:
+        place, key = change[LINE], _key_of(feed, change)
+        if change[DELETED]:
+            gone = rows.get(key)
+            rows[key] = None
+            continue
+        if place in decoded.kept:
+            former = gone if place in decoded.moved else rows.get(key)
+            if former is None:
+                return None
+            change = change | {names[column]: former.get(names[column]) for column in decoded.kept[place]}
             completed[place] = change
         rows[key] = change
-    return completed, missing
+    return completed
+
+
+def _key_of(feed: Feed, row: _Row) -> _Key:
+    return tuple(row[key] for key in feed.keys)

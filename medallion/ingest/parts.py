@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-_KAFKA = re.compile(r".*\+(\d{1,9})\+(\d{1,19})\.[^/+]*", re.DOTALL)  # <topic>+<partition>+<first offset>.<extension>
+_KAFKA = re.compile(
+    r"(?:.*/)?([^/]*)\+(\d{1,9})\+(\d{1,19})\.[^/+]*", re.DOTALL
+)  # <topic>+<partition>+<first offset>.<extension>
 
 
 @dataclass(frozen=True)
@@ -22,14 +24,19 @@ class Part:
     lines: int
 
     @property
+    def topic(self) -> str | None:
+        """The topic that it is from, where its name tells one."""
+        return None if (place := _kafka_place(self.name)) is None else place[0]
+
+    @property
     def partition(self) -> int | None:
         """The partition of the topic that it is from, where its name tells one."""
-        return None if (place := _kafka_place(self.name)) is None else place[0]
+        return None if (place := _kafka_place(self.name)) is None else place[1]
 
     @property
     def first_offset(self) -> int | None:
         """The offset of its first record, where its name tells one."""
-        return None if (place := _kafka_place(self.name)) is None else place[1]
+        return None if (place := _kafka_place(self.name)) is None else place[2]
 
 
 class Parts:
@@ -56,20 +63,20 @@ class Parts:
 
     @property
     def streams(self) -> list[int]:
-        """Return for each part which of the streams it is of: a partition, or a file of its own.
+        """Return for each part which of the streams it is of: a partition of a topic, or a file of its own.
 
         Records of one stream are in order. Files whose names tell no partition are one after the other by their names.
         """
         known: dict[object, int] = {}
-        keys = [part.name if part.partition is None else part.partition for part in self._parts]
+        keys = [part.name if part.topic is None else (part.topic, part.partition) for part in self._parts]
         return [known.setdefault(key, len(known)) for key in keys]
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Put the files of a feed and an hour in the order in which they are read: by partition and offset, or by name."""
-    return tuple(sorted(names, key=lambda name: (*(_kafka_place(name) or (-1, -1)), name)))
+    """Put files of a feed and an hour in the order in which they are read: by topic, partition and offset, or name."""
+    return tuple(sorted(names, key=lambda name: (*(_kafka_place(name) or ("", -1, -1)), name)))
 
 
-def _kafka_place(name: str) -> tuple[int, int] | None:
+def _kafka_place(name: str) -> tuple[str, int, int] | None:
     match = _KAFKA.fullmatch(name)
-    return (int(match[1]), int(match[2])) if match else None
+    return (match[1], int(match[2]), int(match[3])) if match else None

@@ -6,7 +6,7 @@ What a line means is not asked here: records stay as they came, so that the hour
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -18,20 +18,20 @@ from medallion.ingest.delta_source import commit_lines, version_of
 from medallion.ingest.json_lines import is_json
 from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed, Source, copy_file, digest
-from medallion.ingest.tabular_files import CSV, csv_lines, kind_of, parquet_lines
+from medallion.ingest.tabular_files import CSV, GZIP, ZSTD, csv_lines, kind_of, parquet_lines
 from medallion.storage import files
 from medallion.storage.files import Place
 
-GZIP, ZSTD = (".gz", ".gzip"), (".zst", ".zstd")
 _CHUNK = 1 << 20
 _MAX_UNPACKED = 64 << 30  # bytes of one file: a packed one may hold far more than anybody meant to send
 
 
-def land_files(source: Source, names: Sequence[str], target: Place) -> Landed:
+def land_files(source: Source, names: Sequence[str], target: Place, keys: Collection[str] = ()) -> Landed:
     """Copy the files ``names``, in this order, to one landed file, whole or not at all.
 
-    One plain file is copied as it is. Raises MedallionError for a file that does not arrive whole, cannot be unpacked,
-    or ends in the middle of a record.
+    One plain file is copied as it is. keys: as for ``csv_lines``.
+
+    Raises MedallionError for a file that does not arrive whole, cannot be unpacked, or ends in the middle of a record.
     """
     if len(names) == 1 and is_plain(names[0]):
         return copy_file(source, names[0], target)
@@ -41,7 +41,7 @@ def land_files(source: Source, names: Sequence[str], target: Place) -> Landed:
             for name in names:
                 copied = Path(folder, "part")
                 as_it_came = copy_file(source, name, copied)
-                lines = _append(source, name, copied, out)
+                lines = _append(source, name, copied, out, keys)
                 parts.append(Part(name, as_it_came.bytes, as_it_came.sha256, lines))
         with together.open("rb") as stream:
             landed = digest(stream)
@@ -69,7 +69,7 @@ def fingerprint(source: Source, name: str) -> Landed:
         return digest(stream)
 
 
-def _append(source: Source, name: str, file: Path, out: IO[bytes]) -> int:
+def _append(source: Source, name: str, file: Path, out: IO[bytes], keys: Collection[str]) -> int:
     """Append the records of a copied file as lines; return how many."""
     shown, kind, count = f"{source.root}/{name}", kind_of(name), 0
     if version_of(name) is not None:
@@ -81,7 +81,7 @@ def _append(source: Source, name: str, file: Path, out: IO[bytes]) -> int:
         return _append_lines(shown, file, out)
     with unpacked(shown, file) as stream:
         checked = _Checked(stream, shown)
-        lines = csv_lines(io.BufferedReader(checked), shown) if kind == CSV else parquet_lines(file, shown)
+        lines = csv_lines(io.BufferedReader(checked), shown, keys) if kind == CSV else parquet_lines(file, shown)
         for line in lines:
             out.write(line)
             count += 1

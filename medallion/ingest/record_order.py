@@ -5,12 +5,12 @@ log of their database; where they tell none, the streams follow one another.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 from medallion.ingest.parts import Part, Parts
-from medallion.ingest.sources import Reader
+from medallion.ingest.sources import TIMES, Reader
 
 _MAX_NOTES = 5
 
@@ -38,12 +38,12 @@ class RecordOrder:
 
     def places(self) -> Mapping[int, int]:
         """Return the place that each change has in the order of all, by its place in the file; empty if the same."""
-        if len({position[0] for position in self._positions if position is not None}) != 1:
+        if len(self._kinds()) != 1:
             return {}  # none is known, or they are of several databases and do not compare
         highest: dict[int, tuple[Any, ...]] = {}
         keys = []
-        for (stream, _), position in zip(self._places, self._positions, strict=True):
-            # What comes again, or came late into its stream, is no earlier than what stands before it there.
+        for (stream, _), position in zip(self._places, self._comparable(), strict=True):
+            # What comes again, came late into its stream, or has no position, follows what stands before it there.
             highest[stream] = max(highest.get(stream, ()), position or ())
             keys.append(highest[stream])
         order = sorted(range(len(keys)), key=keys.__getitem__)
@@ -51,17 +51,42 @@ class RecordOrder:
         after = {before[index]: place for place, index in zip(before, order, strict=True)}
         return after if any(old != new for old, new in after.items()) else {}
 
+    def _kinds(self) -> set[str]:
+        """Return the kinds of positions that there are: those in a log or, without any, times."""
+        kinds = {position[0] for position in self._positions if position is not None}
+        return kinds - TIMES or kinds
+
+    def _comparable(self) -> Iterator[tuple[Any, ...] | None]:
+        """Yield the positions that compare, None in the place of others."""
+        kinds = self._kinds()
+        return (position if position and position[0] in kinds else None for position in self._positions)
+
+    def _order_notes(self) -> list[str]:
+        """Say where changes of several streams could not be put in the order of the log."""
+        kinds = self._kinds()
+        if len(kinds) > 1:
+            return [
+                f"positions of several kinds ({', '.join(sorted(kinds))}) do not compare: files were read one after the"
+                " other, so of a key that changes in several of them the last change may be wrong"
+            ]
+        without = sum(position is None for position in self._comparable()) if kinds else 0
+        if not without:
+            return []
+        return [
+            f"{without:,} changes have no {', '.join(kinds)}: each follows the one before it in its partition or file"
+        ]
+
     def notes(self) -> list[str]:
-        """Name offsets that go back or leave a gap within a partition.
+        """Say what could not be put in order, and name offsets that go back or leave a gap within a partition.
 
         A deletion may leave one: the record after it, which has no content, is written by few.
         """
-        by_partition = defaultdict[int, list[tuple[int, Part]]](list)
+        by_partition = defaultdict[tuple[str, int], list[tuple[int, Part]]](list)
         for index, part in enumerate(self._parts):
-            if part.partition is not None:
-                by_partition[part.partition].append((index, part))
+            if part.topic is not None and part.partition is not None:
+                by_partition[part.topic, part.partition].append((index, part))
         found = []
-        for partition, parts in sorted(by_partition.items()):
+        for (_, partition), parts in sorted(by_partition.items()):
             for (index, part), (_, later) in pairwise(parts):
                 end = (part.first_offset or 0) + part.lines
                 missing = (later.first_offset or 0) - end
@@ -69,4 +94,5 @@ class RecordOrder:
                     found.append(f"offsets of partition {partition} go back: {later.name} begins before {end}")
                 elif missing > self._deletions[index]:
                     found.append(f"offsets of partition {partition} leave a gap of {missing} before {later.name}")
-        return found[:_MAX_NOTES] + ([f"{len(found) - _MAX_NOTES} more gaps of offsets"] * (len(found) > _MAX_NOTES))
+        more = [f"{len(found) - _MAX_NOTES} more gaps of offsets"] * (len(found) > _MAX_NOTES)
+        return [*self._order_notes(), *found[:_MAX_NOTES], *more]

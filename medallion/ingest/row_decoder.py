@@ -55,7 +55,7 @@ class RowDecoder:
 
     def decode(self, change: Change) -> Row:
         """Return the row of ``change``. Raises Unfit."""
-        deleted, row, kept, forms = change
+        deleted, row, kept, forms, _ = change
         self._fields.clear()
         signature = (tuple(row), forms)
         plan = self._plans.get(signature)
@@ -142,7 +142,7 @@ def _why_not(column: Column, value: Any) -> str:
         shown = repr(str(value)[:_MAX_NAME])
     hint = ""
     if column.type in {"TIMESTAMP", "DATE"} and type(value) is int:
-        hint = "; where numbers are moments, source.moments in medallion.toml says their unit"
+        hint = "; where numbers are moments, the record's schema or source.moments in medallion.toml says their unit"
     return f"{column.name}: {shown} is not a {column.type}{hint}"
 
 

@@ -5,7 +5,7 @@ loss.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from medallion.errors import MedallionError, one_line
 from medallion.hours import format_hour
+from medallion.ingest.change_names import name_once_whole
 from medallion.ingest.decode import decode_file
 from medallion.ingest.put_together import land_files
 from medallion.ingest.snapshot_columns import declared_batch, declared_schema, match_columns
@@ -65,9 +66,7 @@ def open_snapshot(source: Source, feed: Feed, lake: Lake, advance: Advance = sil
     if any(name.startswith(f"{path}/_delta_log/") for name in listed):
         copy_snapshot(source, path, staged, advance)
         return _delta(lake, feed, staged, shown)
-    names = [name for name in sorted(listed) if _is_part(name, path, feed.delivery.snapshot)]
-    if not names:
-        raise MedallionError(_missing(source, path))
+    names = _parts(source, feed, path, listed)
     return _from_parquet(source, lake, feed, names, (shown, staged, advance))
 
 
@@ -87,9 +86,7 @@ def describe_snapshot(source: Source, feed: Feed) -> str:
     listed = _files_near(source, path)
     if any(name.startswith(f"{path}/_delta_log/") for name in listed):
         return "a Delta table, whose columns are looked at when it is loaded"
-    names = [name for name in sorted(listed) if _is_part(name, path, feed.delivery.snapshot)]
-    if not names:
-        raise MedallionError(_missing(source, path))
+    names = _parts(source, feed, path, listed)
     if kind_of(names[0]) == CSV:
         return f"{len(names):,} CSV files, whose rows are looked at when they are loaded"
     with TemporaryDirectory(prefix="medallion-") as folder:
@@ -168,6 +165,21 @@ def _schema_of(file: Path, shown: str) -> pa.Schema:
         raise MedallionError(f"{shown} is no Parquet file that can be read: {one_line(error, 120)}") from None
 
 
+def _parts(source: Source, feed: Feed, path: str, listed: Collection[str]) -> list[str]:
+    """Return the files of a snapshot. Raises MedallionError where there is none, or one is still being written."""
+    names = [name for name in sorted(listed) if _is_part(name, path, feed.delivery.snapshot)]
+    for name in listed:
+        whole = name_once_whole(name)
+        if whole and whole not in listed and _is_part(whole, path, feed.delivery.snapshot):
+            raise MedallionError(
+                f"{name} of {source.root} is a file of the snapshot that is still being written: wait until it is"
+                " called without what ends its name, or remove it, then load again"
+            )
+    if not names:
+        raise MedallionError(_missing(source, path))
+    return names
+
+
 def _is_part(name: str, path: str, layout: Layout) -> bool:
     """Check whether a file is one of the snapshot's, Parquet or CSV."""
     if not kind_of(name):
@@ -203,7 +215,7 @@ def _from_parquet(
             for number, name in enumerate(names):
                 with TemporaryDirectory(prefix="medallion-") as folder:
                     if kind_of(name) == CSV:
-                        yield from _rows_of_csv(source, feed, name, Path(folder))
+                        yield from _rows_of_csv(source, feed, name, Path(folder), missing)
                         continue
                     copied = Path(folder, "part.parquet")
                     copy_file(source, name, copied)
@@ -239,17 +251,21 @@ def _declared_rows(feed: Feed, file: Path, shown: str, missing: Counter[str]) ->
             yield declared_batch(feed, batch, given, shown)
 
 
-def _rows_of_csv(source: Source, feed: Feed, name: str, folder: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a CSV file, read as the feed's format reads one of an hour.
+def _rows_of_csv(
+    source: Source, feed: Feed, name: str, folder: Path, missing: Counter[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a CSV file, read as the feed's format reads one of an hour; ``missing`` as above.
 
     Raises MedallionError for the first row that does not fit.
     """
     landed, changes = folder / "rows.json", folder / "rows.parquet"
-    parts = land_files(source, [name], landed).parts
+    parts = land_files(source, [name], landed, feed.keys).parts
     any_time = replace(feed, event_time=())  # rows that happened too late go to quarantine when they are loaded
     decoded = decode_file(landed, any_time, format_hour(datetime.now(UTC)), changes, None, parts)
     for line, reason, _ in decoded.rejected:
         raise MedallionError.quoting(f"{decoded.parts.place(line)} of {source.root} does not fit", f": {reason}")
+    if decoded.changes:
+        missing.update(decoded.unseen)
     with pq.ParquetFile(changes) as file:
         for batch in file.iter_batches(_BATCH_ROWS):
             yield batch.select(declared_schema(feed).names).cast(declared_schema(feed))

@@ -1,27 +1,37 @@
-"""Rows of CSV and Parquet files as lines of JSON: a list of texts, or an object where columns have names.
+"""Rows of CSV and Parquet files as lines of JSON.
 
-No value loses anything: decimals are texts, moments ISO texts with their microseconds, bytes hexadecimal digits.
+A row of Parquet is an object. One of a CSV is a list of its texts; under a row of names it is that list and the one of
+its texts, so that a line tells how wide it should be. No value loses anything: decimals are texts, moments ISO texts
+with their microseconds, bytes hexadecimal digits.
 """
 
 import csv
 import io
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError, one_line
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 CSV, PARQUET = ".csv", ".parquet"
+GZIP, ZSTD = (".gz", ".gzip"), (".zst", ".zstd")
 _OPERATION = "Op"  # names the first column of AWS DMS: a first row with it is one of names
+_NAME = re.compile(r"[^\W\d][\w$#]*")
 _BATCH_ROWS = 10_000
 _MAX_CELL = 1 << 20
 
 
-def csv_lines(stream: IO[bytes], shown: str) -> Iterator[bytes]:
-    """Yield each row of a CSV file as a line.
+def csv_lines(stream: IO[bytes], shown: str, keys: Collection[str] = ()) -> Iterator[bytes]:
+    """Yield each row of a CSV file as a line, but for a first row of names.
+
+    That begins with Op or, where ``keys`` of the table are given, has all of them.
 
     Raises MedallionError where it is no CSV in UTF-8, or ends within quotes.
     """
@@ -33,17 +43,22 @@ def csv_lines(stream: IO[bytes], shown: str) -> Iterator[bytes]:
         for number, row in enumerate(reader):
             if not row:
                 continue
-            if number == 0 and row[0].casefold() == _OPERATION.casefold():
+            if number == 0 and _is_header(row, keys):
                 names = row
-            elif names is None or len(names) != len(row):  # what does not fit its names is rejected as it is
-                yield row_line(row)
             else:
-                yield row_line(dict(zip(names, row, strict=True)))
+                yield row_line(row if names is None else [names, row])
     except (csv.Error, UnicodeDecodeError) as error:
         raise MedallionError(
             f"{shown} is no CSV that can be read, at line {reader.line_num}: {one_line(error, 120)}; nothing of its"
             " hour was landed: have it delivered again, then run the hour again"
         ) from None
+
+
+def _is_header(row: list[str], keys: Collection[str]) -> bool:
+    cells = [cell.casefold() for cell in row]
+    if cells[0] == _OPERATION.casefold():
+        return True
+    return bool(keys) and {*keys} <= {*cells} and all(_NAME.fullmatch(cell) for cell in cells)
 
 
 def parquet_lines(file: Path, shown: str) -> Iterator[bytes]:
@@ -59,18 +74,41 @@ def parquet_rows(file: Path, shown: str) -> Iterator[dict[str, Any]]:
     try:
         with pq.ParquetFile(file) as parquet:
             for batch in parquet.iter_batches(_BATCH_ROWS):
-                yield from batch.to_pylist()
-    except (pa.ArrowException, OSError) as error:
+                yield from _rows(batch)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise MedallionError(
             f"{shown} is no Parquet file that can be read: {one_line(error, 120)}; nothing of its hour was landed: have"
             " it delivered again, then run the hour again"
         ) from None
 
 
+def _rows(batch: "pa.RecordBatch") -> Iterator[dict[str, Any]]:
+    """Yield the rows of a batch. Raises ValueError where two columns have the same name."""
+    names = batch.schema.names
+    if len({*names}) != len(names):
+        raise ValueError("two of its columns have the same name")
+    for row in zip(*map(_values, batch.columns), strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def _values(column: "pa.Array") -> list[Any]:
+    """Return the values of a column; of moments that Python does not have their texts, as long as they are plain."""
+    import pyarrow as pa
+
+    values: list[Any]
+    try:
+        values = column.to_pylist()
+    except (ValueError, OverflowError):
+        values = column.cast(pa.string()).to_pylist()
+    return values
+
+
 def kind_of(name: str) -> str:
     """Return CSV or PARQUET for such a file, also a packed one; empty for one of lines."""
-    suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes[-2:]]
-    return next((kind for kind in (CSV, PARQUET) if kind in suffixes), "")
+    path = PurePosixPath(name.lower())
+    if path.suffix in GZIP + ZSTD:
+        path = path.with_suffix("")
+    return path.suffix if path.suffix in (CSV, PARQUET) else ""
 
 
 def row_line(row: Any) -> bytes:

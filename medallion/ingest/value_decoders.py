@@ -9,7 +9,7 @@ import re
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from math import isfinite
@@ -41,7 +41,8 @@ class Forms:
     moments: the unit of a number in a TIMESTAMP since 1970, of UNITS or ``days``; None where a number is none. dates:
     whether a number in a DATE is one, in days since 1970. decimals: of DECIMALS. scale: of precise decimals, digits
     after the point; None for the declared one. variable_scale: whether a decimal may be an object of scale and value.
-    texts: whether numbers and truth are written as text, and bytes as hexadecimal digits.
+    texts: whether numbers and truth are written as text, and bytes as hexadecimal digits. fields: name and form of each
+    field of an object, where the record says them; others are written as the object.
     """
 
     moments: str | None = None
@@ -50,6 +51,7 @@ class Forms:
     scale: int | None = None
     variable_scale: bool = False
     texts: bool = False
+    fields: tuple[tuple[str, "Forms"], ...] = ()
 
     @classmethod
     def of(cls, delivery: Delivery) -> "Forms":
@@ -89,7 +91,8 @@ def value_decoder(kind: SqlType, name: str, note_unknown: NoteUnknown, forms: Fo
         case MapType(value):
             return _map(value_decoder(value, name, note_unknown, forms))
         case StructType(fields):
-            decoders = {f: value_decoder(type_, f"{name}.{f}", note_unknown, forms) for f, type_ in fields}
+            known, other = dict(forms.fields), replace(forms, fields=())
+            decoders = {f: value_decoder(t, f"{name}.{f}", note_unknown, known.get(f, other)) for f, t in fields}
             return _struct(decoders, name, note_unknown)
 
 

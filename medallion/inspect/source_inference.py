@@ -16,7 +16,7 @@ from medallion.ingest.source import Source
 from medallion.ingest.sources import NOTHING, Change, RefusedRecord, Unfit, reader_of
 from medallion.ingest.value_decoders import Forms, value_decoder
 from medallion.model.column_types import Scalar
-from medallion.model.table import Feed
+from medallion.model.table import BESIDE_A_CHANGE, Feed
 
 MAX_HOURS, MAX_CHANGES = 6, 20_000  # of the newest ones, that are read
 MIN_ROWS = 100  # from which on a column that is never null is taken for one that must have a value
@@ -24,6 +24,7 @@ _COLUMN = re.compile(r"[a-z_][a-z0-9_]*")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,30}\.[0-9]{1,18}")
 _USUAL_DIGITS, _MAX_DIGITS, _MAX_SCALE = 18, 38, 9
+_MAX_EXPONENT = 400  # a number with more digits fits no type
 
 
 @dataclass
@@ -48,7 +49,7 @@ class _Column:
         if forms is not None and forms.moments is not None and isinstance(value, int):
             return "DATE" if forms.moments == "days" else "TIMESTAMP"
         if forms is not None and forms.decimals == "precise":
-            self.scale = max(self.scale, forms.scale or 0)
+            self.scale = max(self.scale, min(forms.scale or 0, _MAX_DIGITS))
             return "DECIMAL"
         if isinstance(value, bool):
             return "BOOLEAN"
@@ -63,15 +64,16 @@ class _Column:
             return "ARRAY"
         if isinstance(value, dict):
             for name, inner in value.items():
-                self.fields.setdefault(name, _Column()).add(inner, None)
+                self.fields.setdefault(name, _Column()).add(inner, dict(forms.fields).get(name) if forms else None)
             return "STRUCT"
         return self._text(str(value))
 
     def _decimal(self, value: Decimal) -> str:
-        _, digits, exponent = value.as_tuple()
-        scale = max(0, -int(exponent))
-        self.scale, self.whole = max(self.scale, scale), max(self.whole, len(digits) - scale)
-        return "DECIMAL" if self.scale <= _MAX_SCALE else "DOUBLE"
+        if value and abs(value.adjusted()) > _MAX_EXPONENT:
+            return "DOUBLE"
+        scale = max(0, -int(value.as_tuple().exponent))
+        self.scale, self.whole = max(self.scale, scale), max(self.whole, value.adjusted() + 1)
+        return "DECIMAL" if self.scale <= _MAX_SCALE and self.whole + self.scale <= _MAX_DIGITS else "DOUBLE"
 
     def _text(self, text: str) -> str:
         if _DATE.fullmatch(text):
@@ -123,9 +125,12 @@ def infer_declaration(source: Source, feed: Feed) -> str:
     if not rows:
         unread = f": {notes[0]}" if notes else ""
         raise UsageError(f"no change of {feed.topic} could be read, so nothing is known of its columns{unread}")
-    for name in [name for name in columns if not _COLUMN.fullmatch(name)]:
+    for name in [name for name in columns if not _COLUMN.fullmatch(name) or name in BESIDE_A_CHANGE]:
         notes.append(f"the column {name!r} is left out: its name cannot be declared")
         del columns[name]
+    if not columns:
+        unread = f": {notes[0]}" if notes else ""
+        raise UsageError(f"the changes of {feed.topic} have no column that can be declared{unread}")
     keys = _keys(feed, columns, rows, deletions, notes)
     for name, column in columns.items():
         if not column.kinds:

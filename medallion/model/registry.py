@@ -14,7 +14,7 @@ from medallion.model.chart import output_columns
 from medallion.model.column_types import UnreadableColumn, is_key_type, is_ordered_type
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.methods import POLICIES, Method
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import BESIDE_A_CHANGE, Feed, Log, Table
 
 Node = Feed | Log | Table
 
@@ -122,6 +122,8 @@ def _require_columns(where: str, feed: Feed) -> None:
         types = {column.name: column.sql_type for column in feed.columns}
     except UnreadableColumn as error:
         raise MedallionError(f"{where}: {error}") from None
+    if reserved := [name for name in BESIDE_A_CHANGE if name in types]:
+        raise MedallionError(f"{where} declares {' and '.join(reserved)}, which every change has beside its columns")
     if len(types) < len(feed.columns):
         raise MedallionError(f"{where} declares a column twice")
     if bad := [key for key in feed.keys if key not in types]:

@@ -18,6 +18,7 @@ from medallion.model.refresh_method import RefreshMethod
 STRATEGIES = ("full", "incremental")
 QUARANTINE = "quarantine_"  # begins the name of the table of rows that another table drops
 BROKEN = "_broken"  # its column that says which expectations a row fails
+BESIDE_A_CHANGE = ("_line", "_deleted")  # its place in the file, and whether it deletes: no columns of a feed
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)  # of event times; the first versions of dimensions begin then
 MAX_ROW_CHANGE = 0.5  # the share of its rows by which a table may grow or shrink from one release to the next
 

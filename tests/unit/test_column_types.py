@@ -140,6 +140,7 @@ def test_type_is_named_in_plans_as_spark_names_it() -> None:
         ("id BIGINT NOT NULL, v DECIMAL(2,3)", "a DECIMAL has 1 to 38 digits"),
         ("id BIGINT NOT NULL, v INT DEFAULT 1", "cannot be read"),
         ("id BIGINT NOT NULL, id INT", "declares a column twice"),
+        ("id BIGINT NOT NULL, _line INT", "declares _line, which every change has beside its columns"),
         *((f"id {kind} NOT NULL", "declares its key id as") for kind in ("DOUBLE", "FLOAT", "BINARY", "ARRAY<INT>")),
         *((f"id {kind} NOT NULL", "declares its key id as") for kind in ("MAP<STRING, INT>", "STRUCT<a: INT>")),
     ],

@@ -169,6 +169,29 @@ def test_tombstones_of_flattened_records_that_name_no_row_are_warned_of(tmp_path
     assert "delete.tombstone.handling.mode=rewrite" in note
 
 
+WITH_OP = replace(CUSTOMERS, schema="id INT NOT NULL, op STRING, source STRING")
+
+
+@pytest.mark.parametrize("value", ["m", "t", "", "tm", "c", "d", None])
+@pytest.mark.parametrize("mark", [{"__deleted": "false"}, {"__op": "c"}, {}])
+def test_column_named_op_of_a_flattened_record_is_no_operation(tmp_path: Path, value: Any, mark: Any) -> None:
+    result, changes = decode(tmp_path, WITH_OP, {"id": 1, "op": value, "source": "shop", **mark})
+    assert (rows(changes, "id", "op"), result.rejected) == ([(False, 1, value)], [])
+
+
+def test_record_that_may_be_an_envelope_or_a_row_is_rejected(tmp_path: Path) -> None:
+    feed = replace(CUSTOMERS, schema="id INT NOT NULL, op STRING, source STRUCT<id: INT>")
+    result, changes = decode(tmp_path, feed, {"id": 1, "op": "d", "source": {"id": 2}})
+    assert changes == []
+    assert "set add.fields=op" in result.rejected[0][1]
+
+
+@pytest.mark.parametrize("mark", [{"__op": ["d"]}, {"__op": "x"}, {"__deleted": [1]}, {"__deleted": "True"}])
+def test_mark_of_a_flattened_record_that_is_none_rejects_it(tmp_path: Path, mark: Any) -> None:
+    result, changes = decode(tmp_path, CUSTOMERS, ANNE, ANNE | mark)
+    assert (len(changes), [line for line, *_ in result.rejected]) == (1, [2])
+
+
 # What columns hold
 
 
@@ -255,6 +278,47 @@ def test_days_since_1970_are_a_date_and_bytes_are_base64(tmp_path: Path) -> None
     _, changes = decode(tmp_path, THINGS, event("c", after=after))
     assert (changes[0]["day"], changes[0]["data"]) == (date(2018, 6, 20), b"\x01\x02")
     assert changes[0]["tags"] == [Decimal("1.5"), Decimal("2.0")]
+
+
+def test_moments_in_structs_arrays_and_maps_are_read_by_their_schema(tmp_path: Path) -> None:
+    milli = {"type": "int64", "name": "io.debezium.time.Timestamp"}
+    feed = replace(
+        THINGS,
+        schema="id BIGINT NOT NULL, s STRUCT<at: TIMESTAMP, p: DECIMAL(10,2)>, a ARRAY<STRUCT<at: TIMESTAMP>>,"
+        " m MAP<STRING, TIMESTAMP>",
+        delivery=replace(DEBEZIUM, moments="microseconds"),
+    )
+    at = {**milli, "field": "at"}
+    price = DECIMAL | {"parameters": {"scale": "2"}, "field": "p"}
+    schema = schema_of(
+        id={"type": "int64"},
+        s={"type": "struct", "fields": [at, price]},
+        a={"type": "array", "items": {"type": "struct", "fields": [at]}},
+        m={"type": "map", "keys": TEXT, "values": milli},
+    )
+    moment = 1529507596945
+    after = {"id": 1, "s": {"at": moment, "p": precise(123450)}, "a": [{"at": moment}], "m": {"x": moment}}
+    _, (change,) = decode(tmp_path, feed, {"schema": schema, "payload": event("c", after=after)})
+    assert change["s"] == {"at": MOMENT, "p": Decimal("1234.50")}
+    assert (change["a"], change["m"]) == ([{"at": MOMENT}], [("x", MOMENT)])
+
+
+@pytest.mark.parametrize("name", ["io.debezium.time.MicroTime", "io.debezium.time.Time", "io.debezium.time.Year"])
+@pytest.mark.parametrize("column", ["seen_at", "day"])
+def test_time_of_day_is_neither_moment_nor_date(tmp_path: Path, name: str, column: str) -> None:
+    feed = replace(THINGS, delivery=replace(DEBEZIUM, moments="microseconds"))
+    schema = schema_of(id={"type": "int64"}, **{column: {"type": "int64", "name": name}})
+    record = {"schema": schema, "payload": event("c", after={"id": 1, column: 3600})}
+    result, changes = decode(tmp_path, feed, record)
+    assert (changes, len(result.rejected)) == ([], 1)
+
+
+@pytest.mark.parametrize("odd", [{"name": ["x"]}, {"field": ["id"]}, {"type": ["array"]}, {"parameters": 1}])
+def test_schema_that_is_none_does_not_break_the_reading(tmp_path: Path, odd: Any) -> None:
+    schema = schema_of(id=NUMBER)
+    schema["fields"][1]["fields"].append({"type": "int64", "field": "x", **odd})
+    _, changes = decode(tmp_path, CUSTOMERS, {"schema": schema, "payload": event("c", after=ANNE)})
+    assert rows(changes, "id") == [(False, 1)]
 
 
 @pytest.mark.parametrize("value", [9223372036825200000, -9223372036832400000])
@@ -391,6 +455,32 @@ def test_positions_of_each_database_compare(tmp_path: Path, earlier: Any, later:
     assert last_names(tmp_path, *streams)[1] == {1: "new"}
 
 
+def test_partitions_of_one_number_are_of_their_topics(tmp_path: Path) -> None:
+    one = kafka("customers", H0, 0, 9).replace("+0+", "_2024+0+")
+    two = kafka("customers", H0, 0, 0).replace("+0+", "_2025+0+")
+    result, names = last_names(tmp_path, (one, [named("new", 300)]), (two, [named("old", 200)]))
+    assert (names, result.notes) == ({1: "new"}, [])
+
+
+def test_record_without_a_position_leaves_the_order_of_the_others(tmp_path: Path) -> None:
+    one = ("in/a.json", [named("new", 300)])
+    two = ("in/b.json", [named("old", 200), event("r", after=ANNE | {"id": 9}, lsn=None)])
+    result, names = last_names(tmp_path, one, two)
+    assert names == {1: "new", 9: "Anne"}
+    assert result.notes == ["1 changes have no lsn: each follows the one before it in its partition or file"]
+
+
+def test_positions_of_several_databases_are_warned_of(tmp_path: Path) -> None:
+    one, two = ("in/a.json", [named("a", 300)]), ("in/b.json", [event("c", after=ANNE, lsn=None, scn="5")])
+    result, _ = last_names(tmp_path, one, two)
+    assert result.notes[0].startswith("positions of several kinds (lsn, scn) do not compare")
+
+
+def test_position_of_many_digits_is_a_text(tmp_path: Path) -> None:
+    streams = [("in/a.json", [event("c", after=ANNE, lsn="9" * 5000)]), ("in/b.json", [named("b", 3)])]
+    assert len(last_names(tmp_path, *streams)[1]) == 1
+
+
 def test_offsets_that_go_back_or_leave_a_gap_are_named(tmp_path: Path) -> None:
     streams = [
         (kafka("customers", H0, 0, 0), [named("a", 1), event("d", {"id": 2})]),
@@ -445,6 +535,39 @@ def test_value_that_the_database_did_not_log_stays_as_it_is(shop: Shop) -> None:
     put(shop, H1, 0, 1, change("u", 1, "__debezium_unavailable_value", 20))
     shop.refresh(H1)
     assert shop.rows() == {1: "a long text"}
+
+
+def moved(name: str | None, before_name: str | None = None) -> dict[str, Any]:
+    """The row 1 gets the key 2."""
+    source = {"lsn": 20, "table": "orders"}
+    return {"before": {"id": 1, "name": before_name}, "after": {"id": 2, "name": name}, "source": source, "op": "u"}
+
+
+UNAVAILABLE = "__debezium_unavailable_value"
+
+
+def test_row_that_gets_another_key_keeps_its_values_that_were_not_logged(shop: Shop) -> None:
+    put(shop, H0, 0, 0, change("c", 1, "a long text", 10), change("c", 2, "in its place", 11))
+    shop.refresh(H0)
+    put(shop, H1, 0, 2, moved(UNAVAILABLE), change("u", 2, UNAVAILABLE, 30))
+    shop.refresh(H1)
+    assert shop.rows() == {2: "a long text"}
+    assert read_rejected(shop.lake, ORDERS, H1) == []
+
+
+def test_value_that_was_not_logged_is_taken_from_before(shop: Shop) -> None:
+    put(shop, H0, 0, 0, moved(UNAVAILABLE, "of before"))
+    shop.refresh(H0)
+    assert shop.rows() == {2: "of before"}
+
+
+def test_record_of_a_row_that_does_not_exist_is_rejected_as_a_whole(shop: Shop) -> None:
+    put(shop, H0, 0, 0, change("c", 2, "stays", 10), change("c", 3, "x", 11))
+    shop.refresh(H0)
+    put(shop, H1, 0, 2, moved(UNAVAILABLE), change("c", 4, "y", 30))
+    shop.refresh(H1)
+    assert shop.rows() == {2: "stays", 3: "x", 4: "y"}
+    assert len(read_rejected(shop.lake, ORDERS, H1)) == 1
 
 
 def test_hour_of_another_format_is_refused_and_shows_the_first_record(shop: Shop) -> None:

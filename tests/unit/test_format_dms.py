@@ -1,6 +1,7 @@
 """Change files of AWS DMS with S3 as target, as its documentation shows them."""
 
 import gzip
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -44,6 +45,8 @@ TYPES = Feed(
     schema="id BIGINT NOT NULL, pay DECIMAL(8,2), rate DOUBLE, ok BOOLEAN, at TIMESTAMP, raw BINARY, note STRING",
     delivery=DMS,
 )
+
+CODES = Feed(name="bronze_codes", keys=("code",), schema="code STRING NOT NULL, name STRING", delivery=DMS)
 
 
 def decoded(tmp_path: Path, feed: Feed, name: str, content: bytes) -> tuple[Decoded, list[dict[str, Any]]]:
@@ -140,6 +143,68 @@ def test_row_that_does_not_fit_is_rejected_with_its_reason(tmp_path: Path, line:
     assert why.startswith(reason)
 
 
+@pytest.mark.parametrize("cells", [b"U,9", b"U,9,b,Rome,7", b"I,9,a,b,2014-06-04,c"])
+def test_row_of_another_width_than_its_names_is_rejected(tmp_path: Path, cells: bytes) -> None:
+    result, changes = decoded(tmp_path, EMPLOYEE, "a.csv", b"Op,ID,LAST,OFFICE\nI,1,a,Rome\n" + cells + b"\n")
+    assert [change["id"] for change in changes] == [1]
+    assert [why for _, why, _ in result.rejected] == [
+        f"has {cells.count(b',') + 1} values, and its file names 4 columns"
+    ]
+
+
+def test_column_that_was_added_is_not_taken_for_the_time_of_the_commit(tmp_path: Path) -> None:
+    result, changes = decoded(tmp_path, CODES, "a.csv", b"U,DE,Germany,Berlin\n")
+    assert changes == []
+    assert [why.partition(":")[0] for _, why, _ in result.rejected] == ["'DE' after Op is not the time of a commit"]
+
+
+def test_row_that_lost_a_column_is_not_taken_for_one_without_operation(tmp_path: Path) -> None:
+    result, changes = decoded(tmp_path, CODES, "a.csv", b"D,DE\nDE,Germany\n")
+    assert [change["code"] for change in changes] == ["DE"]
+    assert [why.partition(":")[0] for _, why, _ in result.rejected] == ["D may be Op, or the value of code"]
+
+
+@pytest.mark.parametrize("operation", ["Op", "op", "OP"])
+def test_operation_is_found_whatever_letters_name_it(tmp_path: Path, operation: str) -> None:
+    rows = pa.table({operation: ["I", "D"], "code": ["DE", "DE"]})
+    pq.write_table(rows, tmp_path / "x.parquet")
+    parquet = decoded(tmp_path, CODES, "a.parquet", (tmp_path / "x.parquet").read_bytes())[1]
+    csv = decoded(tmp_path, CODES, "a.csv", f"{operation},code\nI,DE\nD,DE\n".encode())[1]
+    assert [change["_deleted"] for change in csv] == [change["_deleted"] for change in parquet] == [False, True]
+
+
+def test_column_that_may_be_the_operation_rejects_the_row(tmp_path: Path) -> None:
+    feed = replace(CODES, schema="code STRING NOT NULL, op STRING")
+    result, changes = decoded(tmp_path, feed, "a.csv", b"op,code\nD,DE\n")
+    assert (changes, len(result.rejected)) == ([], 1)
+    assert decoded(tmp_path, feed, "a.csv", b"Op,code,op\nI,DE,x\n")[1][0]["op"] == "x"
+
+
+def test_text_null_of_parquet_is_that_text(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"Op": ["I", "I"], "code": ["a", "b"], "name": ["NULL", None]}), tmp_path / "x.parquet")
+    _, changes = decoded(tmp_path, CODES, "a.parquet", (tmp_path / "x.parquet").read_bytes())
+    assert [change["name"] for change in changes] == ["NULL", None]
+
+
+def test_values_that_python_does_not_have_reject_their_rows_alone(tmp_path: Path) -> None:
+    rows = {"Op": pa.array([["I"]] * 2), "id": [1, 2]}
+    far = {"Op": ["I", "U"], "id": [1, 2], "at": pa.array([0, 253402300800], pa.timestamp("s"))}
+    for name, columns in (("a", rows), ("b", far)):
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    result, changes = decoded(tmp_path, TYPES, "a.parquet", (tmp_path / "a.parquet").read_bytes())
+    assert (len(changes), len(result.rejected)) == (0, 2)
+    result, changes = decoded(tmp_path, TYPES, "b.parquet", (tmp_path / "b.parquet").read_bytes())
+    assert [change["at"] for change in changes] == [datetime(1970, 1, 1, tzinfo=UTC)]
+    assert [why for _, why, _ in result.rejected] == ["at: '10000-01-01 00:00:00.000' is not a TIMESTAMP"]
+
+
+def test_columns_of_one_name_refuse_a_parquet_file(tmp_path: Path) -> None:
+    twice = pa.table([["I"], ["DE"], ["a"], ["b"]], names=["Op", "code", "name", "name"])
+    pq.write_table(twice, tmp_path / "x.parquet")
+    with pytest.raises(MedallionError, match="two of its columns have the same name"):
+        decoded(tmp_path, CODES, "a.parquet", (tmp_path / "x.parquet").read_bytes())
+
+
 @pytest.mark.parametrize("content", [CHANGES.encode()[:-3], b'I,1,"a', b"I,1,\xff\xfe,b,c,d\n"])
 def test_csv_that_was_cut_off_or_is_none_refuses_the_hour(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(MedallionError, match=r"a\.csv is (cut off|no CSV that can be read)"):
@@ -194,3 +259,35 @@ def test_load_files_are_the_snapshot(tmp_path: Path, with_operation: bool) -> No
     (folder / "LOAD0000000B.csv").write_text(f"{first}x,a,b,2015-10-08,c\n")
     with pytest.raises(MedallionError, match="LOAD0000000B.csv:1 of .* does not fit: id: 'x' is not a BIGINT"):
         open_snapshot(source, EMPLOYEE, lake)
+
+
+def loaded(tmp_path: Path, feed: Feed, **contents: str) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+    """The notes and the rows of a full load of these files."""
+    folder = tmp_path / "source" / "hr" / feed.topic
+    folder.mkdir(parents=True)
+    for name, content in contents.items():
+        (folder / name.replace("_", ".")).write_text(content)
+    lake = Lake(str(tmp_path / "lake"))
+    snapshot = open_snapshot(FolderSource(str(tmp_path / "source")), feed, lake)
+    rows: list[dict[str, Any]] = lake.opened(str(snapshot.folder)).to_pyarrow_table().to_pylist()
+    return snapshot.notes, rows
+
+
+def test_full_load_with_names_and_without_operation_is_read_by_its_names(tmp_path: Path) -> None:
+    _, rows = loaded(tmp_path, CODES, LOAD1_csv="NAME,CODE,EXTRA\nGermany,DE,1\n")
+    assert rows == [{"code": "DE", "name": "Germany"}]
+
+
+def test_full_load_that_lacks_a_column_is_warned_of(tmp_path: Path) -> None:
+    notes, rows = loaded(tmp_path, CODES, LOAD1_csv="Op,code\nI,DE\n")
+    assert rows == [{"code": "DE", "name": None}]
+    assert "lacks the column name in 1 of 1 files" in notes[0]
+
+
+def test_full_load_is_not_read_while_a_file_of_it_is_being_written(tmp_path: Path) -> None:
+    with pytest.raises(MedallionError, match=r"LOAD2\.csv\.tmp of .* is still being written"):
+        loaded(tmp_path, CODES, LOAD1_csv="I,DE,a\n", LOAD2_csv_tmp="I,FR,b\n")
+
+
+def test_file_about_a_file_of_a_full_load_is_no_part_of_it(tmp_path: Path) -> None:
+    assert len(loaded(tmp_path, CODES, LOAD1_csv="I,DE,a\n", LOAD1_csv_md5="d41d8cd9  LOAD1.csv\n")[1]) == 1

@@ -132,6 +132,17 @@ def test_update_changes_the_columns_that_it_names_and_keeps_the_others(shop: Sho
     assert shop.rows() == {1: None, 2: "d"}
 
 
+def test_list_with_an_update_of_a_row_that_does_not_exist_is_rejected_whole(shop: Shop) -> None:
+    shop.put(H0, {1: "a", 2: "b"})
+    shop.refresh(H0)
+    of_list = '[{"delete": {"id": 1}}, {"insert": {"id": 5, "name": "x"}}, {"update": {"id": 7, "name": "z"}}]\n'
+    follows = '[{"insert": {"id": 8, "name": "h"}}, {"update": {"id": 8}}]\n'
+    shop.put(H1, of_list + update(1) + follows)
+    shop.refresh(H1)
+    assert shop.rows() == {1: "a", 2: "b", 8: "h"}
+    assert [rejected.raw.strip() for rejected in read_rejected(shop.lake, ORDERS, H1)] == [of_list.strip()]
+
+
 def test_update_of_a_row_that_does_not_exist_goes_to_quarantine_with_its_line(shop: Shop) -> None:
     shop.put(H0, {1: "a", 2: "b"})
     shop.refresh(H0)

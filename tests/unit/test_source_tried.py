@@ -140,6 +140,31 @@ def test_declaration_is_refused_where_nothing_can_be_read(tmp_path: Path) -> Non
         inferred(tmp_path, Delivery())
 
 
+@pytest.mark.parametrize("row", [{}, {"a b": 1}, {"_line": 1, "_deleted": 2}])
+def test_declaration_is_refused_where_no_column_can_be_declared(tmp_path: Path, row: dict[str, Any]) -> None:
+    write(tmp_path, f"cdc/orders/{H0}.json", json.dumps({"insert": row}) + "\n")
+    with pytest.raises(UsageError, match="the changes of orders have no column that can be declared"):
+        inferred(tmp_path, Delivery())
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [("1e999999999", "DOUBLE"), ("1e-999999999", "DOUBLE"), ("1e30", "DECIMAL(38,0)"), ("1e60", "DOUBLE")],
+)
+def test_declaration_of_a_number_is_one_that_can_be_made(tmp_path: Path, number: str, kind: str) -> None:
+    write(tmp_path, f"cdc/orders/{H0}.json", f'{{"insert": {{"id": 1, "n": {number}}}}}\n')
+    assert {c.name: c.type for c in declared(inferred(tmp_path, Delivery())).columns}["n"] == kind
+
+
+def test_declaration_of_a_decimal_has_no_more_digits_than_there_may_be(tmp_path: Path) -> None:
+    scale = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "9999"}}
+    fields = [{"field": "id", "type": "int64"}, {"field": "n", **scale}]
+    record = {"schema": {"type": "struct", "fields": fields}, "payload": {"id": 1, "n": "AQ==", "__op": "c"}}
+    write(tmp_path, f"cdc/orders/{H0}.json", json.dumps(record) + "\n")
+    text = inferred(tmp_path, Delivery(format="debezium"))
+    assert {c.name: c.type for c in declared(text).columns}["n"] == "DECIMAL(38,38)"
+
+
 # As commands
 
 

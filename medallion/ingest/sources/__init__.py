@@ -39,6 +39,7 @@ class Everything:
         return True
 
 
+TIMES = frozenset({"ts_ns", "ts_us", "ts_ms"})
 NOTHING: Container[str] = frozenset()
 MISSING: Container[str] = Everything()
 
@@ -56,13 +57,15 @@ class Change(NamedTuple):
     deleted: whether the row goes. row: its columns as the record names them, with values of JSON; of a deletion the key
     is enough. kept: the columns, as declared, that keep the value they have where ``row`` has none for them, so that
     the row must exist; NOTHING where it need not, and columns without a value become null. forms: how the record writes
-    its columns, where it says so.
+    its columns, where it says so. moves: whether the row is the one that the change before it deletes, under another
+    key: that is the row whose values are kept.
     """
 
     deleted: bool
     row: Mapping[str, Any]
     kept: Container[str] = NOTHING
     forms: RecordForms | None = None
+    moves: bool = False
 
 
 class Reader(Protocol):
@@ -81,7 +84,8 @@ class Reader(Protocol):
     def position(self) -> tuple[Any, ...] | None:
         """Return where the last record stood in the log of its database; None if unknown.
 
-        A tuple that begins with what kind of position it is: those of one kind compare with one another.
+        A tuple that begins with what kind of position it is: those of one kind compare with one another. Of TIMES are
+        those that only say when the change happened.
         """
 
     def notes(self) -> list[str]:

@@ -9,8 +9,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from medallion.ingest.change_lines import is_too_long
-from medallion.ingest.json_lines import parse_line, parse_text
+from medallion.ingest.connect_schemas import ConnectSchemas
 from medallion.ingest.sources import NOTHING, Change, NoRecord, RecordForms, RefusedRecord, Unfit
 from medallion.ingest.value_decoders import Forms
 from medallion.model.table import Feed
@@ -18,20 +17,11 @@ from medallion.model.table import Feed
 # In the place of a value that did not change and that the database did not write to its log; of bytes, in Base64.
 _UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 _PLACEHOLDER, _PLACEHOLDER_BASE64 = (text.encode() for text in _UNAVAILABLE)
-_UPSERTS = frozenset("cru")
+_UPSERTS = ("c", "r", "u")
 _TRUNCATES = (
     "truncates the table (op t) and so names no row",
     "have the rows deleted one by one in its place, or load a new lake from a snapshot that was taken since",
 )
-_MOMENTS = {
-    "io.debezium.time.Timestamp": "milliseconds",
-    "org.apache.kafka.connect.data.Timestamp": "milliseconds",
-    "io.debezium.time.MicroTimestamp": "microseconds",
-    "io.debezium.time.NanoTimestamp": "nanoseconds",
-}
-_DATES = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
-_VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 _POSITIONS = (  # in the log of PostgreSQL, MySQL, SQL Server, Oracle; else the time of the change
     ("lsn",),
     ("file", "pos", "row"),
@@ -41,8 +31,10 @@ _POSITIONS = (  # in the log of PostgreSQL, MySQL, SQL Server, Oracle; else the 
     ("ts_us",),
     ("ts_ms",),
 )
-_MAX_SCHEMAS = 100  # of a file, that are remembered
-_PAYLOAD = b'"payload":'
+_ENVELOPE = frozenset({"before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction", "message"})
+_MARKS = frozenset({"__op", "__deleted"})  # of a flattened record
+_DELETED = {None: False, False: False, "false": False, True: True, "true": True}
+_MAX_DIGITS = 40  # of a number in a position
 
 
 def reader(feed: Feed) -> "_Reader":
@@ -58,7 +50,7 @@ class _Reader:
         delivery = feed.delivery
         self.forms = replace(Forms.of(delivery), dates=True, variable_scale=True)
         self._keys, self._table, self._topic = feed.keys, delivery.table, feed.topic
-        self._schemas = _Schemas(Forms.of(delivery))
+        self._schemas = ConnectSchemas(Forms.of(delivery))
         self._source: Mapping[str, Any] = {}
         self._is_flat = self._after_deletion = False
         self._lost = 0  # deletions that name no row
@@ -71,9 +63,28 @@ class _Reader:
             raise NoRecord("not a change event of Debezium")
         has_unavailable = _PLACEHOLDER in raw or _PLACEHOLDER_BASE64 in raw
         operation = event.get("op")
-        if isinstance(operation, str) and ("after" in event or "before" in event or operation in "tm"):
+        if isinstance(operation, str) and self._is_envelope(event):
             return self._envelope(operation, event, forms, has_unavailable=has_unavailable)
         return self._flat(event, forms, has_unavailable=has_unavailable)
+
+    def _is_envelope(self, event: Mapping[str, Any]) -> bool:
+        """Check whether an event with an ``op`` is an envelope, and not a row of a table with such a column.
+
+        Raises Unfit where it could be both.
+        """
+        if not _MARKS.isdisjoint(event):
+            return False
+        has_images = any(isinstance(event.get(name), dict) for name in ("before", "after", "source"))
+        if not self._names_row(event):
+            return has_images or "before" in event or "after" in event
+        if has_images:
+            raise Unfit("has the key of a row beside op: set add.fields=op where ExtractNewRecordState is configured")
+        return False
+
+    def _names_row(self, event: Mapping[str, Any]) -> bool:
+        """Check whether all keys are there, besides what an envelope has."""
+        names = {name.casefold() for name in event.keys() - _ENVELOPE}
+        return all(key in names or (key in _ENVELOPE and key in event) for key in self._keys) and bool(names)
 
     def position(self) -> tuple[Any, ...] | None:
         source = self._source
@@ -116,15 +127,18 @@ class _Reader:
             raise NoRecord(f"op {operation[:40]!r} is none of c, r, u, d, t and m")
         if not isinstance(after, dict):
             raise Unfit(f"op {operation} has no after, so no row is known")
+        if has_unavailable and isinstance(before, dict):
+            after = _filled(after, before)
         changed = self._upsert(after, forms, has_unavailable=has_unavailable)
         if operation == "u" and isinstance(before, dict) and self._has_other_key(before, after):
-            return (Change(True, _available(before), NOTHING, forms), changed)
+            return (Change(True, _available(before), NOTHING, forms), changed._replace(moves=True))
         return (changed,)
 
     def _flat(self, row: Mapping[str, Any], forms: RecordForms | None, *, has_unavailable: bool) -> Sequence[Change]:
         if len(row) == 1 and row.keys() <= {"insert", "delete", "update"}:
             raise NoRecord("a record of format insert_delete, not of debezium")
-        if "ddl" in row or "databaseName" in row or row.get("status") in ("BEGIN", "END"):
+        is_mark = "ddl" in row or "databaseName" in row or row.get("status") in ("BEGIN", "END")
+        if is_mark and not self._names_row(row):
             raise NoRecord("a change of a schema or a mark of a transaction, not a change event of a table")
         self._is_flat = True
         self._source = {
@@ -138,7 +152,11 @@ class _Reader:
         operation, marked = row.get("__op"), row.get("__deleted")
         if operation == "t":
             raise RefusedRecord(*_TRUNCATES)
-        deleted = operation == "d" or marked is True or marked == "true"
+        if not (operation is None or operation in (*_UPSERTS, "d")):
+            raise NoRecord(f"__op {str(operation)[:40]!r} is none of c, r, u, d and t")
+        if not isinstance(marked, str | bool | None) or marked not in _DELETED:
+            raise NoRecord(f"__deleted {str(marked)[:40]!r} is neither true nor false")
+        deleted = operation == "d" or _DELETED[marked]
         self._after_deletion = deleted
         if deleted:
             return (Change(True, _available(row) if has_unavailable else row, NOTHING, forms),)
@@ -149,7 +167,8 @@ class _Reader:
         if not has_unavailable:
             return Change(False, row, NOTHING, forms)
         available = _available(row)
-        return Change(False, available, frozenset(name.casefold() for name in row.keys() - available.keys()), forms)
+        kept = frozenset(name.casefold() for name in row.keys() - available.keys())
+        return Change(False, available, kept or NOTHING, forms)
 
     def _has_other_key(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         """Check whether the key changed. The image of before may lack columns, or have them null."""
@@ -169,6 +188,12 @@ def _available(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if not _is_unavailable(value)}
 
 
+def _filled(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of after with values that were not logged as before has them; a null there says nothing."""
+    known = {name: value for name, value in _available(before).items() if value is not None}
+    return {name: known.get(name, value) if _is_unavailable(value) else value for name, value in after.items()}
+
+
 def _is_unavailable(value: Any) -> bool:
     if isinstance(value, list | dict):  # of lists and maps it is the only element
         return len(value) == 1 and next(iter(value)) in _UNAVAILABLE
@@ -182,88 +207,6 @@ def _value(row: Mapping[str, Any], key: str) -> Any:
 
 def _comparable(value: Any) -> tuple[int, Any]:
     """Return a part of a position so that it compares: as a number where it is one, also as text."""
-    if isinstance(value, str) and not value.isdecimal():
+    if isinstance(value, str) and not (value.isdecimal() and len(value) <= _MAX_DIGITS):
         return (1, value)
     return (0, int(value) if isinstance(value, str | int) else 0)
-
-
-class _Schemas:
-    """The schemas of a file's records, each read once: nearly all records begin with the same bytes."""
-
-    def __init__(self, forms: Forms) -> None:
-        self._plain = replace(forms, decimals="text")
-        self._known: dict[bytes, RecordForms | None] = {}
-        self._last = b""
-
-    def payload(self, raw: bytes) -> tuple[Any, RecordForms | None]:
-        """Return what a record says, without its schema, and what the schema says of the columns."""
-        if self._last and not raw.startswith(self._last):
-            self._last = next((beginning for beginning in self._known if raw.startswith(beginning)), self._last)
-        if self._last and raw.startswith(self._last) and not is_too_long(raw):
-            rest = raw.rstrip()
-            if rest.endswith(b"}") and (event := _parse_rest(rest[len(self._last) : -1])) is not _UNREAD:
-                return event, self._known[self._last]
-        record = parse_line(raw)
-        if not isinstance(record, dict) or "payload" not in record or not record.keys() <= {"schema", "payload"}:
-            return record, None
-        forms = self._forms_of(record.get("schema"))
-        self._remember(raw, record, forms)
-        return record["payload"], forms
-
-    def _remember(self, raw: bytes, record: Mapping[str, Any], forms: RecordForms | None) -> None:
-        """Remember the bytes before the payload, where they are the schema and nothing else."""
-        at = raw.find(_PAYLOAD)
-        while at >= 0:
-            beginning = raw[: at + len(_PAYLOAD)]
-            try:
-                is_whole = parse_text((beginning + b"0}").decode()) == {**record, "payload": 0}
-            except (ValueError, RecursionError):
-                is_whole = False
-            if is_whole and len(self._known) < _MAX_SCHEMAS:
-                self._known[beginning] = forms
-                self._last = beginning
-                return
-            at = raw.find(_PAYLOAD, at + 1)
-
-    def _forms_of(self, schema: Any) -> RecordForms | None:
-        """Read the forms of columns from a schema of Kafka Connect: of an envelope, or of a flattened record."""
-        if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
-            return None
-        fields = [field for field in schema["fields"] if isinstance(field, dict)]
-        by_name = {field.get("field"): field for field in fields}
-        row = by_name.get("after") or by_name.get("before")
-        if isinstance(row, dict) and isinstance(row.get("fields"), list):
-            fields = [field for field in row["fields"] if isinstance(field, dict)]
-        return RecordForms({str(field.get("field")): _form_of(field, self._plain) for field in fields})
-
-
-_UNREAD = object()
-
-
-def _parse_rest(raw: bytes) -> Any:
-    try:
-        return parse_text(raw.decode("utf-8", "surrogatepass"))
-    except Unfit:
-        raise
-    except (ValueError, RecursionError, ArithmeticError):
-        return _UNREAD  # the whole line says why
-
-
-def _form_of(field: Mapping[str, Any], plain: Forms) -> Forms:
-    """Return how a field of a schema writes its values; of an array, how its elements are written.
-
-    plain: of a field whose schema says no more than its type.
-    """
-    while field.get("type") == "array" and isinstance(field.get("items"), dict):
-        field = field["items"]
-    name = field.get("name")
-    if name in _MOMENTS:
-        return Forms(moments=_MOMENTS[name])
-    if name in _DATES:
-        return Forms(moments="days", dates=True)
-    if name == _DECIMAL:
-        parameters = field.get("parameters")
-        scale = str(parameters.get("scale", "")) if isinstance(parameters, dict) else ""
-        digits = int(scale) if scale.removeprefix("-").isdecimal() and len(scale) < 5 else None
-        return Forms(decimals="precise", scale=digits)
-    return replace(plain, variable_scale=name == _VARIABLE_DECIMAL)
