@@ -79,7 +79,9 @@ def change_files(source: Source, feeds: Iterable[Feed], now: datetime | None = N
     files: dict[str, SourceFile] = {}
     tables = [feed for feed in feeds if feed.delivery.format == DELTA]
     delivered = [feed for feed in feeds if feed not in tables]
-    for folder in sorted({feed.delivery.layout.folder for feed in delivered} | {log_folder(feed) for feed in tables}):
+    folders = {feed.delivery.layout.folder for feed in delivered} | {log_folder(feed) for feed in tables}
+    folders |= {Layout(marker).folder for feed in feeds if "/" in (marker := feed.delivery.complete.marker)}
+    for folder in sorted(folders):
         files |= source.list_files(folder)
     files = dict(sorted(files.items()))
     for feed in feeds:

@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
 from medallion.errors import MedallionError, one_line
 from medallion.hours import format_hour
@@ -30,6 +28,9 @@ from medallion.model.table import Feed
 from medallion.storage import files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, state_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _BATCH_ROWS = 50_000
 
@@ -105,7 +106,10 @@ def _path(feed: Feed) -> str:
     return feed.delivery.snapshot.path(feed.source_name, table=feed.name).rstrip("/")
 
 
-def _open_version(folder: Path, version: int | None, shown: str) -> DeltaTable:
+def _open_version(folder: Path, version: int | None, shown: str) -> "DeltaTable":
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
     try:
         return DeltaTable(str(folder), version=version)
     except (DeltaError, OSError) as error:
@@ -116,6 +120,7 @@ def _open_version(folder: Path, version: int | None, shown: str) -> DeltaTable:
 def _from_version(source: Source, lake: Lake, feed: Feed, about: tuple[str, Place, Advance]) -> Snapshot:
     """Write one version of a table that somebody else writes as a Delta table of the declared columns."""
     from deltalake import write_deltalake
+    from deltalake.exceptions import DeltaError
 
     path, staged, advance = about
     version, shown = feed.delivery.version, f"version {feed.delivery.version} of {path} of {source.root}"

@@ -151,6 +151,14 @@ def test_hour_waits_for_its_marker(tmp_path: Path) -> None:
     assert listing.complete == {H0: "DONE exists"}
 
 
+def test_marker_may_be_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    delivery = Delivery(complete=Completeness("marker", marker="done/{feed}/{hour}"))
+    write(tmp_path, f"cdc/orders/{H0}.json", "{}")
+    assert listed(tmp_path, delivery, "orders").waiting == {H0: f"done/orders/{H0} is missing"}
+    write(tmp_path, f"done/orders/{H0}", "")
+    assert listed(tmp_path, delivery, "orders").hours_after(None) == [H0]
+
+
 def test_hour_waits_for_the_first_file_of_a_later_one(tmp_path: Path) -> None:
     delivery = Delivery(complete=Completeness("next hour"))
     write(tmp_path, f"cdc/orders/{H0}.json", "{}")

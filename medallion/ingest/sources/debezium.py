@@ -17,7 +17,7 @@ from medallion.model.table import Feed
 
 # In the place of a value that did not change and that the database did not write to its log; of bytes, in Base64.
 _UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
-_UNAVAILABLE_BYTES = tuple(text.encode() for text in _UNAVAILABLE)
+_PLACEHOLDER, _PLACEHOLDER_BASE64 = (text.encode() for text in _UNAVAILABLE)
 _UPSERTS = frozenset("cru")
 _TRUNCATES = (
     "truncates the table (op t) and so names no row",
@@ -69,7 +69,7 @@ class _Reader:
             return self._tombstone()
         if not isinstance(event, dict):
             raise NoRecord("not a change event of Debezium")
-        has_unavailable = any(text in raw for text in _UNAVAILABLE_BYTES)
+        has_unavailable = _PLACEHOLDER in raw or _PLACEHOLDER_BASE64 in raw
         operation = event.get("op")
         if isinstance(operation, str) and ("after" in event or "before" in event or operation in "tm"):
             return self._envelope(operation, event, forms, has_unavailable=has_unavailable)
@@ -153,8 +153,11 @@ class _Reader:
 
     def _has_other_key(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         """Check whether the key changed. The image of before may lack columns, or have them null."""
-        pairs = [(_value(before, key), _value(after, key)) for key in self._keys]
-        return any(old is not None and old != new for old, new in pairs)
+        for key in self._keys:
+            old = before[key] if key in before else _value(before, key)
+            if old is not None and old != (after[key] if key in after else _value(after, key)):
+                return True
+        return False
 
     def _require_table(self, table: Any) -> None:
         """Reject a change of another table than the feed's, where medallion.toml says which one is."""
@@ -173,8 +176,7 @@ def _is_unavailable(value: Any) -> bool:
 
 
 def _value(row: Mapping[str, Any], key: str) -> Any:
-    if key in row:
-        return row[key]
+    """Return the value of a key that a row has in other letters, None where it lacks it."""
     return next((value for name, value in row.items() if name.casefold() == key), None)
 
 
