@@ -23,7 +23,7 @@ class Listing:
     refused may have none. files: every file in the folders of layouts, by name. ignored: a sentence for each file that
     looks like a change file and cannot be one. refused: hour -> name of a file that bears its name and is not
     understood -> why. waiting: hour -> why it is not whole yet. complete: hour -> by what rule it is whole, where more
-    than its end is asked for.
+    than its end is asked for. several: topics of which an hour may have several files.
     """
 
     hours: Mapping[str, Mapping[str, Sequence[str]]]
@@ -32,6 +32,7 @@ class Listing:
     refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     waiting: Mapping[str, str] = field(default_factory=dict)
     complete: Mapping[str, str] = field(default_factory=dict)
+    several: frozenset[str] = frozenset()
 
     def files_of(self, hour: str) -> Mapping[str, SourceFile]:
         """Return every file that bears the name of ``hour``, also those that are not understood."""
@@ -104,7 +105,8 @@ def change_files(source: Source, feeds: Iterable[Feed], now: datetime | None = N
         for hour, topics in sorted(listed.hours.items())
     }
     waiting, complete = _completeness(feeds, hours, files, now)
-    return Listing(hours, files, tuple(listed.ignored), listed.refused, waiting, complete)
+    several = frozenset(feed.topic for feed in feeds if feed in tables or feed.delivery.layout.has_several_files)
+    return Listing(hours, files, tuple(listed.ignored), listed.refused, waiting, complete, several)
 
 
 class _Judged:

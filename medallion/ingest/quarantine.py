@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from medallion import advice
 from medallion.errors import UsageError
 from medallion.ingest.decode import Decoded, why_unfit
+from medallion.ingest.hour_files import source_path
 from medallion.ingest.ledger import Manifest, known_manifest
+from medallion.model.delivery import LAYOUT
 from medallion.model.table import Feed
 from medallion.storage import files
 from medallion.storage.delta_writes import properties, text_column, with_plain_texts
@@ -65,7 +67,10 @@ def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Deco
     if not decoded.rejected and not former:
         return
 
-    file = f"snapshot/{feed.name}" if hour == SNAPSHOT else f"{feed.topic}/{hour}.json"
+    is_usual = feed.delivery.layout.text == LAYOUT
+    file = f"{feed.topic}/{hour}.json" if is_usual else source_path(feed, hour)
+    if hour == SNAPSHOT:
+        file = f"snapshot/{feed.name}"
     parts = decoded.parts
     table = _arrow(
         Rejected(hour, parts.place(line) if parts else file, line, reason, raw, run_id)

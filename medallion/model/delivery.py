@@ -64,6 +64,11 @@ class Layout:
         return self.names("hour") or self.names(*_IN_HOUR)
 
     @property
+    def has_several_files(self) -> bool:
+        """Return whether a feed may have several files for an hour."""
+        return "*" in self.text
+
+    @property
     def folder(self) -> str:
         """The folder that all its files are in, with a slash at its end; empty for the root."""
         literal = re.split(r"[{*]", self.text, maxsplit=1)[0]

@@ -290,6 +290,98 @@ def test_place_in_parts_is_that_of_the_file_it_came_from() -> None:
     assert [parts.place(line) for line in (1, 2, 3, 5)] == ["a:1", "a:2", "c:1", "c:3"]
 
 
+# Files that the source no longer lists
+
+
+def test_part_that_the_source_withdrew_stays_in_the_hour_when_another_arrives_and_it_is_restated(shop: Shop) -> None:
+    source, said = shop.root / "source", list[str]()
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
+    write(source, kafka("orders", H0, 0, 1), lines_of({2: "b"}).rstrip())
+    shop.refresh(H0)
+    (source / kafka("orders", H0, 0, 0)).unlink()
+    write(source, kafka("orders", H1, 0, 2), lines_of({3: "c"}))
+    shop.refresh(H1, said)
+    assert not any("changed after its hour" in line for line in said), "what is gone is no correction"
+    write(source, kafka("orders", H0, 0, 5), lines_of({4: "d"}))
+    shop.restate(H0, said)
+    assert shop.published() == {1: "a", 2: "b", 3: "c", 4: "d"}
+    assert any(f"no longer lists {kafka('orders', H0, 0, 0)}" in line for line in said)
+    parts = known_manifest(shop.lake, H0).files["orders"].parts
+    assert [(part.first_offset, part.lines) for part in parts] == [(0, 1), (1, 1), (5, 1)]
+
+
+def test_part_that_is_withdrawn_between_land_and_apply_is_applied(shop: Shop) -> None:
+    source = shop.root / "source"
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
+    write(source, kafka("orders", H0, 0, 1), lines_of({2: "b"}))
+    shop.step("land", H0)
+    (source / kafka("orders", H0, 0, 0)).unlink()
+    shop.refresh(H0)
+    assert shop.published() == {1: "a", 2: "b"}
+
+
+def test_plain_file_that_is_withdrawn_stays_in_the_hour_beside_a_late_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, layout=Layout(KAFKA.removesuffix(".gz"))))
+    first, late = (kafka("orders", H0, 0, offset).removesuffix(".gz") for offset in (0, 1))
+    write(shop.root / "source", first, lines_of({1: "a"}).rstrip())
+    shop.refresh(H0)
+    (shop.root / "source" / first).unlink()
+    write(shop.root / "source", late, lines_of({2: "b"}))
+    shop.restate(H0)
+    assert shop.published() == {1: "a", 2: "b"}
+
+
+def test_restating_is_refused_when_a_withdrawn_part_is_gone_from_the_landing_folder_too(shop: Shop) -> None:
+    source = shop.root / "source"
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
+    write(source, kafka("orders", H0, 0, 1), lines_of({2: "b"}))
+    shop.refresh(H0)
+    (source / kafka("orders", H0, 0, 0)).unlink()
+    (shop.lake.landing / "orders" / f"{H0}.json").unlink()
+    with pytest.raises(MedallionError, match=r"would lose topics/.*\+0\+0000000000.json.gz.*nothing was changed"):
+        shop.restate(H0)
+    assert shop.published() == {1: "a", 2: "b"}
+
+
+def test_files_in_place_of_all_others_are_refused_until_somebody_says_what_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, layout=Layout("{feed}/{hour}/*.json")))
+    write(shop.root / "source", f"orders/{H0}/part-0-c1.json", lines_of({1: "wrong"}))
+    shop.refresh(H0)
+    (shop.root / "source" / f"orders/{H0}/part-0-c1.json").unlink()
+    write(shop.root / "source", f"orders/{H0}/part-0-c2.json", lines_of({2: "right"}))
+    with pytest.raises(MedallionError, match=f"has other files .* orders/{H0}/part-0-c1.json: delete .*{H0}.json if"):
+        shop.restate(H0)
+    (shop.lake.landing / "orders" / f"{H0}.json").unlink()
+    shop.restate(H0)
+    assert shop.published() == {2: "right"}
+
+
+def test_lone_plain_file_is_named_when_its_line_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, layout=Layout(KAFKA.removesuffix(".gz"))))
+    name = kafka("orders", H0, 0, 0).removesuffix(".gz")
+    write(shop.root / "source", name, lines_of({1: "a"}) + "nonsense\n")
+    shop.refresh(H0)
+    assert [line.file for line in read_rejected(shop.lake, ORDERS)] == [f"{name}:2"]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_packed_file_of_no_bytes_refuses_the_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, layout=Layout(f"cdc/{{feed}}/{{hour}}.json{suffix}")))
+    file = shop.root / "source" / f"cdc/orders/{H0}.json{suffix}"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    with pytest.raises(MedallionError, match="has 0 bytes, which no packed file has"):
+        shop.refresh(H0)
+
+
 # medallion.toml
 
 
