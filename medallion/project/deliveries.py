@@ -59,7 +59,7 @@ class Deliveries:
         return filled
 
 
-SAME = Deliveries()
+USUAL_DELIVERIES = Deliveries()
 
 
 def read_deliveries(file: Path, source: Mapping[str, Any]) -> Deliveries:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from medallion.errors import UsageError
-from medallion.project.deliveries import FEED_KEYS, KEYS, SAME, Deliveries, read_deliveries
+from medallion.project.deliveries import FEED_KEYS, KEYS, USUAL_DELIVERIES, Deliveries, read_deliveries
 from medallion.settings import Settings
 
 NAME = "medallion.toml"
@@ -57,7 +57,7 @@ class Manifest:
     layers: tuple[str, ...]
     generator: str | None = None
     defaults: Mapping[str, str] = field(default_factory=dict)
-    deliveries: Deliveries = SAME
+    deliveries: Deliveries = USUAL_DELIVERIES
 
 
 def read_manifest(file: Path) -> Manifest:

@@ -22,7 +22,7 @@ from medallion.model.refresh_lock import NAME, with_methods
 from medallion.model.registry import Node, Registry, as_declared, build
 from medallion.model.table import Feed, Log, Table
 from medallion.project import manifest
-from medallion.project.deliveries import SAME, Deliveries
+from medallion.project.deliveries import USUAL_DELIVERIES, Deliveries
 from medallion.project.manifest import Manifest, read_manifest
 from medallion.settings import PREFIX, Settings
 
@@ -46,7 +46,7 @@ class Project:
     layers: tuple[str, ...]
     defaults: Mapping[str, str]
     generator: str | None = None
-    deliveries: Deliveries = SAME
+    deliveries: Deliveries = USUAL_DELIVERIES
 
     @contextmanager
     def entered(self) -> Iterator["Project"]:
