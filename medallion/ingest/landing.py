@@ -127,7 +127,7 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
             continue
         path, landed = landed_file(lake, feed.topic, hour), manifest.files[feed.topic]
         require_as_landed(lake, feed.topic, hour, landed)
-        lines = quarantine.read_corrections(lake, feed, hour, landed.sha256)
+        lines = quarantine.read_corrections(lake, feed, hour, landed)
         result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines, landed.parts)
         complete_updates(lake, feed, hour, result, lines)
         require_few_bad_lines(feed, hour, path, result, max_bad_lines)

@@ -162,14 +162,16 @@ def _completeness(
     """Return why hours are not whole, and by what rule the others are, where a feed asks for more than their end."""
     waiting: dict[str, str] = {}
     complete: dict[str, str] = {}
-    newest = max(hours, default="")
+    newest = max((hour for hour, topics in hours.items() if topics), default="")
     for hour, topics in hours.items():
         held = set[str]()
         for feed in feeds:
             rule = feed.delivery.complete
-            if rule.rule == "ended" or feed.topic not in topics:
+            # A marker says of a feed without files that it has none.
+            if rule.rule == "ended" or (feed.topic not in topics and rule.rule != "marker"):
                 continue
-            lacking, holds = _judge_rule(feed, hour, [files[name] for name in topics[feed.topic]], (files, newest, now))
+            own = [files[name] for name in topics.get(feed.topic, ())]
+            lacking, holds = _judge_rule(feed, hour, own, (files, newest, now))
             if lacking:
                 waiting.setdefault(hour, lacking)
             held.add(holds)
@@ -189,8 +191,6 @@ def _judge_rule(
             lacking = f"{feed.topic} was modified {max(0, since):.0f} s ago, and settles after {rule.seconds} s"
             return ("" if since >= rule.seconds else lacking), f"no file was modified for {rule.seconds} s"
         case "marker":
-            marker = Layout(rule.marker).path(feed.source_name, hour)
-            if "/" not in marker:
-                marker = f"{feed.delivery.layout.path(feed.source_name, hour).rpartition('/')[0]}/{marker}"
+            marker = rule.marker_in(feed.delivery.layout).path(feed.source_name, hour)
             return ("" if marker in files else f"{marker} is missing"), f"{rule.marker} exists"
     return ("" if hour < newest else "no file of a later hour has arrived"), "a file of a later hour arrived"
