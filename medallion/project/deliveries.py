@@ -54,7 +54,7 @@ class Deliveries:
             if one.delivery.layout.may_share(one.source_name, other.delivery.layout, other.source_name):
                 paths = [feed.delivery.layout.text.replace("{feed}", feed.source_name) for feed in (one, other)]
                 raise UsageError(
-                    f"{file}: {one.topic} and {other.topic} would have the same files, {' and '.join({*paths})}: give"
+                    f"{file}: {one.topic} and {other.topic} would have the same files, {' and '.join(dict.fromkeys(paths))}: give"
                     " each a layout or name that the other cannot have, such as a folder of its own"
                 )
         return filled
