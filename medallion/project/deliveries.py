@@ -53,8 +53,9 @@ class Deliveries:
         for one, other in combinations(feeds, 2):
             if one.delivery.layout.may_share(one.source_name, other.delivery.layout, other.source_name):
                 paths = [feed.delivery.layout.text.replace("{feed}", feed.source_name) for feed in (one, other)]
+                shown = " and ".join(dict.fromkeys(paths))
                 raise UsageError(
-                    f"{file}: {one.topic} and {other.topic} would have the same files, {' and '.join(dict.fromkeys(paths))}: give"
+                    f"{file}: {one.topic} and {other.topic} would have the same files, {shown}: give"
                     " each a layout or name that the other cannot have, such as a folder of its own"
                 )
         return filled
