@@ -71,15 +71,15 @@ def judge_file(name: str, layout: Layout, topics: Mapping[str, str], running: st
         topics: The name at the source of each feed with this layout -> the feed.
         running: The hour that has begun: of later ones nothing is taken.
     """
-    final = name_once_whole(name)
-    if final and (known := _known(layout.read(final), topics)):
+    names, final = (*topics,), name_once_whole(name)
+    if final and (known := _known(layout.read(final, names), topics)):
         return Arriving(*known, final)
     if any(_is_no_data(part) for part in PurePosixPath(name.removeprefix(layout.folder)).parts):
         return None
-    taken = _known(layout.read(name), topics)
+    taken = _known(layout.read(name, names), topics)
     if taken is None and layout.text == LAYOUT:
         return _judge_in_default(name, topics, running)
-    place = taken or _known(layout.read_loosely(name), topics)
+    place = taken or _known(layout.read_loosely(name, names), topics)
     if place is None:
         return _of_no_feed_in(layout, name, topics)
     topic, hour = place
@@ -104,6 +104,8 @@ def _known(read: tuple[str, str] | None, topics: Mapping[str, str]) -> tuple[str
         return None
     name, hour = read
     topic = topics.get(name) if name else next(iter(topics.values()), None)
+    if topic is None:
+        topic = next((topics[other] for other in topics if other.casefold() == name.casefold()), None)
     return None if topic is None else (topic, hour)
 
 

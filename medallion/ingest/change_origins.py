@@ -84,7 +84,7 @@ class ChangeOrigins:
                 file = landed_file(self._lake, feed.topic, self._hour)
                 with TemporaryDirectory(prefix="origins-") as folder, suppress(MedallionError, OSError):
                     target = Path(folder, "changes.parquet")
-                    corrections = read_corrections(self._lake, feed, self._hour, landed.sha256)
+                    corrections = read_corrections(self._lake, feed, self._hour, landed)
                     decoded = decode_file(file, feed, self._hour, target, corrections, landed.parts)
                     self._decoded[feed.name] = decoded
                     self._changes[feed.name] = pq.read_table(target)

@@ -1,20 +1,22 @@
 """Landing: an hour's change files copied from the source, and decoded into typed changes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from medallion import advice
 from medallion.errors import MedallionError
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded, decode_file
-from medallion.ingest.delta_source import require_all_commits, version_of
+from medallion.ingest.delta_source import require_all_commits
 from medallion.ingest.hour_files import decoded_file, landed_file
 from medallion.ingest.ledger import Manifest, known_manifest, landed_hours, read_manifest, write_manifest
 from medallion.ingest.listing import Listing
 from medallion.ingest.partial_updates import complete_updates
-from medallion.ingest.put_together import land_files, same_files
+from medallion.ingest.put_together import is_plain, land_beside, land_files, same_files
 from medallion.ingest.refused_file import refused_file
-from medallion.ingest.source import Landed, Source, digest
+from medallion.ingest.source import Landed, Source
 from medallion.ingest.sources import reader_of
+from medallion.ingest.withdrawn_parts import is_as_landed, parts_to_keep
 from medallion.model.delivery import DELTA
 from medallion.model.table import Feed
 from medallion.storage import fence, files
@@ -30,7 +32,12 @@ _SHOWN_COLUMNS = 20  # names of columns that are not declared
 
 
 def copy_change_files(
-    source: Source, lake: Lake, hour: str, names: Mapping[str, Sequence[str]], former: Manifest | None = None
+    source: Source,
+    lake: Lake,
+    hour: str,
+    names: Mapping[str, Sequence[str]],
+    former: Manifest | None = None,
+    several: Collection[str] = (),
 ) -> Manifest:
     """Copy an hour's change files to the landing folder, one for each feed, each whole or not at all.
 
@@ -42,34 +49,32 @@ def copy_change_files(
         hour: The hour.
         names: Topic -> names of its files at the source, in order.
         former: What landed for the hour before.
+        several: Topics of which an hour may have several files. Of the others a file is in place of the former one.
+
+    Raises:
+        MedallionError: A file does not arrive whole, or one that landed and is listed no more would be lost.
     """
     fence.require()  # a machine that was overtaken must not put an older file in its place
-    retained = {
-        topic: file
-        for topic, file in (former.files if former else {}).items()
-        if topic not in names and is_landed(lake, topic, hour, file)
-    }
     known = former.files if former else {}
-    copied = {
-        # A commit never changes, and what it needs may be gone by now.
-        topic: known[topic]
-        if _are_commits_of(known.get(topic), own) and is_landed(lake, topic, hour, known[topic])
-        else land_files(source, own, landed_file(lake, topic, hour))
-        for topic, own in names.items()
+    retained = {
+        topic: file for topic, file in known.items() if topic not in names and is_landed(lake, topic, hour, file)
     }
+    # Of all feeds before any is copied: an hour that cannot be had lands nothing.
+    kept = {
+        topic: parts_to_keep(lake, topic, hour, known.get(topic), names[topic]) for topic in names if topic in several
+    }
+    copied: dict[str, Landed] = {}
+    for topic, own in names.items():
+        place = landed_file(lake, topic, hour)
+        if kept.get(topic):
+            copied[topic] = land_beside(source, own, place, known[topic], kept[topic])
+        else:
+            landed = land_files(source, own, place)
+            is_copy = topic not in several and is_plain(own[0])  # its layout tells its name
+            copied[topic] = replace(landed, parts=()) if is_copy else landed
     manifest = Manifest(hour, source.root, copied | retained)
     write_manifest(lake, manifest)
     return manifest
-
-
-def _are_commits_of(landed: Landed | None, names: Sequence[str]) -> bool:
-    """Check whether ``names`` are commits of a Delta table, and those that landed."""
-    parts = landed.parts if landed else ()
-    return (
-        bool(parts)
-        and all(version_of(name) is not None for name in names)
-        and [part.name for part in parts] == [*names]
-    )
 
 
 def require_all_commits_landed(lake: Lake, feed: Feed, hour: str, listing: Listing) -> None:
@@ -91,15 +96,6 @@ def is_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:
     try:
         return landed_file(lake, topic, hour).stat().st_size == file.bytes
     except FileNotFoundError:
-        return False
-
-
-def is_as_landed(lake: Lake, topic: str, hour: str, file: Landed) -> bool:
-    """Check whether the landed file has the size and checksum in its manifest; all of it is read."""
-    try:
-        with landed_file(lake, topic, hour).open("rb") as stream:
-            return digest(stream) == file
-    except (FileNotFoundError, IsADirectoryError):
         return False
 
 
@@ -131,7 +127,7 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
             continue
         path, landed = landed_file(lake, feed.topic, hour), manifest.files[feed.topic]
         require_as_landed(lake, feed.topic, hour, landed)
-        lines = quarantine.read_corrections(lake, feed, hour, landed.sha256)
+        lines = quarantine.read_corrections(lake, feed, hour, landed)
         result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines, landed.parts)
         complete_updates(lake, feed, hour, result, lines)
         require_few_bad_lines(feed, hour, path, result, max_bad_lines)

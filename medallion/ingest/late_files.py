@@ -144,10 +144,13 @@ def _compare(hour: str, listing: Listing, manifest: Manifest | None) -> LateHour
 
 
 def _differ(listing: Listing, names: Sequence[str], landed: Landed) -> bool:
-    """Check whether the files of a feed and an hour are others than those that landed, by their names and sizes."""
+    """Check whether some file of a feed and an hour is none of those that landed, by its name and size.
+
+    One that the source has withdrawn since is part of the hour still.
+    """
     sizes = {name: listing.files[name].bytes for name in names}
     if landed.parts:
-        return sizes != {part.name: part.bytes for part in landed.parts}
+        return not sizes.items() <= {part.name: part.bytes for part in landed.parts}.items()
     return [*sizes.values()] != [landed.bytes]
 
 

@@ -23,7 +23,7 @@ class Listing:
     refused may have none. files: every file in the folders of layouts, by name. ignored: a sentence for each file that
     looks like a change file and cannot be one. refused: hour -> name of a file that bears its name and is not
     understood -> why. waiting: hour -> why it is not whole yet. complete: hour -> by what rule it is whole, where more
-    than its end is asked for.
+    than its end is asked for. several: topics of which an hour may have several files.
     """
 
     hours: Mapping[str, Mapping[str, Sequence[str]]]
@@ -32,6 +32,7 @@ class Listing:
     refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     waiting: Mapping[str, str] = field(default_factory=dict)
     complete: Mapping[str, str] = field(default_factory=dict)
+    several: frozenset[str] = frozenset()
 
     def files_of(self, hour: str) -> Mapping[str, SourceFile]:
         """Return every file that bears the name of ``hour``, also those that are not understood."""
@@ -104,7 +105,8 @@ def change_files(source: Source, feeds: Iterable[Feed], now: datetime | None = N
         for hour, topics in sorted(listed.hours.items())
     }
     waiting, complete = _completeness(feeds, hours, files, now)
-    return Listing(hours, files, tuple(listed.ignored), listed.refused, waiting, complete)
+    several = frozenset(feed.topic for feed in feeds if feed in tables or feed.delivery.layout.has_several_files)
+    return Listing(hours, files, tuple(listed.ignored), listed.refused, waiting, complete, several)
 
 
 class _Judged:
@@ -160,14 +162,16 @@ def _completeness(
     """Return why hours are not whole, and by what rule the others are, where a feed asks for more than their end."""
     waiting: dict[str, str] = {}
     complete: dict[str, str] = {}
-    newest = max(hours, default="")
+    newest = max((hour for hour, topics in hours.items() if topics), default="")
     for hour, topics in hours.items():
         held = set[str]()
         for feed in feeds:
             rule = feed.delivery.complete
-            if rule.rule == "ended" or feed.topic not in topics:
+            # A marker says of a feed without files that it has none.
+            if rule.rule == "ended" or (feed.topic not in topics and rule.rule != "marker"):
                 continue
-            lacking, holds = _judge_rule(feed, hour, [files[name] for name in topics[feed.topic]], (files, newest, now))
+            own = [files[name] for name in topics.get(feed.topic, ())]
+            lacking, holds = _judge_rule(feed, hour, own, (files, newest, now))
             if lacking:
                 waiting.setdefault(hour, lacking)
             held.add(holds)
@@ -187,8 +191,6 @@ def _judge_rule(
             lacking = f"{feed.topic} was modified {max(0, since):.0f} s ago, and settles after {rule.seconds} s"
             return ("" if since >= rule.seconds else lacking), f"no file was modified for {rule.seconds} s"
         case "marker":
-            marker = Layout(rule.marker).path(feed.source_name, hour)
-            if "/" not in marker:
-                marker = f"{feed.delivery.layout.path(feed.source_name, hour).rpartition('/')[0]}/{marker}"
+            marker = rule.marker_in(feed.delivery.layout).path(feed.source_name, hour)
             return ("" if marker in files else f"{marker} is missing"), f"{rule.marker} exists"
     return ("" if hour < newest else "no file of a later hour has arrived"), "a file of a later hour arrived"

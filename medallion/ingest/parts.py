@@ -58,8 +58,20 @@ class Parts:
 
     def place(self, line: int) -> str:
         """Return file and line at the source of a line of the landed file, as ``name:line``."""
+        part, number = self.locate(line)
+        return f"{part.name}:{number}"
+
+    def locate(self, line: int) -> tuple[Part, int]:
+        """Return the part that a line of the landed file is from, and which line of it."""
         index = self.index(line)
-        return f"{self._parts[index].name}:{line - (self._ends[index - 1] if index else 0)}"
+        return self._parts[index], line - self._lines_before(index)
+
+    def lines_before(self) -> dict[Part, int]:
+        """Return for each part how many lines of the landed file are before its own."""
+        return {part: self._lines_before(index) for index, part in enumerate(self._parts)}
+
+    def _lines_before(self, index: int) -> int:
+        return self._ends[index - 1] if index else 0
 
     @property
     def streams(self) -> list[int]:

@@ -6,8 +6,9 @@ What a line means is not asked here: records stay as they came, so that the hour
 import gzip
 import io
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -16,9 +17,10 @@ from medallion.errors import MedallionError
 from medallion.ingest.change_lines import MAX_LINE
 from medallion.ingest.delta_source import commit_lines, version_of
 from medallion.ingest.json_lines import is_json
-from medallion.ingest.parts import Part
+from medallion.ingest.parts import Part, in_order
 from medallion.ingest.source import Landed, Source, copy_file, digest
 from medallion.ingest.tabular_files import CSV, GZIP, ZSTD, csv_lines, kind_of, parquet_lines
+from medallion.ingest.withdrawn_parts import copy_parts
 from medallion.storage import files
 from medallion.storage.files import Place
 
@@ -34,11 +36,43 @@ def land_files(source: Source, names: Sequence[str], target: Place, keys: Collec
     Raises MedallionError for a file that does not arrive whole, cannot be unpacked, or ends in the middle of a record.
     """
     if len(names) == 1 and is_plain(names[0]):
-        return copy_file(source, names[0], target)
+        copied = copy_file(source, names[0], target)
+        return replace(copied, parts=(Part(names[0], copied.bytes, copied.sha256, _count_lines(target)),))
+    return _put_together(source, names, target, {}, keys)
+
+
+def land_beside(
+    source: Source, names: Sequence[str], target: Place, former: Landed, kept: Mapping[str, Part]
+) -> Landed:
+    """Do as ``land_files``, with some parts of ``target`` as it is; ``former`` says what it is.
+
+    kept: the parts that are taken from there, by name.
+    """
+    if kept.keys() == {part.name for part in former.parts} >= {*names}:
+        return former
+    with TemporaryDirectory(prefix="medallion-") as folder:
+        copies = copy_parts(target, former.parts, kept, Path(folder))
+        lines = {name: (part, copies[name]) for name, part in kept.items()}
+        return _put_together(source, in_order({*names, *kept}), target, lines)
+
+
+def _put_together(
+    source: Source,
+    names: Sequence[str],
+    target: Place,
+    kept: Mapping[str, tuple[Part, Path]],
+    keys: Collection[str] = (),
+) -> Landed:
     parts: list[Part] = []
     with TemporaryDirectory(prefix="medallion-") as folder, files.whole(target) as together:
         with together.open("wb") as out:
             for name in names:
+                if name in kept:
+                    part, copied = kept[name]
+                    with copied.open("rb") as stream:
+                        _append_lines(part.name, stream, out)
+                    parts.append(part)
+                    continue
                 copied = Path(folder, "part")
                 as_it_came = copy_file(source, name, copied)
                 lines = _append(source, name, copied, out, keys)
@@ -54,13 +88,19 @@ def is_plain(name: str) -> bool:
 
 
 def same_files(source: Source, names: Sequence[str], landed: Landed) -> bool:
-    """Check whether the files at the source are those that landed, by their content."""
+    """Check whether the files at the source are among those that landed, by their content."""
     if not landed.parts:
         return len(names) == 1 and is_plain(names[0]) and fingerprint(source, names[0]) == landed
-    if [*names] != [part.name for part in landed.parts]:
-        return False
-    known = [(part.bytes, part.sha256) for part in landed.parts]
-    return known == [(found.bytes, found.sha256) for found in (fingerprint(source, name) for name in names)]
+    known = {part.name: Landed(part.bytes, part.sha256) for part in landed.parts}
+    return all(name in known for name in names) and all(fingerprint(source, name) == known[name] for name in names)
+
+
+def _count_lines(file: Place) -> int:
+    lines, last = 0, b"\n"
+    with file.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+    return lines + (last != b"\n")
 
 
 def fingerprint(source: Source, name: str) -> Landed:
@@ -78,7 +118,8 @@ def _append(source: Source, name: str, file: Path, out: IO[bytes], keys: Collect
             count += 1
         return count
     if not kind:
-        return _append_lines(shown, file, out)
+        with unpacked(shown, file) as stream:
+            return _append_lines(shown, stream, out)
     with unpacked(shown, file) as stream:
         checked = _Checked(stream, shown)
         lines = csv_lines(io.BufferedReader(checked), shown, keys) if kind == CSV else parquet_lines(file, shown)
@@ -106,19 +147,18 @@ class _Checked(io.RawIOBase):
         return len(content)
 
 
-def _append_lines(shown: str, file: Path, out: IO[bytes]) -> int:
-    """Append the lines of a copied file as they are; return how many."""
+def _append_lines(shown: str, stream: Any, out: IO[bytes]) -> int:
+    """Append the lines of a file as they are; return how many."""
     lines = written = 0
     tail = b""  # of a last line without an end
-    with unpacked(shown, file) as stream:
-        while chunk := _read(stream, shown):
-            lines += chunk.count(b"\n")
-            _, end, rest = chunk.rpartition(b"\n")
-            tail = (rest if end else tail + chunk)[: MAX_LINE + 1]
-            written += len(chunk)
-            if written > _MAX_UNPACKED:
-                raise MedallionError(f"{shown} unpacks to more than {_MAX_UNPACKED >> 30} GB: it is not read")
-            out.write(chunk)
+    while chunk := _read(stream, shown):
+        lines += chunk.count(b"\n")
+        _, end, rest = chunk.rpartition(b"\n")
+        tail = (rest if end else tail + chunk)[: MAX_LINE + 1]
+        written += len(chunk)
+        if written > _MAX_UNPACKED:
+            raise MedallionError(f"{shown} unpacks to more than {_MAX_UNPACKED >> 30} GB: it is not read")
+        out.write(chunk)
     if tail:
         if tail.strip() and not is_json(tail):
             raise _cut_off(shown, lines + 1)
@@ -138,6 +178,11 @@ def _cut_off(shown: str, line: int) -> MedallionError:
 def unpacked(shown: str, file: Path) -> Iterator[Any]:
     """Open a file for its content, by what its name says that it is packed with."""
     suffix = PurePosixPath(shown).suffix.lower()
+    if suffix in GZIP + ZSTD and not file.stat().st_size:  # packed, even nothing takes some bytes
+        raise MedallionError(
+            f"{shown} has 0 bytes, which no packed file has: it was not written to its end; nothing of its hour was"
+            " landed: have it delivered again, then run the hour again"
+        )
     if suffix in ZSTD:
         import pyarrow as pa
 

@@ -3,14 +3,18 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medallion import advice
 from medallion.errors import UsageError
 from medallion.ingest.decode import Decoded, why_unfit
+from medallion.ingest.hour_files import source_path
 from medallion.ingest.ledger import Manifest, known_manifest
+from medallion.ingest.parts import Part, Parts
+from medallion.ingest.source import Landed
+from medallion.model.delivery import LAYOUT
 from medallion.model.table import Feed
 from medallion.storage import files
 from medallion.storage.delta_writes import properties, text_column, with_plain_texts
@@ -65,7 +69,10 @@ def write_rejected(lake: Lake, feed: Feed, hour: str, run_id: str, decoded: Deco
     if not decoded.rejected and not former:
         return
 
-    file = f"snapshot/{feed.name}" if hour == SNAPSHOT else f"{feed.topic}/{hour}.json"
+    is_usual = feed.delivery.layout.text == LAYOUT
+    file = f"{feed.topic}/{hour}.json" if is_usual else source_path(feed, hour)
+    if hour == SNAPSHOT:
+        file = f"snapshot/{feed.name}"
     parts = decoded.parts
     table = _arrow(
         Rejected(hour, parts.place(line) if parts else file, line, reason, raw, run_id)
@@ -125,10 +132,26 @@ def _batches(lake: Lake, feed: Feed, columns: list[str], condition: Any = None) 
         yield with_plain_texts(pa.Table.from_batches([batch]))
 
 
-def read_corrections(lake: Lake, feed: Feed, hour: str, sha256: str) -> Mapping[int, str]:
-    """Return the corrected lines of a landed file with that checksum, by line number."""
-    recorded, lines = _recorded_corrections(_corrections_file(lake, feed, hour))
-    return lines if recorded == sha256 else {}
+@dataclass(frozen=True)
+class _Corrections:
+    """Corrected lines by their numbers in a landed file, with its checksum and parts."""
+
+    sha256: str | None = None
+    lines: Mapping[int, str] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
+
+    def lines_of(self, landed: Landed) -> dict[int, str]:
+        """Return the lines that are still the same in what landed, by their numbers there."""
+        if self.sha256 == landed.sha256:
+            return {**self.lines}
+        former, before = Parts(self.parts), Parts(landed.parts).lines_before()
+        places = [(former.locate(number), raw) for number, raw in self.lines.items()] if former else []
+        return {before[part] + number: raw for (part, number), raw in places if part in before}
+
+
+def read_corrections(lake: Lake, feed: Feed, hour: str, landed: Landed) -> Mapping[int, str]:
+    """Return the corrected lines of a landed file by line number, without those of parts that have changed since."""
+    return _recorded_corrections(_corrections_file(lake, feed, hour)).lines_of(landed)
 
 
 def require_whole_corrections(lake: Lake, feeds: Iterable[Feed], hours: Iterable[str]) -> None:
@@ -138,24 +161,25 @@ def require_whole_corrections(lake: Lake, feeds: Iterable[Feed], hours: Iterable
             _recorded_corrections(_corrections_file(lake, feed, hour))
 
 
-def _recorded_corrections(place: Place) -> tuple[str | None, dict[int, str]]:
-    """Read the checksum of the file that was corrected, and its corrected lines by number."""
+def _recorded_corrections(place: Place) -> _Corrections:
+    """Read the corrected lines of an hour, and what they were corrected in."""
 
-    def parse(content: dict[str, Any]) -> tuple[str, dict[int, str]]:
-        return str(content["sha256"]), {int(number): str(raw) for number, raw in content["lines"].items()}
+    def parse(content: dict[str, Any]) -> _Corrections:
+        lines = {int(number): str(raw) for number, raw in content["lines"].items()}
+        return _Corrections(str(content["sha256"]), lines, tuple(Part(**part) for part in content.get("parts", ())))
 
     remedy = "restore it from a backup; or remove it, and correct the lines again"
-    return files.read_record(place, parse, remedy) or (None, {})
+    return files.read_record(place, parse, remedy) or _Corrections()
 
 
 def outdated_corrections(lake: Lake, manifest: Manifest) -> list[str]:
     """Describe each file of an hour that has changed since lines of it were corrected: these are left out."""
     hour, sentences = manifest.hour, []
     for topic, file in manifest.files.items():
-        recorded, lines = _recorded_corrections(lake.corrections / topic / f"{hour}.json")
-        if recorded is not None and recorded != file.sha256:
+        recorded = _recorded_corrections(lake.corrections / topic / f"{hour}.json")
+        if left_out := len(recorded.lines) - len(recorded.lines_of(file)):
             sentences.append(
-                f"{len(lines)} corrected lines of {topic}/{hour}.json are left out: the file has changed"
+                f"{left_out} corrected lines of {topic}/{hour}.json are left out: the file has changed"
                 f" since; correct {advice.see_rejected_lines(topic, hour)}"
             )
     return sentences
@@ -188,9 +212,9 @@ def record_corrections(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, st
         UsageError: A corrected line does not fit, or is no line in quarantine; nothing is recorded then.
     """
     require_fitting_corrections(lake, feed, hour, lines)
-    landed = known_manifest(lake, hour).files[feed.topic].sha256
-    every = {**read_corrections(lake, feed, hour, landed), **lines}
-    write_json(_corrections_file(lake, feed, hour), {"sha256": landed, "lines": every})
+    landed = known_manifest(lake, hour).files[feed.topic]
+    every = _Corrections(landed.sha256, {**read_corrections(lake, feed, hour, landed), **lines}, landed.parts)
+    write_json(_corrections_file(lake, feed, hour), asdict(every))
 
 
 def require_fitting_corrections(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str]) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from medallion import advice
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest.change_log import require_own_log, rewind_log
-from medallion.ingest.landing import is_as_landed
 from medallion.ingest.ledger import landed_hours, last_common_hour, named_hours, read_manifest
 from medallion.ingest.listing import Listing
+from medallion.ingest.withdrawn_parts import is_as_landed, why_lost
 from medallion.model.registry import Registry
 from medallion.ops import lake_tables
 from medallion.storage import fence, files
@@ -144,6 +144,8 @@ def plan_restatement(
             " hour"
         )
     listing.require_understood(*sorted(hours))
+    for other in sorted(hours):
+        _require_all_parts(lake, other, listing)
     return Restatement(start, max(hours), hours=tuple(sorted(hours)))
 
 
@@ -194,6 +196,17 @@ def missing_files(lake: Lake, hour: str, topics: Collection[str]) -> list[str]:
         for topic, file in manifest.files.items()
         if topic not in topics and not is_as_landed(lake, topic, hour, file)
     ]
+
+
+def _require_all_parts(lake: Lake, hour: str, listing: Listing) -> None:
+    """Raise MedallionError where a file that landed for ``hour`` and is listed no more would be lost."""
+    manifest = read_manifest(lake, hour)
+    for topic, names in listing.hours.get(hour, {}).items():
+        landed = manifest.files.get(topic) if manifest else None
+        if landed is None or topic not in listing.several:
+            continue
+        if reason := why_lost(lake, topic, hour, landed, names):
+            raise MedallionError(f"hour {hour} cannot be restated: {reason}; nothing was changed")
 
 
 def restatement_file(lake: Lake) -> Place:

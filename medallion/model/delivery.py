@@ -24,6 +24,10 @@ _PARTS = {
     "DD": r"[0-9]{2}",
     "HH": r"[0-9]{2}",
 }
+_NAME_GOES_ON = r"[A-Za-z0-9_]"
+_BESIDE_STAR = re.compile(rf"\{{feed\}}{_NAME_GOES_ON}*\*|\*{_NAME_GOES_ON}*\{{feed\}}")
+_DIGIT = "\0"  # stands for any digit where two layouts are compared
+_SHAPES = {"hour": "0000-00-00T00", "YYYY": "0000", "MM": "00", "DD": "00", "HH": "00"}
 _IN_HOUR = ("YYYY", "MM", "DD", "HH")
 _COMPLETE = re.compile(r"ended|next hour|settled ([0-9]{1,6})|marker ([^\s]+)")
 
@@ -54,6 +58,12 @@ class Layout:
                 known = ", ".join(f"{{{name}}}" for name in _PARTS)
                 raise UnusableDelivery(f"it has {{{field[:20]}}}, and may have {known} and *")
 
+        if beside := _BESIDE_STAR.search(text):
+            raise UnusableDelivery(
+                f"{beside[0]} is the files of orders and of orders_items alike: put a folder, or a character that no"
+                " name has, between {feed} and *, such as {feed}/* or {feed}-*"
+            )
+
     def names(self, *wanted: str) -> bool:
         """Check whether it has all of these placeholders."""
         return {*wanted} <= {field for _, field, _, _ in Formatter().parse(self.text) if field}
@@ -62,6 +72,11 @@ class Layout:
     def has_hour(self) -> bool:
         """Return whether a path tells its hour."""
         return self.names("hour") or self.names(*_IN_HOUR)
+
+    @property
+    def has_several_files(self) -> bool:
+        """Return whether a feed may have several files for an hour."""
+        return "*" in self.text
 
     @property
     def folder(self) -> str:
@@ -73,13 +88,27 @@ class Layout:
         """Check whether a path is one of its own."""
         return _pattern(self.text).fullmatch(path) is not None
 
-    def read(self, path: str) -> tuple[str, str] | None:
-        """Return the feed's name and the hour of a file, None for another one; where it has no {feed}, no name."""
-        return _read(_pattern(self.text), path)
+    def read(self, path: str, names: tuple[str, ...] = ()) -> tuple[str, str] | None:
+        """Return the feed's name and the hour of a file, None for another one; where it has no {feed}, no name.
 
-    def read_loosely(self, path: str) -> tuple[str, str] | None:
-        """Return the same of a file that lies where those of an hour do, whatever its name ends with."""
-        return _read(_loose_pattern(self.text), path)
+        names: the feeds' names; without them a feed may have any.
+        """
+        return _read(_pattern(self.text, names), path)
+
+    def read_loosely(self, path: str, names: tuple[str, ...]) -> tuple[str, str] | None:
+        """Return the same of a file that lies where those of an hour do, in any letter case, whatever its end."""
+        return _read(_loose_pattern(self.text, names), path)
+
+    def may_share(self, name: str, other: "Layout", other_name: str) -> bool:
+        """Check whether some path is that of a file of feed ``name`` and, in the other layout, of ``other_name``."""
+        return _can_meet(self._shape(name), other._shape(other_name))
+
+    def _shape(self, name: str) -> str:
+        """Return its paths for a feed, one character each: a literal one, _DIGIT, or ``*``."""
+        return "".join(
+            literal + _SHAPES.get(field or "", "").replace("0", _DIGIT)
+            for literal, field, _, _ in Formatter().parse(self.text.replace("{feed}", name))
+        )
 
     def path(self, name: str, hour: str = "", table: str = "") -> str:
         """Return the path of a feed's files for an hour; a ``*`` stays."""
@@ -104,23 +133,46 @@ def _read(pattern: re.Pattern[str], path: str) -> tuple[str, str] | None:
 
 
 @lru_cache
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(_regex(text))
+def _pattern(text: str, names: tuple[str, ...] = ()) -> re.Pattern[str]:
+    return re.compile(_regex(text, names))
 
 
 @lru_cache
-def _loose_pattern(text: str) -> re.Pattern[str]:
-    """Cut a layout after its last placeholder: what follows may be anything."""
-    return re.compile(f"{_regex(text[: text.rfind('}') + 1])}.*", re.DOTALL)
+def _loose_pattern(text: str, names: tuple[str, ...]) -> re.Pattern[str]:
+    """Cut a layout after its last placeholder: what follows may be anything that does not go on with a feed's name."""
+    last = text[: text.rfind("}") + 1]
+    end = f"(?!{_NAME_GOES_ON})" if last.endswith("{feed}") else ""
+    return re.compile(f"{_regex(last, names)}{end}.*", re.DOTALL | re.IGNORECASE)
 
 
-def _regex(text: str) -> str:
+def _can_meet(one: str, other: str) -> bool:
+    """Check whether one text has both shapes."""
+    waiting, seen = [(0, 0)], set[tuple[int, int]]()
+    while waiting:
+        place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        a, b = one[place[0] : place[0] + 1], other[place[1] : place[1] + 1]
+        if not a and not b:
+            return True
+        if a == "*":
+            waiting += [(place[0] + 1, place[1])] + [(place[0], place[1] + 1)] * (b not in ("", "/"))
+        elif b == "*":
+            waiting += [(place[0], place[1] + 1)] + [(place[0] + 1, place[1])] * (a not in ("", "/"))
+        elif a and b and (a == b or (_DIGIT in (a, b) and (a + b).strip(_DIGIT).isdigit())):
+            waiting.append((place[0] + 1, place[1] + 1))
+    return False
+
+
+def _regex(text: str, names: tuple[str, ...]) -> str:
     """Write a layout as a regular expression; a placeholder that stands there again is the same text."""
     parts, known = [], set[str]()
+    one_of = {"feed": "|".join(map(re.escape, sorted(names, key=len, reverse=True)))} if names else {}
     for literal, field, _, _ in Formatter().parse(text):
         parts.append("[^/]*".join(re.escape(piece) for piece in literal.split("*")))
         if field:
-            parts.append(f"(?P={field})" if field in known else f"(?P<{field}>{_PARTS[field]})")
+            parts.append(f"(?P={field})" if field in known else f"(?P<{field}>{one_of.get(field, _PARTS[field])})")
             known.add(field)
     return "".join(parts)
 
@@ -137,6 +189,11 @@ class Completeness:
     seconds: int = 0
     marker: str = ""
 
+    def marker_in(self, layout: Layout) -> Layout:
+        """Return where the markers of hours are whose files have that layout."""
+        folder, slash, _ = layout.text.rpartition("/")
+        return Layout(self.marker if "/" in self.marker else f"{folder}{slash}{self.marker}")
+
     def is_marker(self, path: str) -> bool:
         """Check whether a file is a marker of some hour."""
         own = path if "/" in self.marker else path.rpartition("/")[2]
@@ -148,8 +205,8 @@ def parse_completeness(text: str) -> Completeness:
     match = _COMPLETE.fullmatch(text)
     if match is None:
         raise UnusableDelivery('it is "ended", "settled 600" (seconds), "marker _SUCCESS" or "next hour"')
-    if match[2]:
-        Layout(match[2])
+    if match[2] and ("*" in match[2] or Layout(match[2]).names("table")):
+        raise UnusableDelivery("a marker is one file: its name may have {feed} and {hour}, neither * nor {table}")
     return Completeness(text.partition(" ")[0] if match[1] or match[2] else text, int(match[1] or 0), match[2] or "")
 
 

@@ -12,6 +12,7 @@ from medallion.ingest.listing import Listing, change_files
 from medallion.ingest.restatement import Restatement, rewind_bronze, without_withdrawn, write_restatement
 from medallion.ingest.source import Source, open_source
 from medallion.ingest.unpublished import find_unpublished, require_bronze_of_readers, require_no_red_hour
+from medallion.ingest.withdrawn_parts import withdrawn
 from medallion.model.registry import Registry
 from medallion.ops import event_log, releases
 from medallion.ops.event_log import EventLog
@@ -193,7 +194,7 @@ def _copy(lake: Lake, tables: Registry, arrival: Arrival) -> tuple[ledger.Manife
             if feed.topic not in taken:
                 landing.require_all_commits_landed(lake, feed, hour, arrival.listing)
         to_land = {topic: name for topic, name in names.items() if topic not in taken}
-        manifest = landing.copy_change_files(arrival.source, lake, hour, to_land, former)
+        manifest = landing.copy_change_files(arrival.source, lake, hour, to_land, former, arrival.listing.several)
     return manifest, [*_landing_warnings(lake, manifest, arrival), *changed_since]
 
 
@@ -243,6 +244,9 @@ def _landing_warnings(lake: Lake, manifest: ledger.Manifest, arrival: Arrival) -
     if gone := sorted(topic for topic in manifest.files if topic not in names):
         what = f"{', '.join(gone)} of {hour}" if names else hour
         warnings.append(f"the source no longer lists {what}: it is applied as it landed")
+    gone_parts = [part.name for topic, own in names.items() for part in withdrawn(manifest.files.get(topic), own)]
+    if gone_parts:
+        warnings.append(f"the source no longer lists {ledger.named_hours(gone_parts)}: applied as they landed")
     if twin := ledger.same_content(lake, manifest, arrival.applied):
         warnings.append(f"the same content came under {twin} already: see whether the source delivered it twice")
     if hour in arrival.landed:

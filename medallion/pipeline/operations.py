@@ -216,7 +216,7 @@ def _is_replayed(driver: Driver, feed: Feed, hour: str, lines: Mapping[int, str]
     landed = ledger.known_manifest(driver.lake, hour).files.get(feed.topic)
     if landed is None:  # the feed has no line there, and so nothing to replay
         return False
-    recorded = quarantine.read_corrections(driver.lake, feed, hour, landed.sha256)
+    recorded = quarantine.read_corrections(driver.lake, feed, hour, landed)
     return not rejected & lines.keys() and lines.items() <= recorded.items()
 
 

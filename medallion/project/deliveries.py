@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,13 @@ class Deliveries:
             close = get_close_matches(name, known, n=1)
             hint = f"did you mean source.feeds.{close[0]}?" if close else f"there are {', '.join(known)}"
             raise UsageError(f"{file}: source.feeds.{name[:40]} is no feed: {hint}")
-        owners: dict[str, str] = {}
-        for feed in feeds:
-            path = feed.delivery.layout.text.replace("{feed}", feed.source_name)
-            if (other := owners.setdefault(path, feed.topic)) != feed.topic:
+        for one, other in combinations(feeds, 2):
+            if one.delivery.layout.may_share(one.source_name, other.delivery.layout, other.source_name):
+                paths = [feed.delivery.layout.text.replace("{feed}", feed.source_name) for feed in (one, other)]
+                shown = " and ".join(dict.fromkeys(paths))
                 raise UsageError(
-                    f"{file}: {other} and {feed.topic} would have the same files, {path}: name one of each"
+                    f"{file}: {one.topic} and {other.topic} would have the same files, {shown}: give"
+                    " each a layout or name that the other cannot have, such as a folder of its own"
                 )
         return filled
 
@@ -89,7 +91,25 @@ def read_deliveries(file: Path, source: Mapping[str, Any]) -> Deliveries:
             raise UsageError(f"{file}: source.snapshot has neither {{table}} nor {{feed}}")
         if delivery.snapshot.has_hour or delivery.snapshot.names("YYYY"):
             raise UsageError(f"{file}: {key.replace('layout', 'snapshot')} has an hour, and a snapshot is of none")
+        _require_marker_of_an_hour(file, key.replace("layout", "complete"), delivery)
     return Deliveries(every, (*by_name.items(),))
+
+
+def _require_marker_of_an_hour(file: Path, key: str, delivery: Delivery) -> None:
+    """Raise UsageError for a marker that would be missing for ever, or that of all hours."""
+    if not delivery.complete.marker:
+        return
+    place = delivery.complete.marker_in(delivery.layout)
+    if "*" in place.text:
+        raise UsageError(
+            f"{file}: {key} is a file beside those of an hour, and their folder has a *: write a path without one, such"
+            ' as "marker done/{feed}/{hour}"'
+        )
+    if not place.has_hour:
+        raise UsageError(
+            f"{file}: {key} is {place.text}, which would be the marker of every hour: write one with its hour, such as"
+            ' "marker done/{feed}/{hour}"'
+        )
 
 
 def _read(file: Path, where: str, content: Mapping[str, Any], base: Delivery) -> Delivery:

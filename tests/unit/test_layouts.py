@@ -13,8 +13,9 @@ from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.ingest.ledger import known_manifest
 from medallion.ingest.listing import Listing, change_files
 from medallion.ingest.parts import Part, Parts, in_order
-from medallion.ingest.quarantine import read_rejected
+from medallion.ingest.quarantine import read_rejected, record_corrections
 from medallion.ingest.source import FolderSource
+from medallion.inspect.source_check import check_source
 from medallion.model.delivery import Completeness, Delivery, Layout, UnusableDelivery, parse_completeness
 from medallion.model.registry import Registry
 from medallion.model.table import Feed
@@ -290,6 +291,98 @@ def test_place_in_parts_is_that_of_the_file_it_came_from() -> None:
     assert [parts.place(line) for line in (1, 2, 3, 5)] == ["a:1", "a:2", "c:1", "c:3"]
 
 
+# Files that the source no longer lists
+
+
+def test_part_that_the_source_withdrew_stays_in_the_hour_when_another_arrives_and_it_is_restated(shop: Shop) -> None:
+    source, said = shop.root / "source", list[str]()
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
+    write(source, kafka("orders", H0, 0, 1), lines_of({2: "b"}).rstrip())
+    shop.refresh(H0)
+    (source / kafka("orders", H0, 0, 0)).unlink()
+    write(source, kafka("orders", H1, 0, 2), lines_of({3: "c"}))
+    shop.refresh(H1, said)
+    assert not any("changed after its hour" in line for line in said), "what is gone is no correction"
+    write(source, kafka("orders", H0, 0, 5), lines_of({4: "d"}))
+    shop.restate(H0, said)
+    assert shop.published() == {1: "a", 2: "b", 3: "c", 4: "d"}
+    assert any(f"no longer lists {kafka('orders', H0, 0, 0)}" in line for line in said)
+    parts = known_manifest(shop.lake, H0).files["orders"].parts
+    assert [(part.first_offset, part.lines) for part in parts] == [(0, 1), (1, 1), (5, 1)]
+
+
+def test_part_that_is_withdrawn_between_land_and_apply_is_applied(shop: Shop) -> None:
+    source = shop.root / "source"
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
+    write(source, kafka("orders", H0, 0, 1), lines_of({2: "b"}))
+    shop.step("land", H0)
+    (source / kafka("orders", H0, 0, 0)).unlink()
+    shop.refresh(H0)
+    assert shop.published() == {1: "a", 2: "b"}
+
+
+def test_plain_file_that_is_withdrawn_stays_in_the_hour_beside_a_late_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, layout=Layout(KAFKA.removesuffix(".gz"))))
+    first, late = (kafka("orders", H0, 0, offset).removesuffix(".gz") for offset in (0, 1))
+    write(shop.root / "source", first, lines_of({1: "a"}).rstrip())
+    shop.refresh(H0)
+    (shop.root / "source" / first).unlink()
+    write(shop.root / "source", late, lines_of({2: "b"}))
+    shop.restate(H0)
+    assert shop.published() == {1: "a", 2: "b"}
+
+
+def test_restating_is_refused_when_a_withdrawn_part_is_gone_from_the_landing_folder_too(shop: Shop) -> None:
+    source = shop.root / "source"
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
+    write(source, kafka("orders", H0, 0, 1), lines_of({2: "b"}))
+    shop.refresh(H0)
+    (source / kafka("orders", H0, 0, 0)).unlink()
+    (shop.lake.landing / "orders" / f"{H0}.json").unlink()
+    with pytest.raises(MedallionError, match=r"would lose topics/.*\+0\+0000000000.json.gz.*nothing was changed"):
+        shop.restate(H0)
+    assert shop.published() == {1: "a", 2: "b"}
+
+
+def test_files_in_place_of_all_others_are_refused_until_somebody_says_what_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, layout=Layout("{feed}/{hour}/*.json")))
+    write(shop.root / "source", f"orders/{H0}/part-0-c1.json", lines_of({1: "wrong"}))
+    shop.refresh(H0)
+    (shop.root / "source" / f"orders/{H0}/part-0-c1.json").unlink()
+    write(shop.root / "source", f"orders/{H0}/part-0-c2.json", lines_of({2: "right"}))
+    with pytest.raises(MedallionError, match=f"has other files .* orders/{H0}/part-0-c1.json: delete .*{H0}.json if"):
+        shop.restate(H0)
+    (shop.lake.landing / "orders" / f"{H0}.json").unlink()
+    shop.restate(H0)
+    assert shop.published() == {2: "right"}
+
+
+def test_lone_plain_file_is_named_when_its_line_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, layout=Layout(KAFKA.removesuffix(".gz"))))
+    name = kafka("orders", H0, 0, 0).removesuffix(".gz")
+    write(shop.root / "source", name, lines_of({1: "a"}) + "nonsense\n")
+    shop.refresh(H0)
+    assert [line.file for line in read_rejected(shop.lake, ORDERS)] == [f"{name}:2"]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_packed_file_of_no_bytes_refuses_the_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, layout=Layout(f"cdc/{{feed}}/{{hour}}.json{suffix}")))
+    file = shop.root / "source" / f"cdc/orders/{H0}.json{suffix}"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    with pytest.raises(MedallionError, match="has 0 bytes, which no packed file has"):
+        shop.refresh(H0)
+
+
 # medallion.toml
 
 
@@ -350,3 +443,134 @@ def test_two_feeds_that_would_have_the_same_files_are_refused(tmp_path: Path) ->
         read.deliveries.fill_in(feeds("orders", "items"), tmp_path)
     with pytest.raises(UsageError, match="source.feeds.orders is no feed: did you mean source.feeds.order?"):
         read.deliveries.fill_in(feeds("order"), tmp_path)
+
+
+# Names that a layout does not mean
+
+
+@pytest.mark.parametrize(
+    ("layout", "taken", "other"),
+    [
+        ("{YYYY}/{MM}/{DD}/{HH}/{feed}-*.jsonl", "2025/11/30/00/orders-1.jsonl", "2025/11/30/00/orders-2.jsonl.gz"),
+        ("{YYYY}/{MM}/{DD}/{HH}/{feed}-*.jsonl", "2025/11/30/00/orders-1.jsonl", "2025/11/30/00/orders-3.json"),
+        ("{hour}/{feed}.jsonl", f"{H0}/items.jsonl", f"{H0}/orders.jsonl.gz"),
+        ("{hour}/{feed}.jsonl", f"{H0}/items.jsonl", f"{H0}/Orders.jsonl"),
+        ("{feed}/{hour}.jsonl", f"items/{H0}.jsonl", f"Orders/{H0}.jsonl"),
+    ],
+)
+def test_file_of_a_feed_that_the_layout_does_not_name_refuses_its_hour(
+    tmp_path: Path, layout: str, taken: str, other: str
+) -> None:
+    write(tmp_path, taken, "{}")
+    write(tmp_path, other, "{}")
+    listing = listed(tmp_path, Delivery(layout=Layout(layout)), "orders", "items")
+    assert [*listing.refused[H0]] == [other]
+
+
+def test_file_of_a_feed_that_nobody_declared_refuses_no_hour_of_one_whose_name_it_goes_on_from(tmp_path: Path) -> None:
+    write(tmp_path, f"{H0}/orders.jsonl", "{}")
+    write(tmp_path, f"{H0}/orders_archive.jsonl.gz", "{}")
+    listing = listed(tmp_path, Delivery(layout=Layout("{hour}/{feed}.jsonl")), "orders")
+    assert (listing.hours, listing.refused) == ({H0: {"orders": (f"{H0}/orders.jsonl",)}}, {})
+
+
+def test_feed_is_told_from_one_whose_name_begins_as_its_own(tmp_path: Path) -> None:
+    paths = {topic: (f"{H0}-{topic}-1.json",) for topic in ("orders", "orders_items")}
+    for (path,) in paths.values():
+        write(tmp_path, path, "{}")
+    assert listed(tmp_path, Delivery(layout=Layout("{hour}-{feed}-*.json")), *paths).hours == {H0: paths}
+
+
+@pytest.mark.parametrize("layout", ["{hour}/{feed}_*.json", "{feed}*/{hour}.json", "{hour}/*_{feed}.json"])
+def test_layout_in_which_a_name_may_go_on_is_refused(tmp_path: Path, layout: str) -> None:
+    with pytest.raises(UsageError, match="is the files of orders and of orders_items alike: put a folder"):
+        read_manifest(manifest(tmp_path, f'layout = "{layout}"'))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'layout = "{hour}/{feed}-*.json"\n[source.feeds.items]\nname = "orders-items"\n',
+        '[source.feeds.orders]\nlayout = "o/{hour}.json"\n[source.feeds.items]\nlayout = "o/{hour}*.json"\n',
+        '[source.feeds.orders]\nlayout = "o/{YYYY}*.{hour}"\n[source.feeds.items]\nlayout = "o/2*{hour}"\n',
+    ],
+)
+def test_feeds_of_which_one_could_have_a_file_of_the_other_are_refused(tmp_path: Path, source: str) -> None:
+    with pytest.raises(UsageError, match="orders and items would have the same files, .*a folder of its own"):
+        read_manifest(manifest(tmp_path, source)).deliveries.fill_in(feeds("orders", "items"), tmp_path)
+
+
+def test_feeds_with_names_that_begin_alike_are_taken_where_no_file_is_of_both(tmp_path: Path) -> None:
+    source = f'layout = "{KAFKA}"\n[source.feeds.items]\nlayout = "orders_{{hour}}*.json"\n'
+    read = read_manifest(manifest(tmp_path, source))
+    assert len(read.deliveries.fill_in(feeds("orders", "orders_items", "items"), tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("layout", "complete", "said"),
+    [
+        ("{feed}/{hour}/p*/x.json", "marker _SUCCESS", "their folder has a *"),
+        ("cdc/{feed}/{hour}.json", "marker _SUCCESS", "cdc/{feed}/_SUCCESS, which would be the marker of every hour"),
+        ("cdc/{feed}/{hour}.json", "marker done/{feed}", "would be the marker of every hour"),
+        ("{feed}/{hour}/*.json", "marker *", "neither * nor {table}"),
+        ("{feed}/{hour}/*.json", "marker done/{table}/{hour}", "neither * nor {table}"),
+    ],
+)
+def test_marker_that_tells_no_hour_apart_or_never_exists_is_refused(
+    tmp_path: Path, layout: str, complete: str, said: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        read_manifest(manifest(tmp_path, f'layout = "{layout}"\ncomplete = "{complete}"'))
+    assert said in str(refused.value)
+
+
+def test_hour_waits_for_the_marker_of_a_feed_that_has_no_file(tmp_path: Path) -> None:
+    delivery = Delivery(layout=Layout("{feed}/{hour}/*.json"), complete=Completeness("marker", marker="_SUCCESS"))
+    for name in ("a.json", "_SUCCESS"):
+        write(tmp_path, f"orders/{H0}/{name}", "")
+    assert listed(tmp_path, delivery, "orders", "items").waiting == {H0: f"items/{H0}/_SUCCESS is missing"}
+    write(tmp_path, f"items/{H0}/_SUCCESS", "")
+    assert listed(tmp_path, delivery, "orders", "items").hours_after(None) == [H0]
+
+
+def test_refused_file_of_a_later_hour_makes_no_hour_whole(tmp_path: Path) -> None:
+    write(tmp_path, f"cdc/orders/{H0}.json", "{}")
+    write(tmp_path, f"cdc/orders/{H1}.json.bak", "{}")
+    assert H0 in listed(tmp_path, Delivery(complete=Completeness("next hour")), "orders").waiting
+
+
+def test_corrected_line_is_kept_when_another_part_of_its_hour_arrives_late(shop: Shop) -> None:
+    source = shop.root / "source"
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
+    write(source, kafka("orders", H0, 1, 0), lines_of({2: "b"}) + "nonsense\n")
+    shop.refresh(H0)
+    record_corrections(shop.lake, ORDERS, H0, {3: lines_of({3: "corrected"})})
+    write(source, kafka("orders", H0, 0, 1), lines_of({4: "late"}))
+    said: list[str] = []
+    shop.restate(H0, said)
+    assert shop.published() == {1: "a", 2: "b", 3: "corrected", 4: "late"}
+    assert not any("are left out" in line for line in said)
+
+
+def test_corrected_line_is_left_out_with_a_warning_when_its_own_part_changes(shop: Shop) -> None:
+    source = shop.root / "source"
+    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
+    write(source, kafka("orders", H0, 1, 0), lines_of({2: "b"}) + "nonsense\n")
+    shop.refresh(H0)
+    record_corrections(shop.lake, ORDERS, H0, {3: lines_of({3: "corrected"})})
+    write(source, kafka("orders", H0, 1, 0), lines_of({2: "b"}) + lines_of({3: "from the source"}))
+    said: list[str] = []
+    shop.restate(H0, said)
+    assert shop.published() == {1: "a", 2: "b", 3: "from the source"}
+    assert any("1 corrected lines" in line for line in said)
+
+
+def test_check_of_an_hour_without_files_says_so(tmp_path: Path) -> None:
+    write(tmp_path, f"cdc/orders/{H0}.json", lines_of({1: "a"}))
+    source, both = FolderSource(str(tmp_path)), feeds("orders", "items")
+    with pytest.raises(MedallionError, match=f"no change file of hour {H2}: it has {H0} to {H0}"):
+        check_source(source, both, H2, 0.01)
+    assert [check.notes for check in check_source(source, both, H0, 0.01).feeds] == [
+        (),
+        (f"items has no file of {H0}",),
+    ]
