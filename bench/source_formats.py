@@ -1,7 +1,6 @@
 """The same hours delivered in another format: a copy of the source, a project that reads it, the cost of decoding."""
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 from medallion.ingest.decode import decode_file
 from medallion.model.delivery import USUAL, Delivery
 from medallion.model.table import Feed
-from medallion.project import find_project
+from medallion.project import find_project, project_at
 from medallion.project.manifest import NAME
 
 USUAL_FORMAT = "insert_delete"
@@ -35,24 +34,19 @@ class DecodingCost(NamedTuple):
 
 @contextmanager
 def project_in_format(form: str) -> Iterator[None]:
-    """Have this process and those it starts find the project with its source in ``form``."""
+    """Enter the project with its source in ``form``."""
     if form == USUAL_FORMAT:
         yield
         return
-    project, before = find_project(), os.environ.get("MEDALLION_PROJECT")
+    project = find_project()
     with TemporaryDirectory(prefix="bench-project-") as folder:
         for place in project.root.iterdir():
             if place.name in {"spark_jobs", "expectations", "plugins", "demo", "refresh.lock"}:
                 Path(folder, place.name).symlink_to(place)
         manifest = (project.root / NAME).read_text(encoding="utf-8")
         Path(folder, NAME).write_text(manifest.replace("[source]\n", f"[source]\n{_MANIFEST}"), encoding="utf-8")
-        os.environ["MEDALLION_PROJECT"] = folder
-        try:
+        with project_at(Path(folder)).entered():
             yield
-        finally:
-            os.environ.pop("MEDALLION_PROJECT")
-            if before is not None:
-                os.environ["MEDALLION_PROJECT"] = before
 
 
 def source_in_format(source: Path, form: str) -> Path:
