@@ -1,7 +1,6 @@
 """Landing: an hour's change files copied from the source, and decoded into typed changes."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from medallion import advice
 from medallion.errors import MedallionError
@@ -14,7 +13,7 @@ from medallion.ingest.listing import Listing
 from medallion.ingest.partial_updates import complete_updates
 from medallion.ingest.put_together import is_plain, land_beside, land_files, same_files
 from medallion.ingest.refused_file import refused_file
-from medallion.ingest.source import Landed, Source
+from medallion.ingest.source import Landed, Source, copy_file
 from medallion.ingest.sources import reader_of
 from medallion.ingest.withdrawn_parts import is_as_landed, parts_to_keep
 from medallion.model.delivery import DELTA
@@ -68,10 +67,10 @@ def copy_change_files(
         place = landed_file(lake, topic, hour)
         if kept.get(topic):
             copied[topic] = land_beside(source, own, place, known[topic], kept[topic])
+        elif topic not in several and is_plain(own[0]):  # its layout tells its name
+            copied[topic] = copy_file(source, own[0], place)
         else:
-            landed = land_files(source, own, place)
-            is_copy = topic not in several and is_plain(own[0])  # its layout tells its name
-            copied[topic] = replace(landed, parts=()) if is_copy else landed
+            copied[topic] = land_files(source, own, place)
     manifest = Manifest(hour, source.root, copied | retained)
     write_manifest(lake, manifest)
     return manifest

@@ -1,6 +1,6 @@
 """The files of the source that one landed file was put together from: where a line of it came from, and in what order.
 
-A plain file that is the only one of its hour is landed as it is, and has no parts.
+Where a layout has one file for an hour, a plain one is landed as it is, and has no parts.
 """
 
 import re

@@ -20,7 +20,7 @@ class RecordOrder:
 
     def __init__(self, parts: Parts, reader: Reader) -> None:
         self._parts, self._reader, self._streams = parts, reader, parts.streams
-        self.is_needed = bool(parts)  # else a file came as it is, and its order is that of its lines
+        self.is_needed = len(self._streams) > 1  # the order of one file is that of its lines
         self._several = len({*self._streams}) > 1
         self._deletions = Counter[int]()  # by part
         self._places: list[tuple[int, int]] = []  # of each change: stream and place

@@ -140,7 +140,4 @@ def _middle(values: Iterable[int | None]) -> int | None:
 def _count_lines(source: Source, names: Sequence[str]) -> int:
     """Count the lines that an hour of a feed would land as, whatever its files are packed and written in."""
     with TemporaryDirectory(prefix="medallion-") as folder:
-        landed = Path(folder, "hour.json")
-        land_files(source, names, landed)
-        with landed.open("rb") as stream:
-            return sum(block.count(b"\n") for block in iter(lambda: stream.read(1 << 20), b""))
+        return sum(part.lines for part in land_files(source, names, Path(folder, "hour.json")).parts)

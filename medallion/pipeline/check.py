@@ -112,8 +112,10 @@ def _origins(
 def _edits(driver: Driver, table: str) -> list[str]:
     """Say which queries that a table follows from are others than those of the rows that readers have."""
     release = releases.latest(driver.lake)
-    edited = edited_since(driver.lake, driver.tables, release, table) if release else []
-    return [f"the query of {name} changed since release {release.release_id}" for name in edited if release]
+    if release is None:
+        return []
+    edited = edited_since(driver.lake, driver.tables, release, table)
+    return [f"the query of {name} changed since release {release.release_id}" for name in edited]
 
 
 def _with_failures(

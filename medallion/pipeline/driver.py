@@ -162,7 +162,7 @@ class Driver:
         return self._problems
 
     def locked_proofs(self) -> Mapping[str, Proof]:
-        """Return what the project's refresh.lock has proven. Raises UsageError where it is damaged."""
+        """Return what the project's refresh.lock has proven. Raises MedallionError where it was edited."""
         return read_lock(self.project.root / NAME).proofs
 
     def proof_of(self, table: Table) -> Proof:

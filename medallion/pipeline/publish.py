@@ -53,7 +53,10 @@ def publish_release(driver: Driver, run: Run, log: EventLog, _: str | None) -> O
         checked = _checked_tables(driver, audited)
         versions = {name: table.version for name, table in checked.items()}
         ids = {name: table_id(delta) for name, delta in audited.items()}
-        commits = {name: identity_at(driver.lake.folder(name), version) for name, version in versions.items()}
+        commits = {
+            name: table.commit or identity_at(driver.lake.folder(name), table.version)
+            for name, table in checked.items()
+        }
         if last is not None and last.hour == run.hour and (last.versions, last.table_ids) == (versions, ids):
             end_restatement(driver.lake)
             event.status, event.details["note"] = "skipped", f"release {last.release_id} names these versions already"

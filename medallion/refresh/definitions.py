@@ -23,9 +23,11 @@ def is_definition_changed(lake: Lake, table: Node, delta: "DeltaTable | None") -
 
     Not known, and so not claimed, of rows that this program did not write.
     """
-    if not isinstance(table, Table) or delta is None:
-        return False
-    origin = provenance(lake.folder(table.name), delta.version()).origin
+    return isinstance(table, Table) and delta is not None and _is_of_another_query(lake, table, delta.version())
+
+
+def _is_of_another_query(lake: Lake, table: Table, version: int) -> bool:
+    origin = provenance(lake.folder(table.name), version).origin
     return origin.get("query") not in (None, table.fingerprint)
 
 
@@ -48,15 +50,15 @@ def find_tables_to_rebuild(lake: Lake, tables: Registry, release: Release | None
 
 def edited_since(lake: Lake, tables: Registry, release: Release, name: str) -> list[str]:
     """Return those of table ``name`` and what it follows from whose published rows were computed by another query."""
-    edited = []
-    for table in tables:
-        published = release.version_of(table.name)
-        if not isinstance(table, Table) or published is None or table.name not in {name, *upstream_of(tables, {name})}:
-            continue
-        origin = provenance(lake.folder(table.name), published.version).origin
-        if origin.get("query") not in (None, table.fingerprint):
-            edited.append(table.name)
-    return edited
+    followed = upstream_of(tables, {name})
+    return [
+        table.name
+        for table in tables
+        if isinstance(table, Table)
+        and table.name in followed
+        and (published := release.version_of(table.name)) is not None
+        and _is_of_another_query(lake, table, published.version)
+    ]
 
 
 def _reason_to_rebuild(lake: Lake, table: Table, release: Release | None) -> str | None:

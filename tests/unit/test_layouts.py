@@ -311,12 +311,18 @@ def test_part_that_the_source_withdrew_stays_in_the_hour_when_another_arrives_an
     assert [(part.first_offset, part.lines) for part in parts] == [(0, 1), (1, 1), (5, 1)]
 
 
+def two_parts(shop: Shop) -> tuple[Path, Path]:
+    """Have the source deliver the rows 1 and 2 of an hour, in a file each."""
+    source, (first, second) = shop.root / "source", (kafka("orders", H0, 0, offset) for offset in (0, 1))
+    write(source, first, lines_of({1: "a"}))
+    write(source, second, lines_of({2: "b"}))
+    return source / first, source / second
+
+
 def test_part_that_is_withdrawn_between_land_and_apply_is_applied(shop: Shop) -> None:
-    source = shop.root / "source"
-    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
-    write(source, kafka("orders", H0, 0, 1), lines_of({2: "b"}))
+    first, _ = two_parts(shop)
     shop.step("land", H0)
-    (source / kafka("orders", H0, 0, 0)).unlink()
+    first.unlink()
     shop.refresh(H0)
     assert shop.published() == {1: "a", 2: "b"}
 
@@ -336,11 +342,9 @@ def test_plain_file_that_is_withdrawn_stays_in_the_hour_beside_a_late_one(
 
 
 def test_restating_is_refused_when_a_withdrawn_part_is_gone_from_the_landing_folder_too(shop: Shop) -> None:
-    source = shop.root / "source"
-    write(source, kafka("orders", H0, 0, 0), lines_of({1: "a"}))
-    write(source, kafka("orders", H0, 0, 1), lines_of({2: "b"}))
+    first, _ = two_parts(shop)
     shop.refresh(H0)
-    (source / kafka("orders", H0, 0, 0)).unlink()
+    first.unlink()
     (shop.lake.landing / "orders" / f"{H0}.json").unlink()
     with pytest.raises(MedallionError, match=r"would lose topics/.*\+0\+0000000000.json.gz.*nothing was changed"):
         shop.restate(H0)
