@@ -36,19 +36,21 @@ class Decoded:
     """The content of one landed file: line counts, rejected lines, and columns other than declared.
 
     records: lines that are records of the format, whether their rows fit or not. rejected: (line number, reason, the
-    line as it came). unknown: columns that are not declared, which are left out, with the number of changes that have
-    them; names are escaped and cut to 80 characters. more_unknown: whether there are still more of them. unseen:
-    declared columns that no change has. absent: those of them that one of many inserts should have. bytes: of all
-    changes in memory. parts: the files of the source that were put together. lines_of: place of a change -> its line,
-    where they differ. kept: place of a change -> which of the declared columns keep the value that the row has. moved:
-    places of those whose row had another key: it is the one that the change before it, of the same line, deletes.
-    notes: what there is to warn of.
+    line as it came). recordless: the first of them from a file of the source in which no line is a record, though other
+    files of the hour have some. unknown: columns that are not declared, which are left out, with the number of changes
+    that have them; names are escaped and cut to 80 characters. more_unknown: whether there are still more of them.
+    unseen: declared columns that no change has. absent: those of them that one of many inserts should have. bytes: of
+    all changes in memory. parts: the files of the source that were put together. lines_of: place of a change -> its
+    line, where they differ. kept: place of a change -> which of the declared columns keep the value that the row has.
+    moved: places of those whose row had another key: it is the one that the change before it, of the same line,
+    deletes. notes: what there is to warn of.
     """
 
     lines: int = 0
     records: int = 0
     changes: int = 0
     rejected: list[tuple[int, str, str]] = field(default_factory=list)
+    recordless: tuple[int, str, str] | None = None
     unknown: Counter[str] = field(default_factory=Counter)
     more_unknown: bool = False
     unseen: list[str] = field(default_factory=list)
@@ -120,6 +122,7 @@ class _Decoding:
         self._rows = RowDecoder(feed, hour, self._reader)
         self._order = RecordOrder(parts, self._reader)
         self._rejected_bytes = self._further = 0  # changes beyond the first of each line, so far
+        self._with_records: set[int] = set()  # parts, where there are several
 
     def batches(self, corrected: Mapping[int, str]) -> Iterator[list[tuple[Any, ...]]]:
         """Yield changes in batches that fit into memory; count lines and rejected lines in the result."""
@@ -131,7 +134,7 @@ class _Decoding:
             try:
                 rows += self._changes(number, raw)
                 size += len(raw)
-                result.records += 1
+                self._count_record(number)
             except Unfit as unfit:
                 self._reject(unfit, number, raw, complete)
             except RefusedRecord as refused:
@@ -149,12 +152,20 @@ class _Decoding:
         declared = {column.name for column in self._feed.columns}
         result.unseen = sorted(declared - rows.seen)
         result.absent = result.unseen if inserts >= _MIN_INSERTS else []
+        if result.records and len(parts := result.parts) > 1:
+            others = (line for line in result.rejected if parts.index(line[0]) not in self._with_records)
+            result.recordless = next(others, None)
         result.notes += [*self._reader.notes(), *self._order.notes()]
         if places := self._order.places():
             result.lines_of = {new: result.lines_of.get(old, old) for old, new in places.items()}
             result.kept = {places[old]: kept for old, kept in result.kept.items()}
             result.moved = {places[old] for old in result.moved}
             _renumber(target, places)
+
+    def _count_record(self, number: int) -> None:
+        self.result.records += 1
+        if len(self.result.parts) > 1:
+            self._with_records.add(self.result.parts.index(number))
 
     def _changes(self, number: int, raw: bytes) -> list[tuple[Any, ...]]:
         """Return the changes that a line makes: all of them or, where one does not fit, none."""
@@ -184,7 +195,8 @@ class _Decoding:
             raise self._refuse(f"has NUL bytes in line {number}: a part was never written", number, raw) from None
         if not complete and not is_json(raw):
             raise self._refuse(f"is cut off in the middle of line {number}", number, raw) from None
-        self.result.records += not isinstance(unfit, NoRecord)
+        if not isinstance(unfit, NoRecord):
+            self._count_record(number)
         self.result.rejected.append((number, str(unfit), raw.decode("utf-8", "backslashreplace")[:MAX_LINE]))
         self._rejected_bytes += len(raw) + _REJECTED_LINE_BYTES
         if self._rejected_bytes > _MAX_REJECTED_BYTES:

@@ -141,10 +141,11 @@ def require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded, 
     """
     if not content.rejected:
         return
-    line, reason, raw = content.rejected[0]
-    if not content.records:
+    line, reason, raw = content.recordless or content.rejected[0]
+    if content.recordless or not content.records:
         expected = f"format {feed.delivery.format} has {reader_of(feed).expected}"
-        what = f"has no line that is a record: line {line} is {reason}; {expected}"
+        where = f" of {content.parts.locate(line)[0].name}" if content.recordless else ""
+        what = f"has no line{where} that is a record: line {line} is {reason}; {expected}"
         raise refused_file(feed, hour, path, what, (line, raw.encode("utf-8", "surrogatepass")))
     least = 1 if max_bad_lines and content.changes else 0
     if len(content.rejected) > max(least, max_bad_lines * content.lines):

@@ -46,8 +46,8 @@ class Parts:
         self._parts = tuple(parts)
         self._ends = [*accumulate(part.lines for part in parts)]
 
-    def __bool__(self) -> bool:
-        return bool(self._parts)
+    def __len__(self) -> int:
+        return len(self._parts)
 
     def __iter__(self) -> Iterator[Part]:
         return iter(self._parts)

@@ -319,6 +319,21 @@ def two_parts(shop: Shop) -> tuple[Path, Path]:
     return source / first, source / second
 
 
+@pytest.mark.parametrize("content", ["<html>503 Slow Down</html>\n", "oops\n\n", "null\n"])
+def test_hour_is_refused_when_no_line_of_one_of_its_files_is_a_record(shop: Shop, content: str) -> None:
+    _, second = two_parts(shop)
+    write(shop.root / "source", second.relative_to(shop.root / "source").as_posix(), content)
+    with pytest.raises(
+        MedallionError, match=r"has no line of topics/.*\+0000000001.json.gz that is a record"
+    ) as refused:
+        shop.refresh(H0)
+    assert "\n" not in str(refused.value)
+    assert shop.applied is None
+    two_parts(shop)
+    shop.refresh(H0)
+    assert shop.published() == {1: "a", 2: "b"}
+
+
 def test_part_that_is_withdrawn_between_land_and_apply_is_applied(shop: Shop) -> None:
     first, _ = two_parts(shop)
     shop.step("land", H0)
