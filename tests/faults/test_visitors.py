@@ -48,9 +48,9 @@ class History:
             "update": lambda: delta.update({"name": "'by hand'"}, predicate=f"id % 3 = {self.chance.randrange(3)}"),
             "delete": lambda: delta.delete(f"id % 3 = {self.chance.randrange(3)}"),
             "delete all": lambda: delta.delete(),
-            "append": lambda: write_deltalake(delta, self._row(), mode="append"),
-            "overwrite": lambda: write_deltalake(delta, self._row(), mode="overwrite"),
-            "restore": lambda: delta.restore(self.chance.randrange(delta.version() + 1)),
+            "append": lambda: write_deltalake(delta, self._row(), mode="append", schema_mode="merge"),
+            "overwrite": lambda: write_deltalake(delta, self._row(), mode="overwrite", schema_mode="merge"),
+            "restore": lambda: self._restore(delta),
             "add column": lambda: delta.alter.add_columns([Field(f"extra_{delta.version()}", PrimitiveType("string"))]),
             "optimize": lambda: delta.optimize.compact(),
             "properties": lambda: delta.alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"}),
@@ -60,6 +60,10 @@ class History:
         act = self.chance.choice([*acts])
         self.told.append(f"{act} of {table}")
         acts[act]()
+
+    def _restore(self, delta: DeltaTable) -> None:
+        if delta.version() > 0:  # Delta restores no table to the version that it has
+            delta.restore(self.chance.randrange(delta.version()))
 
     def _row(self) -> pa.Table:
         return pa.table({"id": [self.chance.randrange(100, 120)], "name": ["by hand"]}, schema=ARROW)

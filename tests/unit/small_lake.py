@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import CommitProperties, write_deltalake
 
 from medallion.checks import checkpoint
 from medallion.checks.result import CheckResult, TableResult
@@ -30,6 +30,7 @@ from medallion.refresh.inputs import input_states
 from medallion.refresh.run import RefreshRun, Written
 from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
+from medallion.storage import fence
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake, state_of, table_id
 from tests.shop import build
@@ -47,6 +48,7 @@ TABLES: Registry = build(
 ORDERS: Feed = next(feed for feed in TABLES.feeds if feed.topic == "orders")
 ARROW = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 CHANGE_FEED = {"delta.enableChangeDataFeed": "true"}
+BY_A_LOAD = CommitProperties(custom_metadata={fence.KEY: "0"})  # so that the first commit is known as ours
 Rows = Mapping[int, str]
 
 
@@ -167,7 +169,9 @@ def load(root: Path, tables: Registry = TABLES) -> Shop:
     shop = Shop(root, tables)
     (root / "source" / "cdc").mkdir(parents=True)
     for feed in tables.feeds:
-        write_deltalake(shop.lake.path(feed.name), ARROW.empty_table(), configuration=CHANGE_FEED)
+        write_deltalake(
+            *(shop.lake.path(feed.name), ARROW.empty_table()), configuration=CHANGE_FEED, commit_properties=BY_A_LOAD
+        )
     operations.refresh_onward(Run(shop.settings, None, "load"), shop.driver())
     return shop
 
