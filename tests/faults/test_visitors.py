@@ -30,6 +30,7 @@ TABLES = graph(
 )
 NAMES = ("bronze_orders", "bronze_items", "silver_orders", "gold_orders")
 HOURS = 4
+SECONDS = float(os.environ.get("MEDALLION_VISIT_SECONDS", "0"))
 
 
 class History:
@@ -146,13 +147,14 @@ def visit_at_random(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> N
             hour = format_hour(parse_hour(hour) + ONE_HOUR)
 
 
+@pytest.mark.timeout(600 + SECONDS)
 @pytest.mark.parametrize("seed", seeds())
 def test_readers_get_what_the_source_gives_whoever_visits_the_lake(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_spark(monkeypatch)
     visit_at_random(tmp_path / "first", seed, monkeypatch)
-    until = time.monotonic() + float(os.environ.get("MEDALLION_VISIT_SECONDS", "0"))
+    until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         seed += len(seeds())
         visit_at_random(tmp_path / str(seed), seed, monkeypatch)
