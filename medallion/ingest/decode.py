@@ -19,8 +19,9 @@ from medallion.ingest.json_lines import is_json
 from medallion.ingest.parts import Part, Parts
 from medallion.ingest.record_order import RecordOrder
 from medallion.ingest.refused_file import refused_file
+from medallion.ingest.repeated_records import find_repeated
 from medallion.ingest.row_decoder import RowDecoder
-from medallion.ingest.sources import NoRecord, RefusedRecord, Unfit, reader_of
+from medallion.ingest.sources import TIMES, NoRecord, RefusedRecord, Unfit, reader_of
 from medallion.model.table import BESIDE_A_CHANGE, Feed
 from medallion.storage.files import Place, in_arrow, whole
 
@@ -35,7 +36,8 @@ _MIN_INSERTS = 100  # of so many inserts, one at least should have each column; 
 class Decoded:
     """The content of one landed file: line counts, rejected lines, and columns other than declared.
 
-    records: lines that are records of the format, whether their rows fit or not. rejected: (line number, reason, the
+    records: lines that are records of the format, whether their rows fit or not. repeated: those of them that another
+    file of their partition holds too, at the same offset: each is taken once. rejected: (line number, reason, the
     line as it came). recordless: the first of them from a file of the source in which no line is a record, though other
     files of the hour have some. unknown: columns that are not declared, which are left out, with the number of changes
     that have them; names are escaped and cut to 80 characters. more_unknown: whether there are still more of them.
@@ -48,6 +50,7 @@ class Decoded:
 
     lines: int = 0
     records: int = 0
+    repeated: int = 0
     changes: int = 0
     rejected: list[tuple[int, str, str]] = field(default_factory=list)
     recordless: tuple[int, str, str] | None = None
@@ -121,6 +124,7 @@ class _Decoding:
         self._reader = reader_of(feed)
         self._rows = RowDecoder(feed, hour, self._reader)
         self._order = RecordOrder(parts, self._reader)
+        self._repeated = find_repeated(path, parts, self._is_one_of_a_kind)
         self._rejected_bytes = self._further = 0  # changes beyond the first of each line, so far
         self._with_records: set[int] = set()  # parts, where there are several
 
@@ -129,6 +133,10 @@ class _Decoding:
         result, rows, size = self.result, list[tuple[Any, ...]](), 0
         for number, raw, complete in read_lines(self._path):
             result.lines += 1
+            if self._repeated and number in self._repeated:
+                result.repeated += 1
+                self._count_record(number)
+                continue
             if number in corrected:
                 raw, complete = corrected[number].encode("utf-8", "surrogatepass"), True
             try:
@@ -161,6 +169,16 @@ class _Decoding:
             result.kept = {places[old]: kept for old, kept in result.kept.items()}
             result.moved = {places[old] for old in result.moved}
             _renumber(target, places)
+
+    def _is_one_of_a_kind(self, raw: bytes) -> bool:
+        """Check whether a record tells its position in the log of its database, so that no other is the same."""
+        reader = reader_of(self._feed)
+        try:
+            reader.read(raw)
+        except (Unfit, RefusedRecord):
+            return False
+        position = reader.position()
+        return position is not None and position[0] not in TIMES
 
     def _count_record(self, number: int) -> None:
         self.result.records += 1

@@ -23,7 +23,7 @@ from medallion.ingest.put_together import land_files
 from medallion.ingest.snapshot_columns import declared_batch, declared_schema, match_columns
 from medallion.ingest.snapshot_copy import copy_snapshot
 from medallion.ingest.source import Advance, FolderSource, Source, copy_file, silent
-from medallion.ingest.tabular_files import CSV, kind_of
+from medallion.ingest.tabular_files import CSV, Columns, kind_of, require_one_kind
 from medallion.model.delivery import DELTA, Layout
 from medallion.model.table import Feed
 from medallion.storage import files
@@ -177,6 +177,7 @@ def _parts(source: Source, feed: Feed, path: str, listed: Collection[str]) -> li
             )
     if not names:
         raise MedallionError(_missing(source, path))
+    require_one_kind(names, f"{path} of {source.root}", "move those of one kind elsewhere, then load again")
     return names
 
 
@@ -259,7 +260,7 @@ def _rows_of_csv(
     Raises MedallionError for the first row that does not fit.
     """
     landed, changes = folder / "rows.json", folder / "rows.parquet"
-    parts = land_files(source, [name], landed, feed.keys).parts
+    parts = land_files(source, [name], landed, Columns(keys=feed.keys)).parts
     any_time = replace(feed, event_time=())  # rows that happened too late go to quarantine when they are loaded
     decoded = decode_file(landed, any_time, format_hour(datetime.now(UTC)), changes, None, parts)
     for line, reason, _ in decoded.rejected:

@@ -14,6 +14,7 @@ from medallion.ingest.value_decoders import Forms, value_decoder
 from medallion.model.column_types import Scalar
 from medallion.model.table import Feed
 
+OPERATION = "Op"
 _NULL = "NULL"  # in a CSV, unless CsvNullValue says otherwise: then text is empty
 _OPERATIONS = {"I": False, "U": False, "D": True}
 _NAMES_WANTED = "set AddColumnName=true at the endpoint, so that columns are found by name"
