@@ -171,8 +171,8 @@ def _append_lines(shown: str, stream: Any, out: IO[bytes]) -> int:
     while chunk := _read(stream, shown):
         if not written and chunk.startswith(AVRO):
             raise MedallionError(
-                f"{shown} is an Avro file, which is not read; nothing of its hour was landed: {JSON_FROM_KAFKA_CONNECT},"
-                " then run the hour again"
+                f"{shown} is an Avro file, which is not read; nothing of its hour was landed:"
+                f" {JSON_FROM_KAFKA_CONNECT}, then run the hour again"
             )
         lines += chunk.count(b"\n")
         _, end, rest = chunk.rpartition(b"\n")

@@ -109,7 +109,7 @@ def parquet_rows(file: Path, shown: str, columns: Columns = ANY) -> Iterator[dic
             columns.require_operation(parquet.schema_arrow.names, shown)
             for batch in parquet.iter_batches(_BATCH_ROWS):
                 yield from _rows(batch)
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
         raise MedallionError(
             f"{shown} is no Parquet file that can be read: {one_line(error, 120)}; nothing of its hour was landed: have"
             " it delivered again, then run the hour again"
@@ -131,7 +131,7 @@ def _values(column: "pa.Array") -> list[Any]:
 
     values: list[Any]
     try:
-        values = column.to_pylist()
+        values = column.to_pylist(maps_as_pydicts="strict")
     except (ValueError, OverflowError):
         values = column.cast(pa.string()).to_pylist()
     return values

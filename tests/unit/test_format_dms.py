@@ -228,8 +228,9 @@ def test_names_without_the_operation_refuse_an_hour_at_once(tmp_path: Path, name
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text(f"{names}\n1,Smith,Bob\n")
     (found,) = check_source(FolderSource(str(tmp_path)), [feed], H0, 0.01).feeds
+    shown = names.replace(",", ", ")
     assert found.problems[-1] == (
-        f"{tmp_path}/{file} has the columns {names.replace(',', ', ')} and no Op, which tells deletions from other rows:"
+        f"{tmp_path}/{file} has the columns {shown} and no Op, which tells deletions from other rows:"
         " expected Op, id, last, first, hired, office; nothing of its hour was landed: have it delivered with Op, or"
         " elsewhere if it is a full load, then run the hour again"
     )
