@@ -16,6 +16,7 @@ from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.change_lines import MAX_LINE, has_hole, read_lines
 from medallion.ingest.json_lines import is_json
+from medallion.ingest.moved_rows import MovedRows
 from medallion.ingest.parts import Part, Parts
 from medallion.ingest.record_order import RecordOrder
 from medallion.ingest.refused_file import refused_file
@@ -45,7 +46,8 @@ class Decoded:
     all changes in memory. parts: the files of the source that were put together. lines_of: place of a change -> its
     line, where they differ. kept: place of a change -> which of the declared columns keep the value that the row has.
     moved: places of those whose row had another key: it is the one that the change before it, of the same line,
-    deletes. notes: what there is to warn of.
+    deletes. moved_from: place of such a change in a line of its own -> places of the deletions that have its position
+    in the log of the database. notes: what there is to warn of.
     """
 
     lines: int = 0
@@ -63,6 +65,7 @@ class Decoded:
     lines_of: dict[int, int] = field(default_factory=dict)
     kept: dict[int, tuple[int, ...]] = field(default_factory=dict)
     moved: set[int] = field(default_factory=set)
+    moved_from: dict[int, tuple[int, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -125,6 +128,7 @@ class _Decoding:
         self._rows = RowDecoder(feed, hour, self._reader)
         self._order = RecordOrder(parts, self._reader)
         self._repeated = find_repeated(path, parts, self._is_one_of_a_kind)
+        self._moves = MovedRows(self._reader)
         self._rejected_bytes = self._further = 0  # changes beyond the first of each line, so far
         self._with_records: set[int] = set()  # parts, where there are several
 
@@ -163,11 +167,15 @@ class _Decoding:
         if result.records and len(parts := result.parts) > 1:
             others = (line for line in result.rejected if parts.index(line[0]) not in self._with_records)
             result.recordless = next(others, None)
+        result.moved_from = self._moves.deletions()
         result.notes += [*self._reader.notes(), *self._order.notes()]
         if places := self._order.places():
             result.lines_of = {new: result.lines_of.get(old, old) for old, new in places.items()}
             result.kept = {places[old]: kept for old, kept in result.kept.items()}
             result.moved = {places[old] for old in result.moved}
+            result.moved_from = {
+                places[old]: tuple(places[each] for each in gone) for old, gone in result.moved_from.items()
+            }
             _renumber(target, places)
 
     def _is_one_of_a_kind(self, raw: bytes) -> bool:
@@ -191,6 +199,8 @@ class _Decoding:
         if len(changes) == 1 and not (self._further or self._order.is_needed):  # nearly always
             values, kept = self._rows.decode(changes[0])
             if kept is None:
+                if changes[0].deleted:
+                    self._moves.add_deletion(number)
                 return [(number, changes[0].deleted, *values)]
         made = [(change, self._rows.decode(change)) for change in changes]
         place = number + self._further
@@ -202,6 +212,10 @@ class _Decoding:
                 self.result.kept[place] = row.kept
                 if change.moves:
                     self.result.moved.add(place)
+                else:
+                    self._moves.add_partial(place)
+            if change.deleted:
+                self._moves.add_deletion(place)
             self._order.add(number, place, deleted=change.deleted)
             rows.append((place, change.deleted, *row.values))
             place += 1

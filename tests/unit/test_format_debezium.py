@@ -551,6 +551,25 @@ def test_row_that_gets_another_key_keeps_its_values_that_were_not_logged(shop: S
     assert read_rejected(shop.lake, ORDERS, H1) == []
 
 
+@pytest.mark.parametrize("partitions", [(0, 0), (0, 1), (1, 0)])
+@pytest.mark.parametrize("again", [False, True])
+def test_row_whose_key_changes_in_two_records_keeps_its_values_that_were_not_logged(
+    shop: Shop, partitions: tuple[int, int], again: bool
+) -> None:
+    put(shop, H0, 0, 0, change("c", 1, "long text", 10), change("c", 2, "other", 11))
+    shop.refresh(H0)
+    gone, unlogged = change("d", 1, lsn=20), change("c", 7, "__debezium_unavailable_value", lsn=20)
+    records: dict[int, list[Any]] = {0: [], 1: []}
+    for _ in range(1 + again):  # as the connector delivers them again when it starts again
+        records[partitions[0]] += [gone, "null"]
+        records[partitions[1]] += [unlogged]
+    for partition, own in records.items():
+        if own:
+            put(shop, H1, partition, 2, *own)
+    shop.refresh(H1)
+    assert shop.published() == {2: "other", 7: "long text"}
+
+
 def test_value_that_was_not_logged_is_taken_from_before(shop: Shop) -> None:
     put(shop, H0, 0, 0, moved(UNAVAILABLE, "of before"))
     shop.refresh(H0)
