@@ -158,7 +158,7 @@ def require_one_kind(names: Sequence[str], what: str, remedy: str) -> None:
 
 def row_line(row: Any) -> bytes:
     """Return a row as a line of JSON."""
-    return json.dumps(row, default=_text, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+    return _JSON.encode(row).encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _text(value: Any) -> str:
@@ -171,3 +171,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
     return str(value)
+
+
+_JSON = json.JSONEncoder(default=_text, ensure_ascii=False)
