@@ -198,7 +198,7 @@ def _judge_rule(
         return ("" if marker in files else f"{marker} is missing"), f"{rule.marker} exists"
     if has_later and rule.rule == "next hour":
         return "", "a file of a later hour arrived"
-    if not rule.seconds:
+    if rule.rule == "next hour" and not rule.seconds:
         return (
             f'{feed.topic} has no file of a later hour: if it may be quiet, write complete = "next hour or settled'
             ' 3600"'

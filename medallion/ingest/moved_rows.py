@@ -4,8 +4,6 @@ So Debezium writes an update of a key, perhaps to two partitions. Both records h
 database that the update had, and no other change has it.
 """
 
-from typing import Any
-
 from medallion.ingest.sources import TIMES, Reader
 
 
@@ -14,8 +12,8 @@ class MovedRows:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._deletions: dict[tuple[Any, ...], tuple[int, ...]] = {}  # position -> places
-        self._partial: dict[int, tuple[Any, ...]] = {}  # place -> position
+        self._deletions: dict[int, tuple[int, ...]] = {}  # hash of a position, as they are many -> places
+        self._partial: dict[int, int] = {}  # place -> hash of its position
 
     def add_deletion(self, place: int) -> None:
         """Take in that the last record deletes a row."""
@@ -32,6 +30,6 @@ class MovedRows:
         found = ((place, self._deletions.get(position)) for place, position in self._partial.items())
         return {place: deletions for place, deletions in found if deletions}
 
-    def _position(self) -> tuple[Any, ...] | None:
+    def _position(self) -> int | None:
         position = self._reader.position()
-        return None if position is None or position[0] in TIMES else position
+        return None if position is None or position[0] in TIMES else hash(position)

@@ -257,7 +257,7 @@ def medallion(project: Path, *words: str) -> None:
     done = subprocess.run(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     say(f"$ medallion {' '.join(words)}")
     for line in done.stdout.splitlines()[-12 if words[0] != "plan" else -2 :]:
-        print(f"    {line[:220]}", flush=True)
+        print(f"    {line.replace(str(project), project.parent.name)[:220]}", flush=True)
     if done.returncode:
         raise SystemExit(f"medallion {' '.join(words)} ended with {done.returncode}: {done.stdout[-3_000:]}")
 
