@@ -1,6 +1,6 @@
 """Landing: an hour's change files copied from the source, and decoded into typed changes."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from medallion import advice
 from medallion.errors import MedallionError
@@ -14,7 +14,8 @@ from medallion.ingest.partial_updates import complete_updates
 from medallion.ingest.put_together import is_plain, land_beside, land_files, same_files
 from medallion.ingest.refused_file import refused_file
 from medallion.ingest.source import Landed, Source, copy_file
-from medallion.ingest.sources import reader_of
+from medallion.ingest.sources import columns_in_hours, reader_of
+from medallion.ingest.tabular_files import ANY
 from medallion.ingest.withdrawn_parts import is_as_landed, parts_to_keep
 from medallion.model.delivery import DELTA
 from medallion.model.table import Feed
@@ -36,7 +37,7 @@ def copy_change_files(
     hour: str,
     names: Mapping[str, Sequence[str]],
     former: Manifest | None = None,
-    several: Collection[str] = (),
+    feeds: Sequence[Feed] = (),
 ) -> Manifest:
     """Copy an hour's change files to the landing folder, one for each feed, each whole or not at all.
 
@@ -48,10 +49,11 @@ def copy_change_files(
         hour: The hour.
         names: Topic -> names of its files at the source, in order.
         former: What landed for the hour before.
-        several: Topics of which an hour may have several files. Of the others a file is in place of the former one.
+        feeds: Those of the topics. Where an hour has one file, that is in place of the former one.
 
     Raises:
-        MedallionError: A file does not arrive whole, or one that landed and is listed no more would be lost.
+        MedallionError: A file does not arrive whole or cannot be read, or one that landed and is listed no more would
+            be lost.
     """
     fence.require()  # a machine that was overtaken must not put an older file in its place
     known = former.files if former else {}
@@ -59,6 +61,8 @@ def copy_change_files(
         topic: file for topic, file in known.items() if topic not in names and is_landed(lake, topic, hour, file)
     }
     # Of all feeds before any is copied: an hour that cannot be had lands nothing.
+    several = {feed.topic for feed in feeds if feed.delivery.has_several_files}
+    columns = {feed.topic: columns_in_hours(feed) for feed in feeds}
     kept = {
         topic: parts_to_keep(lake, topic, hour, known.get(topic), names[topic]) for topic in names if topic in several
     }
@@ -66,11 +70,11 @@ def copy_change_files(
     for topic, own in names.items():
         place = landed_file(lake, topic, hour)
         if kept.get(topic):
-            copied[topic] = land_beside(source, own, place, known[topic], kept[topic])
+            copied[topic] = land_beside(source, own, place, known[topic], kept[topic], columns.get(topic, ANY))
         elif topic not in several and is_plain(own[0]):  # its layout tells its name
             copied[topic] = copy_file(source, own[0], place)
         else:
-            copied[topic] = land_files(source, own, place)
+            copied[topic] = land_files(source, own, place, columns.get(topic, ANY))
     manifest = Manifest(hour, source.root, copied | retained)
     write_manifest(lake, manifest)
     return manifest

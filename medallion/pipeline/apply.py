@@ -68,6 +68,8 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
         event.bytes_out = sum(done.bytes for done in results)
         rejected = sum(done.rejected for done in results)
         event.details["rejected"] = rejected
+        if repeated := sum(content.repeated for content in decoded.values()):
+            event.details["repeated"] = repeated
         if not results:
             event.status = "skipped"
         drift = [*landing.drift(feeds, decoded), *warnings]

@@ -194,7 +194,7 @@ def _copy(lake: Lake, tables: Registry, arrival: Arrival) -> tuple[ledger.Manife
             if feed.topic not in taken:
                 landing.require_all_commits_landed(lake, feed, hour, arrival.listing)
         to_land = {topic: name for topic, name in names.items() if topic not in taken}
-        manifest = landing.copy_change_files(arrival.source, lake, hour, to_land, former, arrival.listing.several)
+        manifest = landing.copy_change_files(arrival.source, lake, hour, to_land, former, tables.feeds)
     return manifest, [*_landing_warnings(lake, manifest, arrival), *changed_since]
 
 

@@ -25,6 +25,7 @@ from medallion.refresh import additive
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
+from tests.faults.kafka import deliver
 from tests.shop import graph, registry
 
 HOURS = list(hour_range("2025-11-30T00", "2025-11-30T02"))
@@ -133,8 +134,12 @@ def some_tables(*wanted: str) -> Registry:
 def make_world(
     root: Path, spark: Any, tables: Registry, seed: int = 1, hours: list[str] = HOURS, bucket: str = ""
 ) -> World:
-    """Generate, load, and run the hours on copies to learn what is expected. The lake itself is just loaded."""
+    """Generate, load, and run the hours on copies to learn what is expected. The lake itself is just loaded.
+
+    The source delivers as the feeds of ``tables`` say.
+    """
     generate(root / "source", days=2, hours=len(hours), scale=0.02, seed=seed)
+    deliver(root / "source", tables)
     world = World(root, spark, tables, bucket=bucket)
     operations.load(Run(world.settings, None, "load"), world.driver())
     world.expected[None], world.ahead[None] = world.published()[1], root

@@ -125,7 +125,10 @@ def test_type_is_named_in_plans_as_spark_names_it() -> None:
     ("schema", "message"),
     [
         ("id INTEGER NOT NULL", "is of type INTEGER, which is not supported: use BOOLEAN, TINYINT"),
-        ("id BIGINT NOT NULL, v VARIANT", "column 'v VARIANT' is of type VARIANT, which is not supported"),
+        (
+            "id BIGINT NOT NULL, v VARIANT",
+            "column 'v VARIANT': VARIANT is not supported, as only Spark reads and writes it: declare STRING",
+        ),
         ("id BIGINT NOT NULL, v TIMESTAMP_NTZ", "is of type TIMESTAMP_NTZ, which is not supported"),
         ("id BIGINT NOT NULL, v ARRAY<LONG>", "is of type LONG, which is not supported"),
         ("id BIGINT NOT NULL, v ARRAY", "column 'v ARRAY' cannot be read"),
