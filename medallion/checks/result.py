@@ -168,7 +168,7 @@ class CheckResult:
         ]
 
     def summary(self, *, with_data: bool = True) -> str:
-        """Return one line: the first failure and how many more; for a check that passed, what it judged.
+        """Return one line: the first failure and how many more of its kind; for a check that passed, what it judged.
 
         with_data: whether what can quote values may be in it: an error of an engine, lines of a change file.
         """
@@ -178,7 +178,11 @@ class CheckResult:
             tables = f"{len(self.tables)} table{'s' * (len(self.tables) != 1)}"
             return f"{self.layer} check: all {expectations} expectations on {tables} passed"
         table, first = failures[0]
-        more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+        alike = sum(expectation.status == first.status for _, expectation in failures)
+        warnings = len(failures) - alike  # beside what failed
+        more = f", and {alike - 1} more" * (alike > 1) + f", and {warnings} warning{'s' * (warnings > 1)}" * (
+            warnings > 0
+        )
         origin = f"; {first.origins[0]}" if first.origins and with_data else ""
         why = (first.error if with_data else "it could not be judged") if first.error else first.observed
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {why}{more}{origin}"
