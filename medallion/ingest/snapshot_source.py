@@ -23,7 +23,7 @@ from medallion.ingest.decode import decode_file
 from medallion.ingest.put_together import land_files
 from medallion.ingest.snapshot_columns import declared_batch, declared_schema, match_columns
 from medallion.ingest.snapshot_copy import copy_snapshot
-from medallion.ingest.source import Advance, FolderSource, Source, copy_file, silent
+from medallion.ingest.source import Advance, FolderSource, Source, copy_file, no_progress
 from medallion.ingest.tabular_files import CSV, Columns, kind_of, require_one_kind
 from medallion.model.delivery import DELTA, Layout
 from medallion.model.table import Feed
@@ -52,7 +52,7 @@ class Snapshot:
     notes: tuple[str, ...] = ()
 
 
-def open_snapshot(source: Source, feed: Feed, lake: Lake, advance: Advance = silent) -> Snapshot:
+def open_snapshot(source: Source, feed: Feed, lake: Lake, advance: Advance = no_progress) -> Snapshot:
     """Return the snapshot of a feed, copied from the source where Spark cannot read it there.
 
     Raises MedallionError when there is none, or it lacks a declared column or holds what one could not.

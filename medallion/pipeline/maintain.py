@@ -189,7 +189,7 @@ def maintain_table(
         return {"merged": 0, "removed": 0, "note": note}
     if by_spark := note_of(delta):
         return {"merged": 0, "removed": 0, "note": f"left as it is: {by_spark}"}
-    metadata = json.dumps(found.origin) if found.origin else None  # said again, so that no log is read for it
+    metadata = json.dumps(found.origin) if found.origin else None  # repeated, so that nobody searches the log for it
     turn_off_log_cleanup(delta, metadata)
     merged, note, state = 0, "", state_of(delta)
     if column is None:

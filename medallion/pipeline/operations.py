@@ -15,7 +15,7 @@ from medallion.ingest.restatement import (
     read_restatement,
     write_restatement,
 )
-from medallion.ingest.source import Advance, open_source, silent
+from medallion.ingest.source import Advance, no_progress, open_source
 from medallion.ingest.unpublished import find_red
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
@@ -61,7 +61,7 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
         return refresh_onward(run, driver)
 
 
-def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent) -> None:
+def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = no_progress) -> None:
     """Refresh the hours of ``runs`` in order; an hour that the source lacks is skipped for a later one.
 
     Args:
@@ -90,7 +90,7 @@ def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent
         raise missing[0]
 
 
-def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
+def load(run: Run, driver: Driver, advance: Advance = no_progress) -> Outcome:
     """Load the snapshot into Bronze, compute Silver and Gold in full, and publish the first release.
 
     Args:
