@@ -76,7 +76,7 @@ def csv_lines(stream: IO[bytes], shown: str, columns: Columns = ANY) -> Iterator
     """
     csv.field_size_limit(_MAX_CELL)
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="strict", newline="")
-    names: list[str] | None = None
+    beginning = b""  # of each line under a row of names
     reader = csv.reader(text, strict=True)
     try:
         for number, row in enumerate(reader):
@@ -84,9 +84,9 @@ def csv_lines(stream: IO[bytes], shown: str, columns: Columns = ANY) -> Iterator
                 continue
             if number == 0 and columns.are_names(row):
                 columns.require_operation(row, shown)
-                names = row
+                beginning = line_under(row)
             else:
-                yield row_line(row if names is None else [names, row])
+                yield beginning + row_line(row)[:-1] + b"]\n" if beginning else row_line(row)
     except (csv.Error, UnicodeDecodeError) as error:
         raise MedallionError(
             f"{shown} is no CSV that can be read, at line {reader.line_num}: {one_line(error, 120)}; nothing of its"
@@ -154,6 +154,11 @@ def require_one_kind(names: Sequence[str], what: str, remedy: str) -> None:
     if len(firsts) > 1:
         found = " and ".join(f"{_KINDS[kind]}, such as {name}" for kind, name in sorted(firsts.items())[:2])
         raise MedallionError(f"{what} has files of two kinds, {found}: {remedy}")
+
+
+def line_under(names: Sequence[Any]) -> bytes:
+    """Return how the line of each row under a row of names begins: all but its cells, a bracket and the line end."""
+    return row_line([names, []])[: -len(b"[]]\n")]
 
 
 def row_line(row: Any) -> bytes:

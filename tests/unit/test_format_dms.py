@@ -282,6 +282,16 @@ def test_files_of_an_hour_are_applied_in_order_of_their_names_and_load_files_are
     assert shop.published() == {1: "corrected"}
 
 
+def test_columns_that_change_within_an_hour_are_followed_file_by_file(shop: Shop) -> None:
+    put(shop, "20251130-001134010000.csv", "Op,id,name\nI,1,a\n")
+    put(shop, "20251130-001134010001.csv", "Op,colour,name,id\nI,red,b,2\n")
+    put(shop, "20251130-001134010002.csv", "Op,id\nI,3\n")
+    said: list[str] = []
+    shop.refresh(H0, said)
+    assert shop.published() == {1: "a", 2: "b", 3: None}
+    assert any("orders has a column colour (in lines: 1), which is not loaded" in line for line in said)
+
+
 @pytest.mark.parametrize("with_operation", [False, True])
 def test_load_files_are_the_snapshot(tmp_path: Path, with_operation: bool) -> None:
     folder = tmp_path / "source" / "hr" / "employee"

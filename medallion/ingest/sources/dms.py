@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from medallion.ingest.change_lines import MAX_LINE
 from medallion.ingest.json_lines import parse_line, parse_text
 from medallion.ingest.sources import NOTHING, Change, NoRecord, Unfit
-from medallion.ingest.tabular_files import row_line
+from medallion.ingest.tabular_files import line_under
 from medallion.ingest.value_decoders import Forms, value_decoder
 from medallion.model.column_types import Scalar
 from medallion.model.table import Feed
@@ -102,7 +102,7 @@ class _Reader:
             why_unfit = "a column appears twice"
         others = [name for index, name in enumerate(names) if index != place]
         is_text = [name.casefold() in self._texts for name in others]
-        return _Header(row_line([names, []])[: -len("[]]\n")], others, place, is_text, why_unfit)
+        return _Header(line_under(names), others, place, is_text, why_unfit)
 
     def _under(self, header: _Header, cells: list[Any]) -> tuple[Any, Mapping[str, Any]]:
         """Return operation and row of a line of a CSV with names. Raises Unfit for one of another width."""

@@ -211,7 +211,7 @@ def differing(
         for table in COLUMNS:
             with open_release(lake, release) as connection:
                 query = f"SELECT {COLUMNS[table]} FROM silver_{table}"
-                found = connection.execute(query).fetch_arrow_table().to_pylist()
+                found = connection.execute(query).to_arrow_table().to_pylist()
             own = {key_of(table, row): plain([*row.values()]) for row in found}
             theirs = expected[hours.index(release.hour)][table]
             names = COLUMNS[table].split(", ")
