@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError
-from medallion.model.column_types import is_key_type
 
 if TYPE_CHECKING:
     from medallion.model.registry import Node
     from medallion.model.table import Feed
+
+_SUBJECT_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")
 
 
 def require_erasable(where: str, feed: "Feed", by_name: "Mapping[str, Node]") -> None:
@@ -27,8 +28,10 @@ def require_erasable(where: str, feed: "Feed", by_name: "Mapping[str, Node]") ->
     columns = {column.name: column for column in feed.columns}
     if unknown := [name for name in (feed.subject, *feed.personal) if name not in columns]:
         raise MedallionError(f"{where} declares {unknown[0]} as personal, which is no column of its schema")
-    if not is_key_type(columns[feed.subject].sql_type):
-        raise MedallionError(f"{where} declares its subject {feed.subject} as {columns[feed.subject].type}, which no key is")
+    if (kind := columns[feed.subject].type) not in _SUBJECT_TYPES:
+        raise MedallionError(
+            f"{where} declares its subject {feed.subject} as {kind}: a person is named by a whole number or a STRING"
+        )
     if feed.subject_of:
         _require_owner(where, feed, by_name)
     if feed.erase == BLANK:

@@ -7,6 +7,7 @@ from medallion import advice
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import landing, ledger, quarantine
+from medallion.ingest.erased_lines import without_erased
 from medallion.ingest.listing import change_files
 from medallion.ingest.restatement import (
     Restatement,
@@ -194,7 +195,7 @@ def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None
         else:
             _require_same_file(driver, feed, hour)
             _plan_restatement(driver, hour)  # a refused restatement leaves no corrected lines behind
-            quarantine.record_corrections(driver.lake, feed, hour, lines)
+            quarantine.record_corrections(driver.lake, feed, hour, without_erased(driver.lake, feed, hour, lines))
             fitting = len(lines)
         driver.report(f"{fitting:,} lines of {topic} in {hour} fit now")
         return restate(run, driver)

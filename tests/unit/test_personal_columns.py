@@ -31,7 +31,7 @@ def table(query: str, **declared: Any) -> Table:
         ({"subject": "user_id", "erase": "hide"}, "declares erase='hide': it is 'delete' or 'blank'"),
         ({"subject": "id", "erase": "blank"}, "blanks id, which must have a value"),
         ({"subject": "user_id", "personal": ("total",), "erase": "blank"}, "blanks total, which must have a value"),
-        ({"subject": "place"}, "which no key is"),
+        ({"subject": "place"}, "a person is named by a whole number or a STRING"),
         ({"personal": ("email",)}, "declares what is personal and no subject"),
         ({"subject": "id", "subject_of": "bronze_users"}, "declares subject_of='bronze_users', which is no feed with"),
         ({"subject": "id", "subject_of": "bronze_orders"}, "declares a subject that leads back to itself"),
