@@ -80,12 +80,18 @@ def facts_of(place: Place) -> Landed:
         return digest(stream)
 
 
-def clean_file(place: Place, cleaner: "LineCleaner") -> "Cleaned":
-    """Rewrite a file of lines without what is of erased persons, if there is any."""
+def clean_file(place: Place, cleaner: "LineCleaner", record: Callable[[Landed, int], None] | None = None) -> "Cleaned":
+    """Rewrite a file of lines without what is of erased persons, if there is any.
+
+    record: called with the facts and the number of lines of what is about to be put in its place.
+    """
     found = _clean_lines(place, cleaner, lambda _: None)
     if found.dropped or found.blanked:
-        with whole(place) as partial, partial.open("wb") as out:
-            _clean_lines(place, cleaner, out.write)
+        with whole(place) as partial:
+            with partial.open("wb") as out:
+                _clean_lines(place, cleaner, out.write)
+            if record is not None:
+                record(facts_of(partial), found.lines)
     return found
 
 
