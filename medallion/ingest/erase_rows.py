@@ -39,7 +39,7 @@ class PersonRows:
         return {PERSON: persons, **{name: sorted(keys) for name, keys in self.keys.items()}}
 
 
-def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mapping[str, set[Any]] = {}) -> PersonRows:  # noqa: B006 (it is only read)
+def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mapping[str, set[Any]] = {}) -> PersonRows:
     """Look for rows of ``persons`` in Bronze, the rows of others' rows after these.
 
     known: keys by feed as an attempt before this one has found them, as rows that named them may be gone.
@@ -50,7 +50,8 @@ def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mappi
         values = sorted(found.keys.get(feed.subject_of, ())) if feed.subject_of else values_for(feed, persons)
         found.subjects[feed.name] = values
         logs = [log for log in tables.logs if log.of == feed.name]
-        for table in (feed, *logs):
+        tables_of_feed: list[Feed | Log] = [feed, *logs]
+        for table in tables_of_feed:
             rows = _rows_of(lake, table, values)
             if rows is None:
                 continue
@@ -66,7 +67,8 @@ def erase_rows(lake: Lake, tables: Registry, found: PersonRows, hour: str | None
 
     Tables in which nothing is found any more are left alone, so this can be repeated.
     """
-    for table in (*tables.feeds, *tables.logs):
+    every: list[Feed | Log] = [*tables.feeds, *tables.logs]
+    for table in every:
         feed = table.fed_by if isinstance(table, Log) else table
         rows = _rows_of(lake, table, found.subjects.get(feed.name, []))
         if rows is None or not len(rows):
@@ -78,9 +80,7 @@ def erase_rows(lake: Lake, tables: Registry, found: PersonRows, hour: str | None
         commit = properties(bronze_metadata(table.keys, "erase", counts), upon=delta)
         kept = rows.slice(0, 0) if feed.erase == DELETE else _blanked(rows, feed)
         state = state_of(delta)
-        replace_keys(
-            delta, kept, rows.select([*table.keys]), commit, max(1 << 20, state.bytes // max(1, state.files))
-        )
+        replace_keys(delta, kept, rows.select([*table.keys]), commit, max(1 << 20, state.bytes // max(1, state.files)))
         yield table.name, len(rows)
 
 
@@ -136,6 +136,8 @@ def _own_texts(lake: Lake, table: Feed | Log, rows: "pa.Table", values: Sequence
             continue
         holders = rows_having(lake.opened(lake.path(table.name)), name, texts, [name, feed.subject])
         wanted = pa.array(values, holders.schema.field(feed.subject).type) if name != feed.subject else None
-        others = holders.filter(pc.invert(pc.is_in(holders[feed.subject], value_set=wanted))) if wanted is not None else None
+        others = (
+            holders.filter(pc.invert(pc.is_in(holders[feed.subject], value_set=wanted))) if wanted is not None else None
+        )
         own |= {*texts} - {*(others[name].to_pylist() if others is not None else ())}
     return own

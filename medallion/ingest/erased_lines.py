@@ -31,7 +31,10 @@ Forbids = Callable[[Any], bool]
 
 @dataclass
 class ErasedLines:
-    """Takes what is of erased persons out of the landed files of one hour. counts: lines, by topic and what was done."""
+    """Takes what is of erased persons out of the landed files of one hour.
+
+    counts: lines, by topic and what was done.
+    """
 
     feeds: Mapping[str, Feed]
     known: ErasedSubjects

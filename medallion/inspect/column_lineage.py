@@ -80,7 +80,6 @@ def _lineage(nodes: tuple[Node, ...]) -> ColumnLineage:
 
 def _origins_of(table: Table, columns: Mapping[str, Mapping[str, str]]) -> "dict[str, Origin]":
     """By column, the tree of expressions that it is computed by."""
-    from sqlglot import exp
     from sqlglot.lineage import lineage
     from sqlglot.optimizer.qualify import qualify
     from sqlglot.optimizer.scope import build_scope

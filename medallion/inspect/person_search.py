@@ -9,9 +9,10 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from medallion.ingest.needles import Needles
@@ -31,11 +32,14 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True)
 class Person:
-    """Whom to look for, one or many. subjects: as texts. columns: names of columns that hold them, in any case."""
+    """Whom to look for, one or many.
+
+    subjects: as texts. columns: names of columns that hold them, in any case. needles: texts that are theirs alone.
+    """
 
     subjects: frozenset[str]
     columns: frozenset[str]
-    needles: Needles = Needles()
+    needles: Needles = field(default_factory=Needles)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -44,7 +48,7 @@ class Person:
 
     @cached_property
     def _named(self) -> "re.Pattern[str] | None":
-        """A subject's name in a text, and the values that stand after it: ``user_id IN (41, 42)``, ``"user_id": 42``."""
+        """A subject's name in a text, and the values after it: ``user_id IN (41, 42)``, ``"user_id": 42``."""
         if not self.names or not self.subjects:
             return None
         names = "|".join(sorted(map(re.escape, self.columns), key=len, reverse=True))
@@ -92,7 +96,7 @@ def where_found(place: Place, person: Person, columns: Collection[str] | None = 
 
             with pa.CompressedInputStream(pa.PythonFile(stream), "zstd") as unpacked:
                 return _in_text(unpacked, person)
-        if place.suffix in {".html", ".json"} and (found := _in_document(stream, person, place)):
+        if place.name.endswith((".html", ".json")) and (found := _in_document(stream, person, place)):
             return found
         stream.seek(0)
         return _in_text(stream, person)
@@ -127,7 +131,7 @@ def _in_document(stream: IO[bytes], person: Person, place: Place) -> str | None:
     text = stream.read().decode("utf-8", "replace")
     if not any(name in text.casefold() for name in person.names):
         return None
-    if place.suffix == ".html":
+    if place.name.endswith(".html"):
         cells = _Cells(person, any_cell="gx" in place.parts)
         cells.feed(text)
         return "a table of the page" if cells.found else None
@@ -276,4 +280,10 @@ def _has_any(values: "pa.Array", numbers: Iterable[int]) -> bool:
 
 def every_file(folder: Place) -> Iterator[Place]:
     """Yield every file under a folder, hidden ones too."""
-    yield from sorted(place for place in folder.rglob("*") if place.is_file())
+    places = (place for place in folder.rglob("*") if not isinstance(place, Path) or place.is_file())
+    yield from sorted(places, key=str)
+
+
+def is_below(place: Place, folder: Place) -> bool:
+    """Whether a file is in a folder, at any depth."""
+    return len(place.parts) > len(folder.parts) and place.parts[: len(folder.parts)] == folder.parts

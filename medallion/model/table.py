@@ -143,8 +143,8 @@ class Feed:
             EARLIEST, or after the end of the hour by more than max_skew.
         max_skew: See event_time.
         subject: The column that names the person whom a row is about; empty where rows are about nobody.
-        subject_of: The feed's table whose key ``subject`` is, as order lines have the key of their order: a row is about
-            the person whom that row is about. Empty where ``subject`` names the person itself.
+        subject_of: The feed's table whose key ``subject`` is, as lines have the key of their order: a row is about the
+            person whom that row is about. Empty where ``subject`` names the person itself.
         personal: Further columns that tell of the person.
         erase: What erasing the person does to a row: ``delete`` it, or ``blank`` the columns ``personal_columns``.
         delivery: How the source delivers it, from medallion.toml; the project fills it in. The rest as for Table.

@@ -57,7 +57,9 @@ def clean_quarantine(lake: Lake, feed: Feed, plan: Plan) -> int:
     columns = ["hour", "line_number", "raw", "reason", "file"]
     for batch in delta.to_pyarrow_dataset().to_batches(columns=columns, batch_size=4_096):
         for row in batch.to_pylist():
-            told = person.is_in(row["raw"]) or person.is_in(row["reason"]) or cleaner.clean_text(row["raw"]) != row["raw"]
+            told = (
+                person.is_in(row["raw"]) or person.is_in(row["reason"]) or cleaner.clean_text(row["raw"]) != row["raw"]
+            )
             if told:
                 lines.setdefault(row["hour"], []).append(row["line_number"])
     for hour, numbers in lines.items():
@@ -117,5 +119,7 @@ def remove_reports(lake: Lake, finds: Iterable[Place]) -> int:
 
 
 def _cleaner(feed: Feed, plan: Plan) -> LineCleaner:
-    subjects = {subject_text(key) for key in plan.keys.get(feed.subject_of, ())} if feed.subject_of else {*plan.subjects}
+    subjects = (
+        {subject_text(key) for key in plan.keys.get(feed.subject_of, ())} if feed.subject_of else {*plan.subjects}
+    )
     return LineCleaner(feed, lambda value: subject_text(value) in subjects, plan.person.needles)

@@ -20,8 +20,8 @@ from medallion.storage.lake import Lake
 class Plan:
     """An erasure under way.
 
-    erasure_id: names its certificate. subjects: whom. texts: what is theirs alone. columns: that hold subjects. keys: by
-    feed, of rows of theirs that others are about. rows: by table, how many were deleted or blanked.
+    erasure_id: names its certificate. subjects: whom. texts: what is theirs alone. columns: that hold subjects. keys:
+    by feed, of rows of theirs that others are about. rows: by table, how many were deleted or blanked.
     """
 
     erasure_id: str

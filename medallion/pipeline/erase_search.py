@@ -9,8 +9,9 @@ from functools import partial
 
 from medallion.ingest.erased_subjects import Registered, subject_text
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
-from medallion.inspect.person_search import Person, every_file, where_found
-from medallion.inspect.personal_columns import personal_columns, subject_columns
+from medallion.inspect.person_search import Person, every_file, is_below, where_found
+from medallion.inspect.personal_columns import personal_columns
+from medallion.inspect.verify_erased import folder_of_table, persons_by_folder
 from medallion.model.registry import Registry
 from medallion.pipeline.erase_plan import Plan
 from medallion.storage import files
@@ -37,17 +38,12 @@ class _Look:
         return where_found(place, self.person, self.columns) is not None
 
 
-def names_of_subjects(tables: Registry) -> tuple[str, ...]:
-    """Every name of a column that holds subjects."""
-    return tuple(sorted({column.column for column in subject_columns(tables)}))
-
-
 def search(lake: Lake, tables: Registry, plan: Plan) -> Finds:
     """Look for the persons of ``plan`` in every file of the lake that can have them."""
     own, looks = Registered(lake).folder, _looks(lake, tables, plan)
     folders, finds, usual = dict[Place, Place | None](), Finds(), (_Look(plan.person),)
-    places = [place for place in every_file(lake.at(lake.root)) if own not in place.parents]
-    of_table = {place: _table_of(place, lake.at(lake.root), folders) for place in places}
+    places = [place for place in every_file(lake.at(lake.root)) if not is_below(place, own)]
+    of_table = {place: folder_of_table(place, lake.at(lake.root), folders) for place in places}
     looking = partial(_is_found, of_table=of_table, looks=looks, usual=usual)
     for place, found in zip(places, files.side_by_side(looking, places), strict=True):
         if found and (folder := of_table[place]) is not None:
@@ -68,14 +64,15 @@ def _is_found(
 
 
 def _looks(lake: Lake, tables: Registry, plan: Plan) -> dict[str, tuple[_Look, ...]]:
-    """By folder of each table of the project, how its files are looked into: not at all, where it has nothing personal."""
+    """By folder of each table of the project, how its files are looked into: not at all without personal columns."""
     personal = personal_columns(tables)
     looks: dict[str, tuple[_Look, ...]] = {}
-    linked = _linked(tables, plan)
+    linked, persons = _linked(tables, plan), persons_by_folder(lake, tables, plan.person)
     for table in tables:
         columns = frozenset(found.column for found in personal if found.table == table.name)
-        own = (_Look(plan.person, columns),) if columns else ()
-        looks[str(lake.folder(table.name))] = (*own, *linked.get(table.name, ()))
+        folder = str(lake.folder(table.name))
+        own = (_Look(persons[folder], columns),) if columns else ()
+        looks[folder] = (*own, *linked.get(table.name, ()))
     return looks
 
 
@@ -100,20 +97,3 @@ def _copies_of(start: ColumnOf, copied: Mapping[ColumnOf, Iterable[ColumnOf]]) -
         if not reached.isdisjoint(origins):
             reached.add(column)
             yield column
-
-
-def _table_of(place: Place, root: Place, known: dict[Place, Place | None]) -> Place | None:
-    """The folder of the Delta table that a file is of; None for a file beside the tables."""
-    folder = place.parent
-    if folder in known:
-        return known[folder]
-    if "_delta_log" in folder.parts[len(root.parts) :]:
-        while folder.name != "_delta_log":
-            folder = folder.parent
-        found: Place | None = folder.parent
-    elif folder == root or root not in folder.parents:
-        found = None
-    else:
-        found = folder if (folder / "_delta_log").is_dir() else _table_of(folder, root, known)
-    known[place.parent] = found
-    return found

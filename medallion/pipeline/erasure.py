@@ -3,24 +3,25 @@
 Each step looks before it acts, so an erasure that was cut short is ended by doing all of it again.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-from medallion.errors import MedallionError, UsageError
-from medallion.hours import hour_or_snapshot
+from medallion.errors import UsageError
 from medallion.ingest import ledger
 from medallion.ingest.erase_rows import erase_rows, find_rows
 from medallion.ingest.erased_subjects import Registered, parse_subjects
 from medallion.ingest.restatement import read_restatement
 from medallion.ingest.unpublished import find_unpublished
 from medallion.inspect.catalog import write_duckdb_catalog
+from medallion.inspect.person_search import is_below
+from medallion.inspect.verify_erased import names_of_subjects
 from medallion.ops import releases
 from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.erase_certificate import Erased, write_certificate
 from medallion.pipeline.erase_files import (
     clean_check_records,
     clean_corrections,
@@ -30,7 +31,6 @@ from medallion.pipeline.erase_files import (
     remove_reports,
 )
 from medallion.pipeline.erase_history import (
-    Removed,
     cut_history,
     drop_releases,
     dropped_releases,
@@ -38,32 +38,11 @@ from medallion.pipeline.erase_history import (
     seal_tables,
 )
 from medallion.pipeline.erase_plan import Plan, end_plan, read_plan, write_plan
-from medallion.pipeline.erase_search import Finds, names_of_subjects, search
+from medallion.pipeline.erase_search import Finds, search
 from medallion.pipeline.outdated import tables_left_behind
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.steps import refresh_onward
 from medallion.storage import files
-from medallion.storage.files import Place
-
-
-@dataclass
-class Erased:
-    """What an erasure has done, for its certificate.
-
-    rows: by table of Bronze. tables: whose history ended. releases: that were dropped. lines: in quarantine. events:
-    whose details went. files: landed files, corrections and reports that were rewritten or removed. left: what is not
-    reached, by name.
-    """
-
-    rows: dict[str, int] = field(default_factory=dict)
-    tables: list[str] = field(default_factory=list)
-    releases: list[int] = field(default_factory=list)
-    lines: int = 0
-    events: int = 0
-    files: list[str] = field(default_factory=list)
-    removed: Removed = field(default_factory=Removed)
-    left: list[str] = field(default_factory=list)
-    release_id: int | None = None
 
 
 def erase(run: Run, driver: Driver, subjects: Sequence[str], values: Collection[str] = ()) -> tuple[Outcome, Erased]:
@@ -137,8 +116,19 @@ def _carry_out(run: Run, driver: Driver, plan: Plan) -> tuple[Outcome, Erased]:
         event.bytes_out = done.removed.bytes
         if done.left:
             event.status, event.details["note"] = "warned", f"not reached: {'; '.join(done.left)}"
+    write_certificate(driver.lake, plan, done, driver.settings.source)
     end_plan(driver.lake)
     return driver.report_outcome(Outcome(event.status, describe(plan, done), run.hour)), done
+
+
+def lift(run: Run, driver: Driver, subjects: Sequence[str], hour: str) -> Outcome:
+    """Have the lake take rows about erased persons again, from ``hour`` on. Raises UsageError for one who was not."""
+    known = parse_subjects(driver.tables, subjects)
+    with driver.writing(run, "erase"):
+        register = Registered(driver.lake)
+        register.write(register.read().with_lifted(known, hour))
+    message = f"rows about {len(known):,} subjects are taken again from {hour} on"
+    return driver.report_outcome(Outcome("succeeded", message, None))
 
 
 def describe(plan: Plan, done: Erased) -> str:
@@ -216,14 +206,14 @@ def _tainted(driver: Driver, finds: Finds, done: Erased) -> list[str]:
 def _clean_beside(driver: Driver, plan: Plan, finds: Finds, done: Erased) -> None:
     """Rewrite or remove files beside the tables; what is none of ours is named as not reached."""
     lake, feeds = driver.lake, {feed.topic: feed for feed in driver.tables.feeds}
-    reports = [place for place in finds.beside if lake.reports in place.parents]
+    reports = [place for place in finds.beside if is_below(place, lake.reports)]
     for place in finds.beside:
         feed = feeds.get(place.parent.name)
-        if lake.corrections in place.parents and feed is not None:
+        if is_below(place, lake.corrections) and feed is not None:
             clean_corrections(place, feed, plan)
-        elif place.parent.parent == lake.landing and feed is not None and place.suffix == ".json":
+        elif place.parent.parent == lake.landing and feed is not None and place.name.endswith(".json"):
             clean_landed(driver, feed, place.stem, plan)
-        elif lake.landing in place.parents or place.name.endswith(".part"):
+        elif is_below(place, lake.landing) or place.name.endswith(".part"):
             place.unlink(missing_ok=True)
         else:
             continue

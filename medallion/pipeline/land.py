@@ -96,7 +96,7 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
 
 
 def require_no_erasure(lake: Lake) -> None:
-    """Raise HourOutOfOrder while an erasure that was cut short is to be ended: an hour upon it would wait for nothing."""
+    """Raise HourOutOfOrder while an erasure that was cut short is to be ended."""
     if (plan := read_plan(lake)) is not None:
         raise HourOutOfOrder(f"hours must wait: erasure {plan.erasure_id} was cut short: {advice.end_erasure()}")
 
@@ -194,9 +194,7 @@ def _applied_already(lake: Lake, log: EventLog, arrival: Arrival) -> Outcome:
     return Outcome("skipped", note, hour)
 
 
-def _copy(
-    lake: Lake, tables: Registry, arrival: Arrival, forget: ErasedLines
-) -> tuple[ledger.Manifest, list[str]]:
+def _copy(lake: Lake, tables: Registry, arrival: Arrival, forget: ErasedLines) -> tuple[ledger.Manifest, list[str]]:
     """Copy the files of an hour; return the manifest and warnings."""
     hour, names, former = arrival.hour, arrival.names, arrival.former
     if not names:

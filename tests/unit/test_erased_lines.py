@@ -10,8 +10,8 @@ from medallion.errors import DamagedFile, UsageError
 from medallion.ingest import ledger
 from medallion.ingest.erased_lines import ErasedLines, LineCleaner
 from medallion.ingest.erased_subjects import PERSON, ErasedSubjects, Registered, parse_subjects, subject_text
-from medallion.ingest.needles import Needles
 from medallion.ingest.landing import ToLand, changed_files, copy_change_files
+from medallion.ingest.needles import Needles
 from medallion.ingest.source import FolderSource
 from medallion.model.table import Feed
 from medallion.storage.lake import Lake
@@ -93,7 +93,10 @@ def test_digests_name_nobody_and_are_for_their_owner_alone(tmp_path: Path) -> No
     assert not known.forbids(PERSON, 43)
     assert not known.forbids("bronze_orders", 42)
     folder = tmp_path / "lake" / "ops" / "erasure"
-    assert {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()} == {"key": 0o600, "subjects.json": 0o600}
+    assert {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()} == {
+        "key": 0o600,
+        "subjects.json": 0o600,
+    }
     assert "someone" not in (folder / "subjects.json").read_text()
     other = Lake(str(tmp_path / "other"))
     assert remembered(other, 42).digests.keys().isdisjoint(known.digests)  # each lake has a key of its own

@@ -178,7 +178,7 @@ def test_blanked_rows_stay_without_their_personal_columns(shop: Shop, tmp_path: 
     done = erase(shop, ADDRESS, f"{ADDRESS} ")
     assert done.rows["bronze_orders"] == 1
     assert shop.published()[42] is None
-    assert not [path for path in traces_of(shop, "someone")]
+    assert not traces_of(shop, "someone")
 
 
 def traces_of(shop: Shop, text: str) -> list[str]:
@@ -231,7 +231,7 @@ def test_erasure_goes_on_where_it_died(shop: Shop, monkeypatch: pytest.MonkeyPat
             erase(shop, "42")
     if read_plan(shop.lake) is not None:
         shop.put(H2, {44: "four"})
-        with pytest.raises(HourOutOfOrder, match="was cut short: medallion erase"):
+        with pytest.raises(HourOutOfOrder, match="was cut short: run medallion erase"):
             shop.refresh(H2)
         assert shop.published() is not None
         erase(shop)
