@@ -62,13 +62,15 @@ def erase(
 
 def _subjects_in(file: Path | None) -> list[str]:
     """The subjects in a file, one on each line. Raises UsageError, which quotes none."""
+    from medallion.ingest.erased_subjects import subjects_in
+
     if file is None:
         return []
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise UsageError(f"{file} cannot be read as a text in UTF-8") from None
-    if not (subjects := [line.strip() for line in text.splitlines() if line.strip()]):
+    if not (subjects := subjects_in(text)):
         raise UsageError(f"{file} names no subject: it has one on each line")
     return subjects
 
@@ -114,13 +116,5 @@ def _verify(subjects: "Sequence[str]", values: "Sequence[str]") -> None:
 def _forecast(subjects: "Sequence[str]", values: "Sequence[str]") -> None:
     from medallion.pipeline.erase_forecast import forecast
 
-    would = forecast(loaded_lake(), current_tables(), subjects, values, settings().source)
-    for table, rows in would.rows.items():
-        click.echo(f"{table}: {rows:,} rows")
-    if not would.rows:
-        click.echo("no table has a row about them")
-    releases = ", ".join(map(str, would.releases)) or "none"
-    click.echo(f"releases that would be dropped: {releases}")
-    click.echo(f"files with them: {would.files:,}, {would.bytes / 1e6:,.1f} MB")
-    for file in would.outside:
-        click.echo(f"not reached, the source's own: {file}")
+    for line in forecast(loaded_lake(), current_tables(), subjects, values, settings().source).lines():
+        click.echo(line)

@@ -144,6 +144,11 @@ def subject_text(value: Any) -> str:
     return whole if point and not fraction.strip("0") and whole.lstrip("-").isdecimal() else text
 
 
+def subjects_in(text: str) -> list[str]:
+    """The subjects in a text, one on each line."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 def parse_subjects(tables: Registry, texts: Iterable[str]) -> list[str]:
     """Return subjects as ``subject_text`` has them, without doubles.
 

@@ -1,6 +1,6 @@
 """What erasing persons would do: rows, releases, files and bytes, and what it cannot reach. Nothing is changed."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,15 @@ class Forecast:
     files: int = 0
     bytes: int = 0
     outside: list[str] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for people."""
+        yield from (f"{table}: {rows:,} rows" for table, rows in self.rows.items())
+        if not self.rows:
+            yield "no table has a row about them"
+        yield f"releases that would be dropped: {', '.join(map(str, self.releases)) or 'none'}"
+        yield f"files with them: {self.files:,}, {self.bytes / 1e6:,.1f} MB"
+        yield from (f"not reached, the source's own: {file}" for file in self.outside)
 
 
 def forecast(lake: Lake, tables: Registry, subjects: Sequence[str], values: Collection[str], source: str) -> Forecast:
