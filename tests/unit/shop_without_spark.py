@@ -68,7 +68,10 @@ class Shop:
             schema = arrow_schema(feed.columns)
             stats = {"delta.dataSkippingStatsColumns": ",".join((*feed.keys, *feed.pruned_by))}
             delta = DeltaTable.create(
-                self.lake.path(feed.name), schema, configuration=TABLE_PROPERTIES | stats, commit_properties=properties()
+                self.lake.path(feed.name),
+                schema,
+                configuration=TABLE_PROPERTIES | stats,
+                commit_properties=properties(),
             )
             rows = cast_to_schema(rows, schema).sort_by([(key, "ascending") for key in feed.keys])
             commit = properties(bronze_metadata(None, "load"), upon=delta)
