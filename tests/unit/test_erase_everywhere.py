@@ -104,9 +104,9 @@ def test_person_is_in_everything_before_and_in_nothing_after(shop: Shop) -> None
 
 
 def test_forecast_changes_nothing_and_names_rows_releases_and_files_of_the_source(shop: Shop) -> None:
-    before = {path: text for path, text in texts(shop.root)}
+    before = dict(texts(shop.root))
     would = forecast(shop.lake, shop.tables, ["42"], (), shop.settings.source)
-    assert {path: text for path, text in texts(shop.root)} == before
+    assert dict(texts(shop.root)) == before
     rows = {"bronze_orders": 1, "bronze_orders_log": 3, "silver_orders": 1, "gold_orders": 1}
     assert would.rows == rows
     assert would.releases == [1, 2]
