@@ -46,6 +46,10 @@ def erase(
       medallion erase --subject-file persons.txt
       medallion erase --subject-file persons.txt --verify --value someone@example.com
     """
+    from medallion.ingest.needles import MIN_LENGTH
+
+    if short := [value for value in values if len(value.strip()) < MIN_LENGTH]:
+        raise UsageError(f"--value is too short to mean one person: {len(short[0])} characters, not {MIN_LENGTH}")
     if dry_run + verify + bool(lift) > 1:
         raise UsageError("give one of --dry-run, --verify and --lift")
     wanted = [*subjects, *_subjects_in(subject_file)]
@@ -93,12 +97,10 @@ def _erase(subjects: "Sequence[str]", values: "Sequence[str]", lift: str | None,
 
 def _verify(subjects: "Sequence[str]", values: "Sequence[str]") -> None:
     from medallion.ingest.erased_subjects import parse_subjects
-    from medallion.ingest.needles import MIN_LENGTH, Needles
+    from medallion.ingest.needles import Needles
     from medallion.inspect.person_search import Person
     from medallion.inspect.verify_erased import names_of_subjects, traces
 
-    if short := [value for value in values if len(value.strip()) < MIN_LENGTH]:
-        raise UsageError(f"--value is too short to mean one person: {len(short[0])} characters, not {MIN_LENGTH}")
     if not subjects and not values:
         raise UsageError("name whom to look for: --subject, --subject-file or --value")
     tables = current_tables()

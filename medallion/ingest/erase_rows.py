@@ -50,15 +50,18 @@ def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mappi
         values = sorted(found.keys.get(feed.subject_of, ())) if feed.subject_of else values_for(feed, persons)
         found.subjects[feed.name] = values
         logs = [log for log in tables.logs if log.of == feed.name]
+        own, shared = set[str](), set[str]()
         tables_of_feed: list[Feed | Log] = [feed, *logs]
         for table in tables_of_feed:
             rows = _rows_of(lake, table, values)
             if rows is None:
                 continue
             found.rows[table.name] = len(rows)
-            found.texts |= _own_texts(lake, table, rows, values)
+            theirs, of_others = _texts(lake, table, rows, values)
+            own, shared = own | theirs, shared | of_others
             if feed.name in owners:
                 found.keys.setdefault(feed.name, set()).update(rows[feed.keys[0]].to_pylist())
+        found.texts |= own - shared
     return found
 
 
@@ -122,22 +125,21 @@ def _blanked(rows: "pa.Table", feed: Feed) -> "pa.Table":
     return rows
 
 
-def _own_texts(lake: Lake, table: Feed | Log, rows: "pa.Table", values: Sequence[Any]) -> set[str]:
-    """Texts in personal columns of ``rows`` that no row of anybody else has."""
+def _texts(lake: Lake, table: Feed | Log, rows: "pa.Table", values: Sequence[Any]) -> tuple[set[str], set[str]]:
+    """Texts in personal columns of ``rows``, and those of them that rows of others have as well."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    feed, own = (table.fed_by if isinstance(table, Log) else table), set[str]()
+    feed = table.fed_by if isinstance(table, Log) else table
+    own, shared = set[str](), set[str]()
     for name in feed.personal_columns:
         if not len(rows) or not pa.types.is_string(rows.schema.field(name).type):
             continue
         texts = sorted({t for t in rows[name].to_pylist() if t is not None and len(t) >= MIN_LENGTH})
-        if not texts:
-            continue
-        holders = rows_having(lake.opened(lake.path(table.name)), name, texts, [name, feed.subject])
-        wanted = pa.array(values, holders.schema.field(feed.subject).type) if name != feed.subject else None
-        others = (
-            holders.filter(pc.invert(pc.is_in(holders[feed.subject], value_set=wanted))) if wanted is not None else None
-        )
-        own |= {*texts} - {*(others[name].to_pylist() if others is not None else ())}
-    return own
+        own |= {*texts}
+        if texts and name != feed.subject:
+            holders = rows_having(lake.opened(lake.path(table.name)), name, texts, [name, feed.subject])
+            wanted = pa.array(values, holders.schema.field(feed.subject).type)
+            others = holders.filter(pc.invert(pc.is_in(holders[feed.subject], value_set=wanted)))
+            shared |= {*others[name].to_pylist()}
+    return own, shared

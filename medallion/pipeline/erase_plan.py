@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from medallion import advice
+from medallion.errors import HourOutOfOrder
 from medallion.ingest.erased_subjects import Registered, write_private
 from medallion.ingest.needles import Needles
 from medallion.inspect.person_search import Person
@@ -59,6 +61,12 @@ def read_plan(lake: Lake) -> Plan | None:
         return Plan(**known | lists | {"keys": {name: tuple(keys) for name, keys in known.get("keys", {}).items()}})
 
     return files.read_record(_place(lake), parse, "remove it, and erase the same persons again")
+
+
+def require_no_erasure(lake: Lake) -> None:
+    """Raise HourOutOfOrder while an erasure that was cut short is to be ended."""
+    if (plan := read_plan(lake)) is not None:
+        raise HourOutOfOrder(f"hours must wait: erasure {plan.erasure_id} was cut short: {advice.end_erasure()}")
 
 
 def write_plan(lake: Lake, plan: Plan) -> None:

@@ -80,16 +80,21 @@ def erase(run: Run, driver: Driver, subjects: Sequence[str], values: Collection[
 
 
 def _require_ready(run: Run, driver: Driver) -> str | None:
-    """Return the hour that Bronze is at, once readers have it. Raises UsageError where it cannot be built upon."""
+    """Return the hour that Bronze is at, once readers have it. Raises UsageError where it cannot be built upon.
+
+    What an erasure that was cut short has left unpublished, or red, is checked once more with it.
+    """
     lake, restated = driver.lake, read_restatement(driver.lake)
     if restated is not None:
         raise UsageError(f"nothing is erased: {restated.describe_cut_short()}")
     applied = ledger.applied_hour(lake, driver.tables)
     releases.require_release(lake, None)
+    if read_plan(lake) is not None:
+        return applied
     unpublished = find_unpublished(lake, driver.tables, applied, None)
     if unpublished is not None and unpublished.red is not None:
         raise UsageError(unpublished.red.refuse("nothing is erased"))
-    if unpublished is not None and read_plan(lake) is None:
+    if unpublished is not None:
         driver.report(f"hour {applied} is in Bronze and was not published: it is finished first")
         refresh_onward(replace(run, hour=applied), driver)
     return applied

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medallion import advice
-from medallion.errors import HourOutOfOrder, UsageError
+from medallion.errors import UsageError
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.change_names import shown_path
 from medallion.ingest.erased_lines import ErasedLines
@@ -19,7 +19,7 @@ from medallion.ops import event_log, releases
 from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import UnpublishedHour
 from medallion.pipeline.driver import Driver
-from medallion.pipeline.erase_plan import read_plan
+from medallion.pipeline.erase_plan import require_no_erasure
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.definitions import find_tables_to_rebuild
 from medallion.storage.lake import Lake
@@ -93,12 +93,6 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
     landed = f"landed {count} files, {event.bytes_out / 1e6:.1f} MB of {arrival.hour}" + (f" ({rule})" if rule else "")
     message = "; ".join([landed, *([erased] if erased else ()), *about_hour])
     return driver.report_outcome(Outcome(event.status, message, arrival.hour))
-
-
-def require_no_erasure(lake: Lake) -> None:
-    """Raise HourOutOfOrder while an erasure that was cut short is to be ended."""
-    if (plan := read_plan(lake)) is not None:
-        raise HourOutOfOrder(f"hours must wait: erasure {plan.erasure_id} was cut short: {advice.end_erasure()}")
 
 
 def _to_rebuild(driver: Driver) -> str:

@@ -24,6 +24,7 @@ from medallion.ops import releases
 from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.erase_plan import require_no_erasure
 from medallion.pipeline.load import load_snapshot
 from medallion.pipeline.reprocess import is_of_published_hour, rebuild_changed_tables, reprocess
 from medallion.pipeline.run import Outcome, Run
@@ -125,6 +126,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     lake = driver.lake
     releases.require_earlier(lake, releases.require_release(lake, None), number)  # a wrong number is no failed run
     with driver.recording(run, "rollback") as log, log.timed("rollback", cpu=driver.cpu) as event:
+        require_no_erasure(lake)
         newest = releases.require_release(lake, None)
         target = releases.require_earlier(lake, newest, number)
         _end_if_published(driver, newest)

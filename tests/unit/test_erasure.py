@@ -12,14 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from medallion.errors import HourOutOfOrder, UsageError
+from medallion.errors import CheckFailed, HourOutOfOrder, UsageError
 from medallion.ingest.change_log import begin_log
 from medallion.model.registry import Registry
 from medallion.model.table import Feed, Log, Table
 from medallion.ops import releases
+from medallion.ops.check_records import Failure, read_check_record, write_check_record
 from medallion.pipeline import erasure, steps
+from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_plan import read_plan
-from medallion.pipeline.run import Run
+from medallion.pipeline.run import Outcome, Run
 from tests.shop import build
 from tests.unit.small_lake import ARROW, CHANGE_FEED, H0, H1, H2, Shop, lines_of, without_spark
 
@@ -191,6 +193,35 @@ def test_wrong_use_is_refused_and_names_nobody(shop: Shop) -> None:
     with pytest.raises(UsageError, match="name whom to erase"):
         erase(shop)
     assert read_plan(shop.lake) is None
+
+
+def test_erasure_whose_check_fails_is_ended_once_it_passes(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(run: Run, driver: Driver) -> Outcome:
+        record = read_check_record(driver.lake, "gold")
+        assert record is not None
+        failure = Failure("gold_orders", "every order has its customer", "1 row")
+        write_check_record(driver.lake, replace(record, status="failed", failures=(failure,)))
+        raise CheckFailed("gold check failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "refresh_onward", fails)
+        with pytest.raises(CheckFailed):
+            erase(shop, "42")
+    assert 42 in shop.published()  # readers keep what they have
+    with pytest.raises(HourOutOfOrder, match="was cut short"):
+        shop.roll_back(1)
+    erase(shop)
+    assert traces(shop) == []
+    assert 42 not in shop.published()
+
+
+def test_text_that_others_have_too_takes_nothing_of_theirs(shop: Shop) -> None:
+    shop.put(H2, {50: "shared text", 51: "shared text"})
+    shop.refresh(H2)
+    erase(shop, "50")
+    assert shop.published()[51] == "shared text"
+    landed = (shop.root / "lake" / "landing" / "orders" / f"{H2}.json").read_text()
+    assert "51" in landed and "50" not in landed
 
 
 class Died(BaseException):
