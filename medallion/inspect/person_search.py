@@ -9,6 +9,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from html.parser import HTMLParser
@@ -83,6 +84,12 @@ def where_found(place: Place, person: Person, columns: Collection[str] | None = 
     """
     if person.is_in(place.name.replace("%3D", "=")):
         return "its name"
+    with suppress(FileNotFoundError):  # such as a lease that was just renewed: what is in its place is no person's
+        return _in_content(place, person, columns)
+    return None
+
+
+def _in_content(place: Place, person: Person, columns: Collection[str] | None) -> str | None:
     with place.open("rb") as stream:
         magic = stream.read(4)
         if magic == _PARQUET:
