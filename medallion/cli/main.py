@@ -16,6 +16,7 @@ from medallion.cli.airflow import airflow
 from medallion.cli.catalog import catalog
 from medallion.cli.completion import completion
 from medallion.cli.console import configure_logging
+from medallion.cli.erase import erase
 from medallion.cli.explain import explain
 from medallion.cli.init import init
 from medallion.cli.plan import plan
@@ -96,6 +97,7 @@ for command in (
     spark_server,
     completion,
     catalog,
+    erase,
     plan,
     explain,
 ):

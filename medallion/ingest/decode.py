@@ -143,6 +143,8 @@ class _Decoding:
                 continue
             if number in corrected:
                 raw, complete = corrected[number].encode("utf-8", "surrogatepass"), True
+                if not raw:  # a line about a person who was erased
+                    continue
             try:
                 rows += self._changes(number, raw)
                 size += len(raw)

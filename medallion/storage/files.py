@@ -77,7 +77,12 @@ def write_text(place: Place, text: str) -> None:
 
 def write_json(place: Place, content: Mapping[str, object]) -> None:
     """Write ``content`` to ``place``, whole or not at all."""
-    write_text(place, json.dumps(content, indent=1) + "\n")
+    write_text(place, json_text(content))
+
+
+def json_text(content: Mapping[str, object]) -> str:
+    """Return the JSON that ``write_json`` writes."""
+    return json.dumps(content, indent=1) + "\n"
 
 
 def read_json(place: Place, remedy: str = "restore it from a backup") -> dict[str, Any] | None:

@@ -35,7 +35,8 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
         version = version - 1 if _has_same_rows(lake, table, version) else -1
     if version < 0:
         raise MedallionError(
-            f"no version of {table} from before {hour} exists: maintenance removed it; restate a later hour"
+            f"no version of {table} from before {hour} exists: maintenance or an erasure removed it; restate a later"
+            " hour"
         )
     return version
 

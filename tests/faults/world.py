@@ -4,7 +4,7 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -181,11 +181,19 @@ _EFFECTS = (
 class Effects:
     """Counts what a run makes durable, and dies before or after the one it is told to.
 
-    error: what is raised at that one and all later ones, where it is not death.
+    error: what is raised at that one and all later ones, where it is not death. further: effects beside the usual ones.
     """
 
-    def __init__(self, die_at: int | None = None, *, after: bool = False, error: BaseException | None = None) -> None:
+    def __init__(
+        self,
+        die_at: int | None = None,
+        *,
+        after: bool = False,
+        error: BaseException | None = None,
+        further: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self.seen: list[str] = []
+        self._effects = (*_EFFECTS, *further)
         self._error = error or Killed()
         self._die_at, self._after, self._dead = die_at, after, False
         self._lock = threading.Lock()
@@ -216,7 +224,7 @@ class Effects:
         from importlib import import_module
 
         with ExitStack() as stack:
-            for owner, name in _EFFECTS:
+            for owner, name in self._effects:
                 module, _, cls = owner.rpartition(".") if owner.split(".")[-1][0].isupper() else (owner, "", "")
                 target = import_module(module)
                 target = getattr(target, cls) if cls else target
@@ -224,9 +232,9 @@ class Effects:
             yield self
 
 
-def dies(work: Callable[[], Any], die_at: int, *, after: bool) -> str:
-    """Run ``work`` until its ``die_at``-th effect; what that was."""
-    effects = Effects(die_at, after=after)
+def dies(work: Callable[[], Any], die_at: int, *, after: bool, further: Sequence[tuple[str, str]] = ()) -> str:
+    """Run ``work`` until its ``die_at``-th effect; what that was. further: as for Effects."""
+    effects = Effects(die_at, after=after, further=further)
     try:
         with effects.watched():
             work()
