@@ -190,7 +190,7 @@ def maintain_table(
     if by_spark := note_of(delta):
         return {"merged": 0, "removed": 0, "note": f"left as it is: {by_spark}"}
     metadata = json.dumps(found.origin) if found.origin else None  # said again, so that no log is read for it
-    turn_off_log_cleanup(delta, metadata)
+    turn_off_log_cleanup(delta, folder, metadata)
     merged, note, state = 0, "", state_of(delta)
     if column is not None and state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):
         size = max(1, state.bytes // wanted)

@@ -18,8 +18,13 @@ _ADDED = re.compile(r'\s*\{\s*"add"\s*:\s*\{\s*"path"\s*:\s*"([^"\\]*)"')
 def add_actions(folder: Place, version: int, paths: Collection[str]) -> dict[str, Action]:
     """Return the newest ``add`` of each of ``paths``, which are files of the table in ``folder`` at ``version``.
 
-    Those that cannot be found, as in a checkpoint of another form, are left out.
+    Those that cannot be found, as in a checkpoint of another form, or say not how many rows they have, are left out.
     """
+    found = _find(folder, version, paths)
+    return {path: added for path, added in found.items() if "numRecords" in json.loads(added.get("stats") or "{}")}
+
+
+def _find(folder: Place, version: int, paths: Collection[str]) -> dict[str, Action]:
     wanted, found = set(paths), dict[str, Action]()
     checkpoints = checkpoints_in({place.name: place for place in (folder / "_delta_log").iterdir()})
     base = max((number for number in checkpoints if number <= version), default=-1)
@@ -50,8 +55,7 @@ def _in_checkpoint(place: Place, paths: Collection[str]) -> dict[str, Action]:
     with pq.ParquetFile(name, filesystem=at) as file:
         added = file.read(["add"])["add"].combine_chunks()
     added = added.filter(pc.is_in(pc.struct_field(added, "path"), pa.array(sorted(paths), pa.string())))
-    actions = [_without_nulls(action) for action in added.to_pylist()]
-    return {action["path"]: action for action in actions if "stats" in action}
+    return {action["path"]: _without_nulls(action) for action in added.to_pylist()}
 
 
 def _without_nulls(action: dict[str, Any]) -> Action:

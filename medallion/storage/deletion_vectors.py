@@ -128,15 +128,16 @@ def deleted_positions(delta: "DeltaTable") -> Positions:
         return {}
     key = _log_key(delta)
     if key is None:
-        return _read_positions(delta)
+        return read_positions(delta)
     if key not in _remembered:
-        _remembered[key] = _read_positions(delta)
+        _remembered[key] = read_positions(delta)
         while len(_remembered) > _MAX_REMEMBERED:
             _remembered.popitem(last=False)
     return _remembered[key]
 
 
-def _read_positions(delta: "DeltaTable") -> Positions:
+def read_positions(delta: "DeltaTable") -> Positions:
+    """As ``deleted_positions``, from the files of the vectors, whatever is remembered of them."""
     import numpy as np
     import pyarrow as pa
 

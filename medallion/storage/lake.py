@@ -14,7 +14,7 @@ from medallion.hours import hour_from_number
 from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.change_feed import changes
-from medallion.storage.deletion_vectors import count_deleted, deleted_positions
+from medallion.storage.deletion_vectors import count_deleted, deleted_positions, may_have_vectors, read_positions
 from medallion.storage.files import Place
 from medallion.storage.log_entries import LEDGER as LEDGER
 from medallion.storage.log_repair import record_repair, repair_checkpoints
@@ -70,7 +70,8 @@ def is_complete(delta: "DeltaTable", access: S3Access) -> bool:
     from deltalake.exceptions import DeltaError
 
     try:
-        deleted_positions(delta)
+        if may_have_vectors(delta):
+            read_positions(delta)
     except (DeltaError, OSError):
         return False
     return files.all_there(data_files(delta, access))

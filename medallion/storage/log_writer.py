@@ -65,6 +65,20 @@ def commit_actions(
         delta.create_checkpoint()
 
 
+def metadata_with(delta: "DeltaTable", name: str, value: str) -> Action:
+    """Return the ``metaData`` of a table with one of its properties set."""
+    metadata = delta.metadata()
+    described = {"name": metadata.name, "description": metadata.description, "createdTime": metadata.created_time}
+    return {
+        "id": str(metadata.id),
+        **{key: text for key, text in described.items() if text is not None},
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": delta.schema().to_json(),
+        "partitionColumns": [*metadata.partition_columns],
+        "configuration": {**metadata.configuration, name: value},
+    }
+
+
 def removal(added: Action, *, data_change: bool = True) -> Action:
     """Return the ``remove`` of a file by its ``add``: with its vector, which is part of what the file is known by."""
     kept = {name: added[name] for name in ("path", "partitionValues", "size", "deletionVector") if name in added}

@@ -15,7 +15,7 @@ from medallion.storage.deletion_vectors import FEATURE, deleted_positions, encod
 from medallion.storage.files import Place, write_new
 from medallion.storage.live_rows import FILE, POSITION, can_number, numbered_rows, quoted, same_key, snapshot_of
 from medallion.storage.log_entries import Action
-from medallion.storage.log_writer import commit_actions, removal
+from medallion.storage.log_writer import commit_actions, metadata_with, removal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,7 +94,8 @@ def _is_eligible(delta: "DeltaTable", layout: FileLayout, files: "pa.Table") -> 
     protocol, metadata = delta.protocol(), delta.metadata()
     features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
     return (
-        features <= _WRITTEN | {FEATURE}
+        "num_records" in files.column_names
+        and features <= _WRITTEN | {FEATURE}
         and protocol.min_writer_version not in (5, 6)
         and not metadata.partition_columns
         and not any(name.startswith(_UNUSED) for name in metadata.configuration)
@@ -172,7 +173,7 @@ def _enabling_actions(delta: "DeltaTable") -> list[tuple[str, Action]]:
 
     A protocol that names its features names those that its former version stood for.
     """
-    protocol, metadata, actions = delta.protocol(), delta.metadata(), list[tuple[str, Action]]()
+    protocol, actions = delta.protocol(), list[tuple[str, Action]]()
     if FEATURE not in (protocol.writer_features or ()):
         former = protocol.writer_features or [
             name for name, version in _LEGACY if version <= protocol.min_writer_version
@@ -180,17 +181,8 @@ def _enabling_actions(delta: "DeltaTable") -> list[tuple[str, Action]]:
         versions = {"minReaderVersion": 3, "minWriterVersion": 7}
         read, written = {*(protocol.reader_features or ()), FEATURE}, {*former, FEATURE}
         actions.append(("protocol", {**versions, "readerFeatures": sorted(read), "writerFeatures": sorted(written)}))
-    if metadata.configuration.get(PROPERTY) != "true":
-        described = {"name": metadata.name, "description": metadata.description, "createdTime": metadata.created_time}
-        content = {
-            "id": str(metadata.id),
-            **{name: value for name, value in described.items() if value is not None},
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": delta.schema().to_json(),
-            "partitionColumns": [],
-            "configuration": {**metadata.configuration, PROPERTY: "true"},
-        }
-        actions.append(("metaData", content))
+    if delta.metadata().configuration.get(PROPERTY) != "true":
+        actions.append(("metaData", metadata_with(delta, PROPERTY, "true")))
     return actions
 
 
@@ -202,13 +194,14 @@ def _commit(
     added: Mapping[str, Action],
     commit: "CommitProperties",
 ) -> None:
-    actions = [*_enabling_actions(delta), *marking_actions(delta, folder, touched.positions, added)]
+    actions: list[tuple[str, Action]] = []
+    if touched.positions:
+        actions += [*_enabling_actions(delta), *marking_actions(delta, folder, touched.positions, added)]
     if len(rows):
         actions.append(("add", write_data_file(folder, rows, indexed_columns(delta))))
-    if delta.metadata().configuration.get("delta.enableChangeDataFeed") == "true":
+    if touched.positions and delta.metadata().configuration.get("delta.enableChangeDataFeed") == "true":
         # Written once, by who has the rows at hand: each reader of it would have to find them in the files again.
-        feed = _feed(touched.rows, rows)
-        actions += [("cdc", write_change_file(folder, feed))] if len(feed) else []
+        actions.append(("cdc", write_change_file(folder, _feed(touched.rows, rows))))
     counts = {"numTargetRowsDeleted": len(touched.rows), "numTargetRowsInserted": len(rows)}
     metrics = counts | {"numOutputRows": len(rows), "numTargetDeletionVectorsAdded": len(touched.positions)}
     commit_actions(delta, folder, actions, commit, "MERGE", metrics)

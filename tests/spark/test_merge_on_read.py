@@ -128,6 +128,8 @@ class History:
         self.forget(keys, rows)
 
     def delete_by_spark(self) -> None:
+        """Somebody else's, which marks rows and leaves no change file."""
+        self.spark.conf.set("spark.databricks.delta.delete.deletionVectors.persistent", self.chance.random() < 0.7)
         keys = self.chance.sample(range(400), 5)
         self.spark.sql(f"DELETE FROM delta.`{self.path}` WHERE id IN ({', '.join(map(str, keys))})")
         self.forget(keys, [])
@@ -146,8 +148,8 @@ class History:
         purge(self.delta, Path(self.path), "{}", least_share=0.02)
 
     def restore(self) -> None:
-        version = self.chance.choice([*self.at])
         delta = self.delta
+        version = self.chance.choice([version for version in self.at if version < delta.version()])
         delta.restore(version, commit_properties=properties("{}", upon=delta))
         self.rows = dict(self.at[version])
 
