@@ -126,8 +126,8 @@ class Settings(BaseSettings):
         " where no line fits",
     )
     merge_on_read: Annotated[str, BeforeValidator(str.lower), AfterValidator(_check_size)] = Field(
-        default="8m",
-        description="Size from which a table's changed rows are marked by deletion vectors; `off`: files are rewritten",
+        default="off",
+        description="Size, such as `8m`, from which a table's changed rows are marked by deletion vectors; `off`: never",
     )
     lock_wait: Seconds = Field(default=600.0, description="Seconds to wait for another writer of the lake")
     source_wait: Seconds = Field(

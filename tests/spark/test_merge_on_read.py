@@ -159,11 +159,11 @@ BY_SPARK = ["delete_by_spark", "update_by_spark", "optimize_by_spark"]
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_every_reader_has_the_same_rows_and_changes_for_random_histories(spark: Any, tmp_path: Path, seed: int) -> None:
     history = History(spark, str(tmp_path / "a table, with more"), seed)
     path, done = history.path, []
-    for step in range(14):
+    for step in range(12):
         name = "mark" if step == 0 else history.chance.choice(STEPS if step % 4 else BY_SPARK)
         before, rows = history.delta.version(), dict(history.rows)
         getattr(history, name)()
@@ -186,7 +186,7 @@ def test_every_reader_has_the_same_rows_and_changes_for_random_histories(spark: 
         read = read_table(spark, path, state, files_with("id", few)).where(f"id IN ({', '.join(map(str, few))})")
         assert texts(read.toArrow()) == texts(arrow([row for key, row in history.rows.items() if key in few])), done
         assert_changes(history, before, texts(arrow([*rows.values()])), wanted, done)
-    for version, rows in history.at.items():
+    for version, rows in history.chance.sample([*history.at.items()], 3):
         assert texts(by_spark(spark, path, version)) == texts(by_views(path, version)) == texts(arrow([*rows.values()]))
 
 
