@@ -127,7 +127,7 @@ class Settings(BaseSettings):
     )
     merge_on_read: Annotated[str, BeforeValidator(str.lower), AfterValidator(_check_size)] = Field(
         default="off",
-        description="Size, such as `8m`, from which a table's changed rows are marked by deletion vectors; `off`: never",
+        description="Size, as `8m`, from which changed rows of a table are marked by deletion vectors; `off`: never",
     )
     lock_wait: Seconds = Field(default=600.0, description="Seconds to wait for another writer of the lake")
     source_wait: Seconds = Field(

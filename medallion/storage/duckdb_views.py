@@ -18,7 +18,7 @@ from medallion.storage.change_feed import Changes, data_file
 from medallion.storage.deletion_vectors import deleted_positions
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, TableState, data_files, open_table, state_of, table_id
-from medallion.storage.live_rows import can_number, live_parts, names_of, rows_of_files, serve_files
+from medallion.storage.live_rows import can_number, configure, live_parts, names_of, rows_of_files, serve_files
 from medallion.storage.s3 import AWS, S3Path
 from medallion.storage.table_features import unreadable_here
 
@@ -112,7 +112,7 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     errors: dict[str, str] = {}
     opened: dict[str, DeltaTable] = {}
     with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
-        _configure(connection, spill)
+        configure(connection, spill)
         # Without a file system of this process's own, DuckDB would have to fetch an extension for a bucket.
         served = serve_files(connection) if any(isinstance(table.folder, S3Path) for table in tables.values()) else None
         for name, table in tables.items():
@@ -156,7 +156,7 @@ def open_sealed_views(lake: Lake, tables: "Mapping[str, DeltaTable]") -> Iterato
             _create_views(connection, lake, tables, served)
         with duckdb.connect(database, read_only=True) as connection:
             connection.register_filesystem(served)
-            _configure(connection, f"{scratch}/spill")
+            configure(connection, f"{scratch}/spill")
             connection.execute("SET GLOBAL allowed_paths = ?", [served.names()])
             for setting in _SEALED:
                 connection.execute(f"SET GLOBAL {setting}")
@@ -198,14 +198,6 @@ _SEALED = (
     "enable_external_access = false",
     "lock_configuration = true",
 )
-
-
-def _configure(connection: "DuckDBPyConnection", spill: str) -> None:
-    """Fetch nothing at run time, read each file's footer once, and let what does not fit in memory go to ``spill``."""
-    connection.execute("SET GLOBAL autoinstall_known_extensions = false")
-    connection.execute("SET GLOBAL temp_directory = ?", [spill])
-    connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute("SET GLOBAL parquet_metadata_cache = true")
 
 
 def _create_view(

@@ -7,6 +7,7 @@ import glob
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from medallion.storage.change_feed import data_file
@@ -114,35 +115,36 @@ def snapshot_of(delta: "DeltaTable", folder: Place, paths: Sequence[str] | None 
 
 
 @contextmanager
-def numbered_rows(snapshot: Snapshot) -> "Iterator[DuckDBPyConnection]":
+def numbered_rows(snapshot: Snapshot) -> "Iterator[tuple[DuckDBPyConnection, dict[str, str]]]":
     """A database with the rows of a snapshot as the view ``live``: its columns, FILE and POSITION; gone with the block.
 
-    FILE is the path in the log.
+    With it comes the path in the log of each FILE.
     """
     import duckdb
-    import pyarrow as pa
 
-    paths, names = snapshot.paths, snapshot.schema.names
-    with duckdb.connect() as connection:
-        connection.execute("SET GLOBAL autoinstall_known_extensions = false")
-        connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    with TemporaryDirectory(prefix="rows-") as spill, duckdb.connect() as connection:
+        configure(connection, spill)
         served = serve_files(connection) if isinstance(snapshot.folder, S3Path) else None
-        known = names_of("live", [data_file(snapshot.folder, path) for path in paths], served)
+        known = names_of("live", [data_file(snapshot.folder, path) for path in snapshot.paths], served)
         connection.execute("CREATE SCHEMA declared")
         connection.register("no_rows", snapshot.schema.empty_table())
         connection.execute(
             f"CREATE TABLE declared.live AS SELECT *, '' AS {FILE}, 0::BIGINT AS {POSITION} FROM no_rows"
         )
-        parts = live_parts(connection, "live", [*zip(known, paths, strict=True)], snapshot.deleted, numbered=True)
+        files = [*zip(known, snapshot.paths, strict=True)]
+        parts = live_parts(connection, "live", files, snapshot.deleted, numbered=True)
         rows = " UNION ALL BY NAME ".join(["SELECT * FROM declared.live", *parts])
-        connection.register(
-            "paths", pa.table({"known": pa.array(known, pa.string()), "path": pa.array(paths, pa.string())})
-        )
-        columns = ", ".join([*(f"r.{quoted(name)}" for name in names), f"n.path AS {FILE}", f"r.{POSITION}"])
-        connection.execute(
-            f"CREATE TEMP VIEW live AS SELECT {columns} FROM ({rows}) AS r JOIN paths AS n ON r.{FILE} = n.known"
-        )
-        yield connection
+        columns = ", ".join([*map(quoted, snapshot.schema.names), FILE, POSITION])
+        connection.execute(f"CREATE TEMP VIEW live AS SELECT {columns} FROM ({rows})")
+        yield connection, dict(files)
+
+
+def configure(connection: "DuckDBPyConnection", spill: str) -> None:
+    """Fetch nothing at run time, read each file's footer once, and let what does not fit in memory go to ``spill``."""
+    connection.execute("SET GLOBAL autoinstall_known_extensions = false")
+    connection.execute("SET GLOBAL temp_directory = ?", [spill])
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL parquet_metadata_cache = true")
 
 
 def serve_files(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
@@ -166,7 +168,7 @@ def read_live_rows(
 
     snapshot = snapshot_of(delta, folder)
     query, wanted = _selection(snapshot, snapshot.schema.names if columns is None else columns)
-    with numbered_rows(snapshot) as connection:
+    with numbered_rows(snapshot) as (connection, _):
         if keys is not None:
             connection.register("keys", keys)
             query += f" SEMI JOIN keys ON {same_key(keys.column_names)}"
@@ -179,7 +181,7 @@ def live_batches(snapshot: Snapshot, columns: Sequence[str]) -> "Iterator[pa.Rec
     import pyarrow as pa
 
     query, wanted = _selection(snapshot, columns)
-    with numbered_rows(snapshot) as connection:
+    with numbered_rows(snapshot) as (connection, _):
         for batch in connection.execute(query).to_arrow_reader(_BATCH_ROWS):
             yield from pa.Table.from_batches([batch]).cast(wanted).to_batches()
 

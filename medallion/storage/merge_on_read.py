@@ -133,14 +133,14 @@ def _find(delta: "DeltaTable", folder: Place, keys: "pa.Table", paths: Sequence[
     """Find the rows with one of ``keys`` in the files of these paths."""
     snapshot = snapshot_of(delta, folder, paths)
     columns = ", ".join(f"live.{quoted(name)}" for name in (*snapshot.schema.names, FILE, POSITION))
-    with numbered_rows(snapshot) as connection:
+    with numbered_rows(snapshot) as (connection, path_of):
         connection.register("keys", keys)
         query = f"SELECT {columns} FROM live SEMI JOIN keys ON {same_key(keys.column_names)}"
         found = connection.execute(f"{query} ORDER BY {FILE}, {POSITION}").to_arrow_table()
-    return _Touched(found.select(snapshot.schema.names).cast(snapshot.schema), _by_file(found))
+    return _Touched(found.select(snapshot.schema.names).cast(snapshot.schema), _by_file(found, path_of))
 
 
-def _by_file(found: "pa.Table") -> "dict[str, np.ndarray[Any, Any]]":
+def _by_file(found: "pa.Table", path_of: Mapping[str, str]) -> "dict[str, np.ndarray[Any, Any]]":
     """The positions of rows, sorted by file and position, by file."""
     import numpy as np
 
@@ -149,7 +149,7 @@ def _by_file(found: "pa.Table") -> "dict[str, np.ndarray[Any, Any]]":
     encoded = found[FILE].combine_chunks().dictionary_encode()
     starts = np.flatnonzero(np.diff(encoded.indices.to_numpy(), prepend=-1))
     parts = np.split(found[POSITION].to_numpy(), starts[1:])
-    return dict(zip(encoded.dictionary.to_pylist(), parts, strict=True))
+    return dict(zip(map(path_of.__getitem__, encoded.dictionary.to_pylist()), parts, strict=True))
 
 
 def _pays(delta: "DeltaTable", layout: FileLayout, files: "pa.Table", touched: _Touched) -> bool:

@@ -41,7 +41,7 @@ from medallion.settings import Settings
 from medallion.spark.collect import collect
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import read_changes
-from medallion.storage import delta_writes
+from medallion.storage import delta_writes, merge_on_read
 from medallion.storage.change_feed import actions_of, changes
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.foreign_commits import stamped
@@ -304,6 +304,8 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
     monkeypatch.setattr(
         "medallion.refresh.plan.MAX_CHANGED_SHARE", 10
     )  # the shop is small, and nearly all of it changes
+    monkeypatch.setattr(merge_on_read, "MAX_DEAD_SHARE", 1.0)
+    monkeypatch.setattr(shop, "lake", replace(shop.lake, marks_from=1))
     refresh(shop, 0, "full")
     ways: dict[str, set[str]] = {table.name: set() for table in tables()}
     hours = int(os.environ.get("MEDALLION_HISTORY", "6"))
