@@ -91,9 +91,10 @@ def _rows_before(lake: Lake, feed: Feed, hour: str, keys: pa.Table) -> list[dict
             f"{feed.topic} of {hour} has changes that name some columns of a row, and {feed.name} has a feature that"
             " only Spark can read: have the source write whole rows; nothing of the hour was applied"
         )
+    folder = lake.folder(feed.name)
     own = {field.name for field in pa.schema(delta.schema().to_arrow())}
     columns = [column.name for column in feed.columns if column.name in own]
-    rows: list[dict[str, Any]] = delta_writes.rows_with_keys(delta, keys, columns).to_pylist()
+    rows: list[dict[str, Any]] = delta_writes.rows_with_keys(delta, folder, keys, columns).to_pylist()
     return rows
 
 

@@ -21,11 +21,13 @@ from medallion.storage.files import Place
 from medallion.storage.foreign_commits import ChangedByOthers, provenance
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.log_entries import identity_at
+from medallion.storage.purge import purge
 from medallion.storage.table_features import require_writable_here
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+_ANY_SHARE = 1e-12  # of a file's rows that are marked as deleted: those of a person may be among them
 _ENTRY = re.compile(r"\.?(\d{20})\..+")  # of a log, with the checksums beside it
 
 
@@ -77,7 +79,10 @@ def _seal(lake: Lake, name: str, path: str, sealed: Mapping[str, Sealed]) -> Sea
     if found.changes and not path.endswith("/event_log"):
         raise ChangedByOthers(f"{name} was changed by somebody else: {found.describe()}; its history stays")
     origin = _with_inputs(found.origin, sealed)
-    append_rows(delta, None, properties(json.dumps(origin) if origin else None, upon=delta))
+    metadata = json.dumps(origin) if origin else None
+    while purge(delta, lake.at(path), metadata, least_share=_ANY_SHARE):
+        pass
+    append_rows(delta, None, properties(metadata, upon=delta))
     delta.update_incremental()
     fence.require()
     delta.create_checkpoint()
@@ -142,10 +147,7 @@ def drop_releases(lake: Lake, numbers: Collection[int]) -> None:
 
 
 def cut_history(lake: Lake, table: Sealed) -> Removed:
-    """Remove every file of a sealed table that its newest version does not read, and the log of before.
-
-    Where deletion vectors are merged in one day, this is the place: what a live file still has of deleted rows.
-    """
+    """Remove every file of a sealed table that its newest version does not read, and the log of before."""
     folder, delta = lake.at(table.path), lake.opened(table.path)
     if delta.version() < table.version:
         raise MedallionError(f"{table.path} went back to version {delta.version()}: nothing of it was removed")

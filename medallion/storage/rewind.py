@@ -75,5 +75,5 @@ def rewind(lake: Lake, table: str, keys: Collection[str], hour: str) -> int:
         commit_properties=properties(bronze_metadata(keys, "rewind"), (LEDGER, number), upon=delta),
         post_commithook_properties=hook,
     )
-    turn_off_log_cleanup(delta)
+    turn_off_log_cleanup(delta, lake.folder(table))
     return target

@@ -193,7 +193,7 @@ def test_rows_with_nested_values_are_found_by_keys_of_several_columns(tmp_path: 
     rows = [{"id": n, "name": name, "c": {"at": None, "lines": [], "notes": None}} for n in (1, 2) for name in "ab"]
     write_deltalake(str(tmp_path / "table"), pa.Table.from_pylist(rows, arrow_schema(feed.columns)))
     keys = pa.Table.from_pylist([{"id": 1, "name": "b"}, {"id": 2, "name": "a"}], arrow_schema(feed.columns[:2]))
-    found = rows_with_keys(DeltaTable(str(tmp_path / "table")), keys, ["id", "name", "c"])
+    found = rows_with_keys(DeltaTable(str(tmp_path / "table")), tmp_path / "table", keys, ["id", "name", "c"])
     assert sorted((row["id"], row["name"]) for row in found.to_pylist()) == [(1, "b"), (2, "a")]
 
 
