@@ -11,6 +11,7 @@ from medallion.model.table import DELETE, Feed, Log
 from medallion.storage.delta_writes import properties, replace_keys, rows_having, rows_with_keys, with_plain_texts
 from medallion.storage.foreign_commits import require_ours
 from medallion.storage.lake import Lake, state_of
+from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.replaced_rows import bronze_metadata
 from medallion.storage.table_features import require_writable_here
 
@@ -83,7 +84,9 @@ def erase_rows(lake: Lake, tables: Registry, found: PersonRows, hour: str | None
         commit = properties(bronze_metadata(table.keys, "erase", counts), upon=delta)
         kept = rows.slice(0, 0) if feed.erase == DELETE else _blanked(rows, feed)
         state = state_of(delta)
-        replace_keys(delta, kept, rows.select([*table.keys]), commit, max(1 << 20, state.bytes // max(1, state.files)))
+        # Rows of persons are to leave the files too: none is marked.
+        layout = FileLayout(lake.folder(table.name), max(1 << 20, state.bytes // max(1, state.files)))
+        replace_keys(delta, kept, rows.select([*table.keys]), commit, layout)
         yield table.name, len(rows)
 
 
@@ -108,11 +111,11 @@ def _rows_of(lake: Lake, table: Feed | Log, values: Sequence[Any]) -> "pa.Table 
     columns = [column.name for column in pa.schema(delta.schema().to_arrow())]
     if feed.subject not in columns:  # of a table from before it was declared, which the next hour gives it
         return None
-    rows = rows_having(delta, feed.subject, [*values], columns)
+    rows = rows_having(delta, lake.folder(table.name), feed.subject, [*values], columns)
     if isinstance(table, Log) and feed.erase == DELETE and len(rows) and feed.subject not in feed.keys:
         # A line that deletes a row has its key alone.
         keys = rows.select([*feed.keys]).group_by([*feed.keys]).aggregate([])
-        rows = rows_with_keys(delta, with_plain_texts(keys), columns)
+        rows = rows_with_keys(delta, lake.folder(table.name), with_plain_texts(keys), columns)
     return rows
 
 
@@ -138,7 +141,8 @@ def _texts(lake: Lake, table: Feed | Log, rows: "pa.Table", values: Sequence[Any
         texts = sorted({t for t in rows[name].to_pylist() if t is not None and len(t) >= MIN_LENGTH})
         own |= {*texts}
         if texts and name != feed.subject:
-            holders = rows_having(lake.opened(lake.path(table.name)), name, texts, [name, feed.subject])
+            delta = lake.opened(lake.path(table.name))
+            holders = rows_having(delta, lake.folder(table.name), name, texts, [name, feed.subject])
             wanted = pa.array(values, holders.schema.field(feed.subject).type)
             others = holders.filter(pc.invert(pc.is_in(holders[feed.subject], value_set=wanted)))
             shared |= {*others[name].to_pylist()}

@@ -75,7 +75,7 @@ def _computed_rows(lake: Lake, tables: Registry, subjects: Sequence[str]) -> dic
         if field_of is None or not (pa.types.is_integer(field_of.type) or pa.types.is_string(field_of.type)):
             continue
         values = sorted(int(text) for text in subjects) if pa.types.is_integer(field_of.type) else sorted(subjects)
-        rows = rows_having(delta, field_of.name, [*values], [field_of.name])
+        rows = rows_having(delta, lake.folder(column.table), field_of.name, [*values], [field_of.name])
         counts[column.table] = max(counts.get(column.table, 0), len(rows))
     return counts
 
