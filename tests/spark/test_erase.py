@@ -80,10 +80,10 @@ def without(source: Path, persons: set[int]) -> None:
 def customers_with_most(driver: Driver, count: int) -> list[int]:
     """Customers with orders and clicks, also in the hours to come."""
     clicks = rows(driver, "bronze_clickstream_events").group_by("user_id").aggregate([("event_id", "count")])
-    orders = {*rows(driver, "bronze_orders")["user_id"].to_pylist()}
     known = {*rows(driver, "bronze_customers")["customer_id"].to_pylist()}
+    known &= {*rows(driver, "bronze_orders")["user_id"].to_pylist()}
     ranked = sorted(clicks.to_pylist(), key=lambda row: -row["event_id_count"])
-    return [row["user_id"] for row in ranked if row["user_id"] in orders & known][:count]
+    return [row["user_id"] for row in ranked if row["user_id"] in known][:count]
 
 
 def refresh(driver: Driver, hour: str, strategy: str) -> None:
