@@ -44,7 +44,7 @@ def erase(
     \b
       medallion erase --subject-file persons.txt --dry-run
       medallion erase --subject-file persons.txt
-      medallion erase --subject-file persons.txt --verify --value someone@example.com
+      medallion erase --subject-file persons.txt --verify --value x@example.com
     """
     from medallion.ingest.needles import MIN_LENGTH
 

@@ -239,9 +239,12 @@ def _may_hold(file: "pq.ParquetFile", group: int, wanted: Collection[str], perso
         if column.path_in_schema not in wanted:
             continue
         seen += 1
+        if column.path_in_schema.casefold() not in person.names:
+            if person.needles.texts:
+                return True
+            continue
         bounds = column.statistics
-        is_bounded = column.path_in_schema.casefold() in person.names and bounds is not None and bounds.has_min_max
-        if not is_bounded or person.has_number_between(bounds.min, bounds.max):
+        if bounds is None or not bounds.has_min_max or person.has_number_between(bounds.min, bounds.max):
             return True
     return not seen
 

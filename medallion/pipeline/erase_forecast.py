@@ -11,7 +11,7 @@ from medallion.inspect.personal_columns import subject_columns
 from medallion.inspect.verify_erased import names_of_subjects
 from medallion.model.registry import Registry
 from medallion.model.table import Table
-from medallion.pipeline.erase_history import dropped_releases
+from medallion.pipeline.erase_history import releases_naming
 from medallion.pipeline.erase_plan import Plan
 from medallion.pipeline.erase_search import search
 from medallion.storage.delta_writes import rows_having
@@ -54,7 +54,7 @@ def forecast(lake: Lake, tables: Registry, subjects: Sequence[str], values: Coll
     places = [place for own in (*finds.tables.values(), finds.beside) for place in own]
     return Forecast(
         {name: count for name, count in (found.rows | _computed_rows(lake, tables, known)).items() if count},
-        dropped_releases(lake, tainted) if tainted else [],
+        releases_naming(lake, tainted),
         len(places),
         sum(place.stat().st_size for place in places),
         [*_at_source(source, plan.person)],

@@ -132,10 +132,9 @@ def _as_sealed(checked: CheckedTable, sealed: Sealed | None) -> CheckedTable:
     return replace(checked, version=sealed.version, commit=sealed.commit)
 
 
-def dropped_releases(lake: Lake, tainted: Collection[str]) -> list[int]:
-    """The releases but the newest that name a table whose history ends."""
-    published = releases.read_all(lake)
-    return [release.release_id for release in published[:-1] if {*tainted} & release.versions.keys()]
+def releases_naming(lake: Lake, tainted: Collection[str]) -> list[int]:
+    """The releases that name a table whose history ends."""
+    return [release.release_id for release in releases.read_all(lake) if {*tainted} & release.versions.keys()]
 
 
 def drop_releases(lake: Lake, numbers: Collection[int]) -> None:

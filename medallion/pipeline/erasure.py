@@ -33,8 +33,8 @@ from medallion.pipeline.erase_files import (
 from medallion.pipeline.erase_history import (
     cut_history,
     drop_releases,
-    dropped_releases,
     publish_sealed,
+    releases_naming,
     seal_tables,
 )
 from medallion.pipeline.erase_plan import Plan, end_plan, read_plan, write_plan
@@ -177,7 +177,7 @@ def _end_history(run: Run, driver: Driver, plan: Plan) -> Erased:
         sealed = seal_tables(driver, tainted)
         done.tables = sorted(tainted)
         done.release_id = publish_sealed(driver, run, sealed).release_id
-        done.releases = dropped_releases(lake, tainted)
+        done.releases = [number for number in releases_naming(lake, tainted) if number != done.release_id]
         drop_releases(lake, done.releases)
         _move_catalogs(driver)
         for name in sealed:
