@@ -33,6 +33,7 @@ from medallion.settings import Settings
 from medallion.storage import fence
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake, state_of, table_id
+from medallion.storage.live_rows import read_live_rows
 from tests.shop import build
 
 H0, H1, H2, H3, H4 = (f"2025-11-30T{n:02}" for n in range(5))
@@ -66,7 +67,7 @@ def copied(run: RefreshRun, table: Table, rows_kept: int | None = None) -> Writt
     """Refresh a table that is a copy of its one input, or of its first rows, as a full refresh does."""
     lake, (name,) = run.lake, table.inputs
     delta, former = input_states(lake, table)[name].delta, lake.open(lake.path(table.name))
-    rows = delta.to_pyarrow_table()[:rows_kept]
+    rows = read_live_rows(delta, lake.folder(name))[:rows_kept]
     lineage = {"hour": run.hour, "run": run.run_id, "query": table.fingerprint, "inputs": {name: delta.version()}}
     commit = properties(json.dumps(lineage), upon=former)
     mode = None if former is None else "overwrite"
@@ -153,7 +154,7 @@ class Shop:
     def rows(self, table: str = "bronze_orders", version: int | None = None) -> dict[int, str]:
         """What a table holds, by id."""
         delta = self.lake.opened(self.lake.path(table), version)
-        return {row["id"]: row["name"] for row in delta.to_pyarrow_table().to_pylist()}
+        return {row["id"]: row["name"] for row in read_live_rows(delta, self.lake.folder(table)).to_pylist()}
 
     def published(self, table: str = "gold_orders") -> dict[int, str]:
         """What readers see of a table."""

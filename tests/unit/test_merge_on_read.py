@@ -1,6 +1,7 @@
 """Merge on read: rows that are marked as deleted are gone for every reader, and files stay as they are."""
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from medallion.storage.live_rows import read_live_rows
 from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.row_difference import replace_differing
 from medallion.storage.s3 import AWS
+from tests.unit import small_lake
+from tests.unit.small_lake import H0, H1, H2, H3, lines_of
 
 SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.string())])
 OURS = json.dumps({"hour": "2025-11-30T00", "query": "q"})
@@ -330,3 +333,33 @@ def test_rows_in_a_bucket_are_marked_by_a_conditional_put(monkeypatch: pytest.Mo
     entry = folder / "_delta_log" / f"{3:020}.json"
     assert files.create_whole(entry, entry.read_bytes()), "a request that was tried again after it had succeeded"
     assert not files.create_whole(entry, b"another")
+
+
+def test_hours_and_a_restatement_give_the_same_rows_whether_bronze_is_merged_on_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_lake.without_spark(monkeypatch)
+    chance, shops = random.Random(5), [small_lake.load(tmp_path / name) for name in ("rewritten", "marked")]
+    marked = shops[1]
+    vars(marked).pop("lake", None)
+    vars(marked)["settings"] = marked.settings.replace(merge_on_read="1k")
+    hours = {H0: lines_of({key: f"a{key}" for key in range(500)})}
+    for hour in (H1, H2, H3):
+        gone = "".join(json.dumps({"delete": {"id": key, "name": ""}}) + "\n" for key in chance.sample(range(500), 9))
+        hours[hour] = gone + lines_of(dict.fromkeys(chance.sample(range(600), 12), f"{hour}"))
+    for hour, lines in hours.items():
+        for shop in shops:
+            shop.put(hour, lines)
+            shop.put(hour, {}, "items")
+            assert shop.refresh(hour).status == "succeeded"
+        assert shops[0].rows() == marked.rows()
+    newest = marked.lake.opened(marked.lake.path("bronze_orders")).version()
+    folder = marked.lake.folder("bronze_orders")
+    assert is_marked(Path(str(folder)), newest)
+    for shop in shops:
+        shop.put(H2, lines_of({7: "corrected", 900: "late"}))
+        shop.restate(H2)
+        assert shop.applied == H3
+    assert shops[0].rows() == marked.rows()
+    assert shops[0].published() == marked.published()
+    assert marked.rows()[7] in {"corrected", H3}
