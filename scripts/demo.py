@@ -144,6 +144,7 @@ def _running_demo() -> tuple[LocalAirflow, Settings, Lake]:
         raise MedallionError("there is no demo yet: make demo first")
     airflow.up(say)
     airflow.unpause()
+    wait_for_runs(airflow)
     return airflow, settings, lake
 
 

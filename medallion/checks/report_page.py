@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from medallion import templating
+from medallion.counts import counted
 from medallion.ops.event_schema import WORST_FIRST
 
 _WORDS = {"succeeded": "passed", "warned": "warning", "failed": "failed"}
@@ -61,7 +62,7 @@ def render_index(results: Sequence[Mapping[str, Any]]) -> str:
     return templating.render(
         "report_list.html",
         title="Validation reports",
-        lead=f"The last {len(results)} checks, newest first.",
+        lead=f"The last {counted(len(results), 'check')}, newest first.",
         other=("Data Docs", "gx/site/index.html"),
         columns=("Status", "Check", "Started (UTC)", "Failed", "Took", "Run"),
         rows=rows,

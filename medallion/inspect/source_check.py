@@ -139,7 +139,9 @@ def _with_hour(found: FeedCheck, feed: Feed, decoded: Decoded, changes: Path) ->
         for line, reason, _ in decoded.rejected[:MAX_REJECTED]
     )
     shown = {"": "deletes" if first.get(DELETED) else "inserts or updates"} if first else {}
-    shown |= {name: value for name, value in first.items() if name not in (LINE, DELETED)}
+    kept = {feed.columns[place].name for place in decoded.kept.get(first.get(LINE, 0), ())}
+    values = {name: value for name, value in first.items() if name not in (LINE, DELETED)}
+    shown |= {name: "stays as it is" if name in kept else value for name, value in values.items()}
     return replace(
         found,
         lines=decoded.lines,

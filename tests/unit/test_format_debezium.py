@@ -365,7 +365,7 @@ def test_payload_in_a_schema_or_before_it_is_not_taken_for_the_record(tmp_path: 
         ({"insert": ANNE}, "a record of format insert_delete, not of debezium"),
         ({"ddl": "CREATE TABLE x", "databaseName": "inventory"}, "a change of a schema"),
         ([1], "not a change event of Debezium"),
-        (event("c", after=ANNE | {"id": "1"}), "id: '1' is not a INT"),
+        (event("c", after=ANNE | {"id": "1"}), "id: '1' is not an INT"),
         (event("c", after={"id": 1}), "first_name is null but must have a value"),
     ],
 )
