@@ -70,7 +70,7 @@ def cli() -> None:
 
     \b
     A project is the nearest folder upwards with medallion.toml.
-    Variables of the environment override its settings:
+    Environment variables override its settings:
       MEDALLION_PROJECT        another project's folder
       MEDALLION_LAKE           the lake, a path or s3a://bucket/prefix    (lake)
       MEDALLION_SOURCE         a path or s3://bucket/prefix        (data/source)

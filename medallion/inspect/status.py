@@ -136,7 +136,7 @@ def lake_status(
     applied = ledger.last_common_hour({row.table: row.hour for row in tables if row.table in feeds})
     red_hour = find_red(lake, registry, applied, restatement)
     red = f"{red_hour.describe()}. {red_hour.recovery}" if red_hour else None
-    left = read_never_applied(lake, applied)
+    left = None if red_hour else read_never_applied(lake, applied)  # what it advises waits until the red hour is healed
     cut_short = restatement.describe_cut_short() if restatement and not (writer or is_at_work) else None
     return LakeStatus(
         lake.root,
