@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from medallion.ingest.change_lines import MAX_LINE, is_too_long
@@ -25,6 +25,7 @@ _VALUE = rb'"\s*:\s*("(?:[^"\\]|\\.)*"|[-+.0-9eE]+)'
 _NUMBER = "\0#"  # begins the text that stands for a number with a fraction, whose digits stay as they are
 _AS_NUMBER = re.compile(r'"\\u0000#([^"]*)"')
 _DROPPED: Any = object()
+_KNOWN_VALUES = 1 << 16  # of the subject column, that are not digested again
 NO_NEEDLES = Needles()
 Forbids = Callable[[Any], bool]
 
@@ -133,7 +134,7 @@ class LineCleaner:
     def __post_init__(self) -> None:
         self._subject = re.compile(b'(?i)"' + re.escape(self.feed.subject.encode()) + _VALUE)
         self._blanked_columns = {name.casefold() for name in self.feed.personal_columns}
-        self._forbids = cache(self.forbids)
+        self._forbids = lru_cache(_KNOWN_VALUES)(self.forbids)
         self._changed = False
 
     @classmethod

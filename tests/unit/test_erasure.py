@@ -111,6 +111,20 @@ def test_person_is_in_no_byte_of_the_lake_after_erasing(shop: Shop) -> None:
     assert shop.published("silver_orders").keys() == {1, 43, *range(100, 300)}
 
 
+def test_person_is_in_no_byte_where_rows_were_marked_as_deleted_and_stayed_in_their_files(shop: Shop) -> None:
+    vars(shop).pop("lake", None)
+    vars(shop)["settings"] = shop.settings.replace(merge_on_read="1k")
+    shop.put(H2, {42: "another name", 100: "another"})
+    shop.refresh(H2)
+    folder = shop.lake.folder("bronze_orders")
+    assert [*folder.glob("deletion_vector_*.bin")], "an old row of the person lies beside its mark"
+    done = erase(shop, "42")
+    assert not done.left
+    assert traces(shop) == []
+    assert [*folder.glob("deletion_vector_*.bin")] == []
+    assert shop.published()[100] == "another"
+
+
 def test_newest_release_can_be_read_and_earlier_ones_are_dropped(shop: Shop) -> None:
     done = erase(shop, "42")
     (left,) = releases.read_all(shop.lake)
