@@ -41,7 +41,7 @@ from medallion.settings import Settings
 from medallion.spark.collect import collect
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import read_changes
-from medallion.storage import delta_writes, merge_on_read
+from medallion.storage import delta_writes
 from medallion.storage.change_feed import actions_of, changes
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.foreign_commits import stamped
@@ -172,8 +172,8 @@ class Shop:
             self.changed = {}
 
     def layout(self, path: str) -> FileLayout:
-        """Rows are merged on read in every other hour, and files written anew in the others."""
-        return FileLayout(self.lake.at(path), 1 << 20, 1 if self.hour.hour % 2 else None)
+        """How a change leaves the files of the table in ``path``: files of changed rows are written anew."""
+        return FileLayout(self.lake.at(path), 1 << 20)
 
     def write(self) -> None:
         """Bring the lake to it, in one commit per table that changed, and to each log."""
@@ -304,8 +304,6 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
     monkeypatch.setattr(
         "medallion.refresh.plan.MAX_CHANGED_SHARE", 10
     )  # the shop is small, and nearly all of it changes
-    monkeypatch.setattr(merge_on_read, "MAX_DEAD_SHARE", 1.0)
-    monkeypatch.setattr(shop, "lake", replace(shop.lake, marks_from=1))
     refresh(shop, 0, "full")
     ways: dict[str, set[str]] = {table.name: set() for table in tables()}
     hours = int(os.environ.get("MEDALLION_HISTORY", "6"))

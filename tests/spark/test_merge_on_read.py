@@ -217,6 +217,8 @@ def after(former: Counter[str], rows: pa.Table, sign: Any) -> Counter[str]:
 
 @pytest.mark.timeout(600)
 def test_spark_prunes_no_row_by_the_statistics_of_a_file_written_here(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql.functions import col, lit
+
     history = History(spark, str(tmp_path / "t"), 11)
     for _ in range(3):
         history.mark()
@@ -224,9 +226,8 @@ def test_spark_prunes_no_row_by_the_statistics_of_a_file_written_here(spark: Any
     for name in ("id", "word", "amount", "moment", "day"):
         for row in [*history.chance.sample(rows, 10), *(r for r in rows if r["id"] >= 400)]:
             if row[name] is not None:
-                found = spark.read.format("delta").load(history.path).where(f"id = {row['id']}")
-                bound = {"value": row[name]}
-                same = spark.sql(f"SELECT * FROM {{t}} WHERE {name} = :value", args=bound, t=found)
+                found = spark.read.format("delta").load(history.path)
+                same = found.where((col("id") == row["id"]) & (col(name) == lit(row[name])))
                 assert same.count() == 1, (name, row)
     spark.sql(f"VACUUM delta.`{history.path}`")
     assert texts(by_spark(spark, history.path, history.delta.version())) == texts(arrow(rows))
