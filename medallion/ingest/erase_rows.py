@@ -18,8 +18,6 @@ from medallion.storage.table_features import require_writable_here
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FILE_BYTES = 8 << 20
-
 
 @dataclass
 class PersonRows:

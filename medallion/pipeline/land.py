@@ -91,9 +91,9 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
         if rule := arrival.listing.complete.get(arrival.hour):
             event.details["complete"] = rule
     count = sum(len(file.parts) or 1 for file in manifest.files.values())
-    landed = f"landed {counted(count, 'file')}, {event.bytes_out / 1e6:.1f} MB of {arrival.hour}" + (
-        f" ({rule})" if rule else ""
-    )
+    landed = f"landed {counted(count, 'file')}, {event.bytes_out / 1e6:.1f} MB of {arrival.hour}"
+    if rule:
+        landed += f" ({rule})"
     message = "; ".join([landed, *([erased] if erased else ()), *about_hour])
     return driver.report_outcome(Outcome(event.status, message, arrival.hour))
 

@@ -19,7 +19,7 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 # Each table's own properties, given when it is created.
 TABLE_PROPERTIES = {
-    # Every reader can open the files of a table until it is large: from then on its changes are merged on read.
+    # Every reader can open the files; where a lake merges on read, a large table's first marked row switches them on.
     "delta.enableDeletionVectors": "false",
     # Incremental consumers read what changed; overwrites derive it at no cost.
     "delta.enableChangeDataFeed": "true",

@@ -40,7 +40,19 @@ def text_column(name: str) -> "Expression":
 def rows_having(
     delta: "DeltaTable", folder: Place, column: str, values: list[Any], columns: list[str] | None = None
 ) -> "pa.Table":
-    """The rows whose ``column`` has one of ``values``, which are sorted and not none at all.
+    """The rows whose ``column`` has one of ``values``, none of which is null. The rest as for ``rows_with_keys``."""
+    import pyarrow as pa
+
+    kind = pa.schema(delta.schema().to_arrow()).field(column).type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    keys = pa.table({column: pa.array(values, pa.string() if is_text else kind)})
+    return rows_with_keys(delta, folder, keys, columns)
+
+
+def rows_with_keys(
+    delta: "DeltaTable", folder: Place, keys: "pa.Table", columns: list[str] | None = None
+) -> "pa.Table":
+    """The rows whose key is one of ``keys``, whose columns are those of the key.
 
     folder: of the table. columns: those that are wanted, all if not given.
     """
@@ -48,29 +60,10 @@ def rows_having(
     import pyarrow.compute as pc
 
     if may_have_vectors(delta):
-        keys = pa.table({column: pa.array(values, pa.schema(delta.schema().to_arrow()).field(column).type)})
-        return read_live_rows(delta, folder, columns, keys)
-    data, at = delta.to_pyarrow_dataset(), pc.field(column)
-    kind = data.schema.field(column).type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        wanted = text_column(column).isin(pa.array(values, pa.string()))
-    else:
-        sought = pa.array(values, kind)
-        # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
-        wanted = (at >= sought[0]) & (at <= sought[-1]) & at.isin(sought)
-    return with_plain_texts(data.to_table(columns, filter=wanted))
-
-
-def rows_with_keys(delta: "DeltaTable", folder: Place, keys: "pa.Table", columns: list[str]) -> "pa.Table":
-    """The rows whose key is one of ``keys``, whose columns are those of the key. folder: of the table."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if may_have_vectors(delta):
         return read_live_rows(delta, folder, columns, keys)
     data = delta.to_pyarrow_dataset()
     if not len(keys):
-        return data.schema.empty_table().select(columns)
+        return data.schema.empty_table().select(columns or data.schema.names)
     conditions = []
     for name in keys.column_names:
         sought, at = pc.unique(keys[name]), pc.field(name)

@@ -68,13 +68,8 @@ def _differing_keys(
         return None
     try:
         former = _read_rows(delta, folder).cast(rows.schema)
-    except (
-        OSError,
-        DeltaError,
-        duckdb.Error,
-        pa.ArrowException,
-    ):  # a damaged or lost file: what cannot be read is overwritten
-        return None
+    except (OSError, DeltaError, duckdb.Error, pa.ArrowException):
+        return None  # a damaged or lost file: what cannot be read is overwritten
     if not len(former):
         return None
     sides = [(former, -1), (rows, 1)]

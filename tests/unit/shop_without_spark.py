@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from bench.duck import refresh_duckdb
@@ -16,31 +15,20 @@ from medallion.ingest import change_log
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.model.registry import Registry
 from medallion.model.table import Column, Table
-from medallion.pipeline import analysis, operations, steps
+from medallion.pipeline import operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Report, Run
 from medallion.refresh.strategies import ENGINE_STRATEGIES
-from medallion.settings import Settings
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.delta_writes import cast_to_schema, properties
-from medallion.storage.lake import Lake
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.shop import SHOP
+from tests.unit.small_lake import InFolder
 
 
 @dataclass(frozen=True)
-class Shop:
-    """A source and the lake that is loaded from it, in one folder."""
-
-    root: Path
-
-    @cached_property
-    def settings(self) -> Settings:
-        return Settings(lake=str(self.root / "lake"), source=str(self.root / "source"), lock_wait=0)
-
-    @cached_property
-    def lake(self) -> Lake:
-        return Lake.of(self.settings)
+class Shop(InFolder):
+    """The shop's source, and the lake that is loaded from it."""
 
     @cached_property
     def tables(self) -> Registry:
@@ -87,13 +75,6 @@ class Shop:
                     path, arrow_schema(columns), configuration=TABLE_PROPERTIES, commit_properties=properties()
                 )
         steps.refresh_onward(self.run(None, "load"), self.driver())
-
-
-def without_spark(patch: pytest.MonkeyPatch) -> None:
-    """Have the steps start no session."""
-    patch.setattr(analysis, "problems_by_spark", lambda *_: {})
-    for name in ("spark", "sessions"):
-        patch.setattr(Driver, name, lambda *_: None)
 
 
 def generated(root: Path, days: int = 2, hours: int = 4, scale: float = 0.02) -> Shop:

@@ -105,11 +105,10 @@ STRATEGIES = {**ENGINE_STRATEGIES, "full": copied}
 
 
 @dataclass(frozen=True)
-class Shop:
-    """A source and a lake that was loaded from it, in one folder."""
+class InFolder:
+    """A source and a lake in one folder."""
 
     root: Path
-    tables: Registry = TABLES
 
     @cached_property
     def settings(self) -> Settings:
@@ -118,6 +117,13 @@ class Shop:
     @cached_property
     def lake(self) -> Lake:
         return Lake.of(self.settings)
+
+
+@dataclass(frozen=True)
+class Shop(InFolder):
+    """A source of two feeds, and a lake that was loaded from it."""
+
+    tables: Registry = TABLES
 
     def put(self, hour: str, rows: Rows | str, topic: str = "orders") -> Path:
         """Have the source deliver a file: these rows inserted, or this very text."""
@@ -180,6 +186,11 @@ def load(root: Path, tables: Registry = TABLES) -> Shop:
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the steps check without Great Expectations, and start no session."""
     monkeypatch.setattr(checkpoint, "run_checkpoint", passed)
+    without_session(monkeypatch)
+
+
+def without_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the steps start no session."""
     monkeypatch.setattr(analysis, "problems_by_spark", lambda *_: {})
     for name in ("spark", "sessions"):
         monkeypatch.setattr(Driver, name, lambda *_: None)

@@ -92,7 +92,8 @@ def test_value_of_each_type_is_stored_as_it_is(tmp_path: Path, kind: str, value:
 def test_value_that_does_not_fit_its_type_is_rejected(tmp_path: Path, kind: str, value: str) -> None:
     values, (why,) = decoded(tmp_path, kind, "null", value)
     assert values == [None]
-    assert why.startswith("c: ") and why.endswith(f" is not a {parse_type(kind)}")
+    article = "an" if kind.startswith(("ARRAY", "INT")) else "a"
+    assert why.startswith("c: ") and why.endswith(f" is not {article} {parse_type(kind)}")
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])

@@ -11,7 +11,8 @@ from medallion.inspect.verify_erased import names_of_subjects, traces
 from medallion.ops import releases
 from medallion.pipeline import erasure
 from tests.erasing import customers_with_most, differing, rows, without
-from tests.unit.shop_without_spark import Shop, generated, without_spark
+from tests.unit.shop_without_spark import Shop, generated
+from tests.unit.small_lake import without_session
 
 H0, H1 = "2025-11-30T00", "2025-11-30T01"
 
@@ -21,7 +22,7 @@ H0, H1 = "2025-11-30T00", "2025-11-30T01"
 def test_lake_equals_one_that_never_had_the_customers_also_after_hours_and_restating(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    without_spark(monkeypatch)
+    without_session(monkeypatch)
     shop = generated(tmp_path / "shop")
     shop.load()
     shop.refresh(H0)
