@@ -107,7 +107,7 @@ def _moment(iso: str) -> str:
 def _lead(result: Mapping[str, Any]) -> str:
     statuses = _statuses(result)
     expectations, tables = sum(statuses.values()), len(result["tables"])
-    of_all = f"{expectations} expectation{'s' * (expectations != 1)} on {tables} table{'s' * (tables != 1)}"
+    of_all = f"{counted(expectations, 'expectation')} on {counted(tables, 'table')}"
     if statuses["succeeded"] == expectations:
         return f"All of {of_all} passed."
     return f"Of {of_all}, {_not_passed(statuses)}."

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from medallion.counts import counted
 from medallion.ingest.change_lines import MAX_LINE, is_too_long
 from medallion.ingest.erased_subjects import PERSON, ErasedSubjects, Registered
 from medallion.ingest.needles import Needles
@@ -65,7 +66,11 @@ class ErasedLines:
 
     def describe(self) -> str:
         """Say what was done; nothing where there was nothing to do."""
-        done = [f"{count:,} lines of {topic} {what}" for (topic, what), count in sorted(self.counts.items()) if count]
+        done = [
+            f"{counted(count, 'line')} of {topic} {what}"
+            for (topic, what), count in sorted(self.counts.items())
+            if count
+        ]
         return f"{', '.join(done)}, as they are about erased persons" if done else ""
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from medallion.counts import counted
 from medallion.ingest.erase_rows import find_rows
 from medallion.ingest.erased_subjects import parse_subjects
 from medallion.inspect.person_search import Person, every_file, where_found
@@ -34,7 +35,7 @@ class Forecast:
 
     def lines(self) -> Iterator[str]:
         """Yield it for people."""
-        yield from (f"{table}: {rows:,} rows" for table, rows in self.rows.items())
+        yield from (f"{table}: {counted(rows, 'row')}" for table, rows in self.rows.items())
         if not self.rows:
             yield "no table has a row about them"
         yield f"releases that would be dropped: {', '.join(map(str, self.releases)) or 'none'}"

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
+from medallion.counts import counted
 from medallion.errors import UsageError
 from medallion.ingest import ledger
 from medallion.ingest.erase_rows import erase_rows, find_rows
@@ -132,19 +133,23 @@ def lift(run: Run, driver: Driver, subjects: Sequence[str], hour: str) -> Outcom
     with driver.writing(run, "erase"):
         register = Registered(driver.lake)
         register.write(register.read().with_lifted(known, hour))
-    message = f"rows about {len(known):,} subjects are taken again from {hour} on"
+    message = f"rows about {counted(len(known), 'subject')} are taken again from {hour} on"
     return driver.report_outcome(Outcome("succeeded", message, None))
 
 
 def describe(plan: Plan, done: Erased) -> str:
     """Say in a line what was done, without naming anybody."""
-    who = f"{len(plan.subjects):,} subject{'s' * (len(plan.subjects) != 1)}"
+    who = counted(len(plan.subjects), "subject")
     if not (done.rows or done.tables or done.files or done.lines or done.events):
         return f"nothing of {who} was found; they are remembered, and what comes of them is dropped at landing"
-    rows = ", ".join(f"{count:,} rows of {table}" for table, count in sorted(done.rows.items())) or "no row of Bronze"
+    rows = (
+        ", ".join(f"{counted(count, 'row')} of {table}" for table, count in sorted(done.rows.items()))
+        or "no row of Bronze"
+    )
     return (
-        f"erased {who}: {rows}; history of {len(done.tables)} tables, {len(done.releases)} releases,"
-        f" {done.removed.files + len(done.files):,} files, {done.removed.bytes / 1e6:,.1f} MB"
+        f"erased {who}: {rows}; history of {counted(len(done.tables), 'table')},"
+        f" {counted(len(done.releases), 'release')}, {counted(done.removed.files + len(done.files), 'file')},"
+        f" {done.removed.bytes / 1e6:,.1f} MB"
     )
 
 
@@ -158,7 +163,7 @@ def _erase_from_bronze(run: Run, driver: Driver, plan: Plan) -> Plan:
     for table, count in erase_rows(lake, driver.tables, found, run.hour):
         plan = plan.with_rows(table, count)
         write_plan(lake, plan)
-        driver.report(f"{driver.tables.fed_layer}  {table}  {count:,} rows erased")
+        driver.report(f"{driver.tables.fed_layer}  {table}  {counted(count, 'row')} erased")
     return plan
 
 

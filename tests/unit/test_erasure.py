@@ -148,7 +148,7 @@ def test_next_hours_go_on_and_drop_what_comes_of_an_erased_person(shop: Shop) ->
     shop.put(H2, {42: ADDRESS, 44: "four"})
     said: list[str] = []
     shop.refresh(H2, said)
-    assert any("1 lines of orders dropped, as they are about erased persons" in line for line in said)
+    assert any("1 line of orders dropped, as they are about erased persons" in line for line in said)
     assert shop.published()[44] == "four"
     assert traces(shop) == []
     shop.put(H2, {42: ADDRESS, 45: "five"})
