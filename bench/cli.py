@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from medallion.cli.common import number_list, settings
+from medallion.cli.common import Group, number_list, settings
 from medallion.settings import Settings
 
 SOURCE_FORMATS = ("insert_delete", "debezium", "dms")
@@ -15,7 +15,7 @@ def _settings() -> Settings:
     return settings().replace(extras=False)
 
 
-@click.group()
+@click.group(cls=Group)
 def bench() -> None:
     """Measure strategies: the same hours, DAG runs, more data, an old lake, a stream."""
 

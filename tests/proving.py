@@ -49,9 +49,11 @@ def refusal(query: str, method: ByKey | Additive | Recent | None, nodes: Mapping
 
 
 def keyed(table: Table, nodes: Mapping[str, proof.Node]) -> Table:
-    """Return ``table`` with the first column of its query as its key, for queries of which any key will do."""
+    """Return ``table`` with the first column that can be its key, for queries of which any key will do."""
     prover = proof.Prover({**nodes, table.name: table}, partial(analyse_here, Settings.from_environment()))
     try:
-        return replace(table, keys=prover.columns_of(table.name)[0][:1])
+        columns = prover.columns_of(table.name)
+        can_be_key = (name for name, kind, _ in columns if proof.can_be_key(kind))
+        return replace(table, keys=(next(can_be_key, columns[0][0]),))
     except MedallionError:  # Spark does not understand it: so says the proof
         return table

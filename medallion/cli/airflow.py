@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medallion.cli.common import Group
 from medallion.errors import UsageError
 from medallion.project import find_project
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from medallion.airflow.local import LocalAirflow
 
 
-@click.group()
+@click.group(cls=Group)
 def airflow() -> None:
     """Start and stop an Airflow of this project, on this machine and for it alone.
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from medallion.cli.common import current_lake
+from medallion.cli.common import Group, current_lake
 from medallion.ops import releases
 
 RELEASE = click.option("--release", "number", type=int, help="Read this release.  [default: the newest]")
 
 
-@click.group()
+@click.group(cls=Group)
 def catalog() -> None:
     """Let readers find the tables of a release by name, in DuckDB and in Spark."""
 

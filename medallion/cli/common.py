@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from medallion.pipeline.driver import Driver
 
 
+class Group(click.Group):
+    """A group whose help says in whole sentences what each command does, where click cuts them to one line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of each command's help."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        rows = [(name, command.get_short_help_str(limit=1000)) for name, command in found if command is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 class Hour(click.ParamType[str]):
     """An hour on the command line."""
 

@@ -14,6 +14,7 @@ import click
 from medallion.cli import define, inspect, refresh
 from medallion.cli.airflow import airflow
 from medallion.cli.catalog import catalog
+from medallion.cli.common import Group
 from medallion.cli.completion import completion
 from medallion.cli.console import configure_logging
 from medallion.cli.erase import erase
@@ -40,7 +41,7 @@ def _has_benchmark() -> bool:
     return find_spec(BENCHMARK.partition(".")[0]) is not None
 
 
-class Commands(click.Group):
+class Commands(Group):
     """The commands of the package, and those of the benchmark where it is installed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
-from medallion.cli.common import AS_ROWS, HOUR, current_tables, loaded_lake, new_run_id, open_driver, show_rows
+from medallion.cli.common import AS_ROWS, HOUR, Group, current_tables, loaded_lake, new_run_id, open_driver, show_rows
 
 
-@click.group()
+@click.group(cls=Group)
 def quarantine() -> None:
     """Change lines that could not be applied: list, show, and replay them once they fit."""
 

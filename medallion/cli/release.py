@@ -2,13 +2,22 @@
 
 import click
 
-from medallion.cli.common import AS_ROWS, current_lake, current_tables, loaded_lake, new_run_id, open_driver, show_rows
+from medallion.cli.common import (
+    AS_ROWS,
+    Group,
+    current_lake,
+    current_tables,
+    loaded_lake,
+    new_run_id,
+    open_driver,
+    show_rows,
+)
 from medallion.ops import releases
 from medallion.storage.lake import state_of
 from medallion.storage.named_versions import open_named
 
 
-@click.group()
+@click.group(cls=Group)
 def release() -> None:
     """What readers see: list, compare and roll back published releases."""
 

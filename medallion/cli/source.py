@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medallion.cli.common import HOUR
+from medallion.cli.common import HOUR, Group
 from medallion.counts import counted
 from medallion.errors import UsageError, one_line
 from medallion.model.table import Feed
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from medallion.inspect.source_check import SourceCheck
 
 
-class SourceCommands(click.Group):
+class SourceCommands(Group):
     """The commands of the project's own generator, where medallion.toml names one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -186,21 +186,25 @@ def _prove_aggregate(aggregate: Expression, parents: tuple[Expression, ...], *, 
         return
     if function.kind in ORDER_DEPENDENT and not _is_sorted(function, parents):
         raise Nondeterministic(f"{aggregate} is not deterministic{_remedy(aggregate, function)}")
-    if adds_floating(aggregate):
-        raise Nondeterministic(f"{aggregate} is not deterministic: {FLOATING_REMEDY}")
+    if why := floating_sum(aggregate):
+        raise Nondeterministic(f"{aggregate} is not deterministic: {why}")
     if known and function.kind not in _EXACT | ORDER_DEPENDENT | BY:
         raise Unprovable(f"{aggregate} is not known to be deterministic")
 
 
-FLOATING_REMEDY = "a sum of floating-point numbers depends on the order of reading; cast them to DECIMAL"
+_FLOATING_REMEDY = "a sum of floating-point numbers depends on the order of reading; cast them to DECIMAL"
 
 
-def adds_floating(aggregate: Expression) -> bool:
-    """Whether it is a sum of floating-point numbers, which differs in its last digits with their order."""
+def floating_sum(aggregate: Expression) -> str:
+    """Say why its sum differs in its last digits with the order of reading, and what to write; empty if it does not."""
     function = aggregate.children[0]
+    if function.kind == "Average" and aggregate.input_type == "bigint":
+        # Of smaller integers the sum is exact: four million of the largest INT add up to less than 2^53.
+        return "Spark adds BIGINT up in DOUBLE, which depends on the order of reading; cast it to DECIMAL(19, 0) or INT"
     if function.kind in _SUMS:
-        return aggregate.input_type in FLOATING_TYPES
-    return bool(_MOMENTS.fullmatch(function.kind)) and function.kind != "RegrCount"
+        return _FLOATING_REMEDY if aggregate.input_type in FLOATING_TYPES else ""
+    is_moment = _MOMENTS.fullmatch(function.kind) and function.kind != "RegrCount"
+    return _FLOATING_REMEDY if is_moment else ""
 
 
 def _is_sorted(function: Expression, parents: tuple[Expression, ...]) -> bool:

@@ -56,6 +56,11 @@ def prove(
     return {table.name: prover.prove(table) for table in tables}
 
 
+def can_be_key(kind: str) -> bool:
+    """Check whether every engine joins by a type, as Spark names it."""
+    return not kind.startswith(("array<", "map<", "struct<", "variant", "interval", "binary"))
+
+
 @dataclass(frozen=True)
 class Prover:
     """Proves tables of one graph. known: proofs of before, by fingerprint: what they prove is not analysed again."""
@@ -139,6 +144,9 @@ class Prover:
             raise MedallionError(
                 f"{table.name}: its query gives no column {', '.join(absent)}, its key; it gives {', '.join(given)}"
             )
+        for name, kind, _ in analysis.columns:
+            if name in table.keys and not can_be_key(kind):
+                raise MedallionError(f"{table.name}: its key {name} is {kind}, by which no engine can join")
         return Proof(
             table.name, fingerprint, table.fingerprint, table.refresh_method, analysis.columns, inputs, restricted
         )

@@ -8,7 +8,7 @@ the rows that it orders.
 from collections.abc import Sequence
 
 from medallion.model.dependencies import Dependencies
-from medallion.model.determinism import BY, FLOATING_REMEDY, ORDER_DEPENDENT, adds_floating
+from medallion.model.determinism import BY, ORDER_DEPENDENT, floating_sum
 from medallion.model.plan import Expression, Node, Nondeterministic, Plan
 
 _NUMBERING = frozenset({"RowNumber", "NTile", "Lag", "Lead", "NthValue"}) | ORDER_DEPENDENT
@@ -59,15 +59,15 @@ def _prove_window(expression: Expression, node: Node, dependencies: Dependencies
     if inner.kind in BY:
         _prove_by(function, partition, node.child, dependencies)
         return
-    is_sum = function.kind == "AggregateExpression" and adds_floating(function)
-    is_exact = function.kind == "AggregateExpression" and inner.kind not in _NUMBERING and not is_sum
+    sum_of = floating_sum(function) if function.kind == "AggregateExpression" else ""
+    is_exact = function.kind == "AggregateExpression" and inner.kind not in _NUMBERING and not sum_of
     if is_exact and not _is_part_by_rows(expression):
         return
     rows = dependencies.of(node.child)
     if rows.determines([*partition, *order]):
         return
     remedy = _remedy(rows.missing([*partition, *order]))
-    why = f": {FLOATING_REMEDY}, or " if is_sum and not _is_part_by_rows(expression) else " where rows tie: "
+    why = f": {sum_of}, or " if sum_of and not _is_part_by_rows(expression) else " where rows tie: "
     raise Nondeterministic(f"{_short(expression)} is not deterministic{why}{remedy}")
 
 

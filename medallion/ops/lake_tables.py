@@ -128,23 +128,33 @@ def add_extras(lake: Lake) -> tuple[str, ...]:
 def drop_tables(lake: Lake, name: str) -> tuple[str, ...]:
     """Record that the next release comes without ``name``, a table or EXTRAS for all extra tables; their names.
 
-    Files stay where they are, and releases of before keep naming them. Raises UsageError for a table that is still
-    declared, and for one that the newest release does not have.
+    Files stay where they are, and releases of before keep naming them. Raises as ``require_droppable``.
+    """
+    record = require_droppable(lake, name)
+    if name == EXTRAS:
+        names = tuple(sorted(extra_tables()))
+        write_record(lake, replace(record, extras=False, dropped=tuple(sorted({*record.dropped, *names}))))
+        return names
+    write_record(lake, replace(record, dropped=tuple(sorted({*record.dropped, name}))))
+    return (name,)
+
+
+def require_droppable(lake: Lake, name: str) -> TableRecord:
+    """Return the record of ``lake``, from which ``name``, a table or EXTRAS, can be dropped.
+
+    Raises UsageError for a table that is still declared, and for one that the newest release does not have.
     """
     record = _known_record(lake)
     if name == EXTRAS:
         if not record.extras:
             raise UsageError(f"lake {lake.root} does not have the extra tables")
-        names = tuple(sorted(extra_tables()))
-        write_record(lake, replace(record, extras=False, dropped=tuple(sorted({*record.dropped, *names}))))
-        return names
+        return record
     if name in find_project().registry(extras=record.extras).tables:
         raise UsageError(f"{name} is still declared in spark_jobs: remove its module, then drop it here")
     release = releases.require_release(lake, None)
     if name not in release.versions:
         raise UsageError(f"release {release.release_id} has no table {name[:80]!r}: nothing to drop")
-    write_record(lake, replace(record, dropped=tuple(sorted({*record.dropped, name}))))
-    return (name,)
+    return record
 
 
 def _known_record(lake: Lake) -> TableRecord:

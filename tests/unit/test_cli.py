@@ -20,7 +20,7 @@ from medallion.cli.main import cli, run
 from medallion.pipeline.steps import STEPS
 from tests.unit.small_lake import H0, Shop
 
-GROUPS = ["bench", "catalog", "quarantine", "release", "source"]
+GROUPS = ["airflow", "bench", "catalog", "quarantine", "release", "source"]
 FULL_DISK = pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full")
 LISTINGS = {
     ("status",): [],
@@ -169,9 +169,19 @@ def test_version_is_that_of_the_package() -> None:
 
 
 def test_bench_has_its_five_commands() -> None:
-    shown = CliRunner().invoke(cli, ["bench", "--help"]).output
-    listed = {line.split()[0] for line in shown.partition("Commands:")[2].splitlines() if line}
-    assert listed == {"run", "dag", "scale", "aging", "streaming"}
+    assert set(listed("bench")) == {"run", "dag", "scale", "aging", "streaming"}
+
+
+@pytest.mark.parametrize("group", ["", *GROUPS])
+def test_help_says_what_each_command_does_in_whole_sentences(group: str) -> None:
+    assert not [line for line in listed(*group.split()).values() if "..." in line or not line.endswith(".")]
+
+
+def listed(*group: str) -> dict[str, str]:
+    """The commands that the help of a group lists, each with its sentence."""
+    shown = CliRunner().invoke(cli, [*group, "--help"], terminal_width=80).output.partition("Commands:\n")[2]
+    entries = re.findall(r"^  (\S+) +((?:.|\n   )+)", shown, re.MULTILINE)
+    return {name: " ".join(words.split()) for name, words in entries}
 
 
 def test_help_imports_neither_the_benchmark_nor_an_engine() -> None:

@@ -173,3 +173,23 @@ def test_a_variable_of_the_session_is_no_part_of_the_query(spark: object) -> Non
         assert "is not deterministic" in refusal(query, None)
     finally:
         session.sql("DROP TEMPORARY VARIABLE of_session")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("value", "refused"),
+    [
+        ("AVG(item_id)", True),
+        ("AVG(item_id) OVER (PARTITION BY order_id)", True),
+        ("AVG(CAST(item_id AS DECIMAL(19, 0)))", False),
+        ("AVG(n)", False),
+    ],
+)
+def test_an_average_of_bigint_is_refused_as_spark_adds_it_up_in_double(value: str, refused: bool) -> None:
+    groups = "" if "OVER" in value else " GROUP BY order_id"
+    said = refusal(f"SELECT order_id, {value} AS a FROM {{bronze_items}}{groups}", None)
+    assert ("cast it to DECIMAL(19, 0)" in said) == refused, said
+
+
+@pytest.mark.parametrize("value", ["l", "s", "MAP('a', n)"])
+def test_a_key_by_which_no_engine_joins_is_refused(value: str) -> None:
+    assert "its key k is " in refusal(f"SELECT {value} AS k FROM {{bronze_items}}", None)
