@@ -18,13 +18,13 @@ from typing import Any
 from bench import report
 from bench.machine import commit, machine
 from bench.plan import FIRST_HOUR, Plan
-from bench.proof import differing
 from bench.sources import prepare
 from medallion.airflow.local import WARM, LocalAirflow
 from medallion.airflow.naming import REFRESH
 from medallion.airflow.ports import free_port
 from medallion.errors import MedallionError
 from medallion.hours import hour_from_number, hour_number
+from medallion.inspect.lake_difference import differing
 from medallion.ops import event_log
 from medallion.project import find_project
 from medallion.settings import Settings

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from bench.proof import publish_copies
+from bench.copies import publish_copies
 from medallion.declarative.specification import environment, view, write_specification
 from medallion.errors import MedallionError
 from medallion.pipeline.driver import Driver

@@ -15,11 +15,11 @@ from bench.drivers import Drivers, Remote, Taken
 from bench.feldera.driver import FelderaDriver
 from bench.machine import commit, machine
 from bench.plan import FIRST_HOUR, PHASES, VIEWS, Measure, Plan, Round
-from bench.proof import differing
 from bench.results import CONDITIONS, read_results, write_results
 from bench.sources import folder_bytes, prepare, require_room
 from medallion.errors import MedallionError, UsageError
 from medallion.hours import hour_from_number, hour_number
+from medallion.inspect.lake_difference import differing
 from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
 from medallion.project import find_project

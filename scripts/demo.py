@@ -19,6 +19,7 @@ from demo.broken_hour import mend_hour
 from medallion.airflow.local import WARM, LocalAirflow, where
 from medallion.airflow.naming import REFRESH
 from medallion.errors import MedallionError
+from medallion.hours import MONTH_HOURS
 from medallion.ingest.ledger import applied_hour
 from medallion.ingest.listing import change_files
 from medallion.ingest.restatement import Restatement, read_restatement
@@ -36,7 +37,6 @@ from medallion.ui.runs import PRICE
 
 DAYS = 30  # of history: long enough that a full refresh plainly costs more
 MAX_INCREMENTAL = 4  # hours in which one is steady
-MONTH_HOURS = 30 * 24
 CPU = "CPU of the steps"
 WHOLE = "whole run"
 RUNS = f"dags/{REFRESH}/dagRuns"

@@ -12,9 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bench.copies import publish_copies
 from bench.feldera.program import program
 from bench.feldera.service import Service
-from bench.proof import publish_copies
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.decode import DELETED

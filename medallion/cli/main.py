@@ -15,6 +15,7 @@ from medallion.cli import define, inspect, refresh
 from medallion.cli.airflow import airflow
 from medallion.cli.catalog import catalog
 from medallion.cli.common import Group
+from medallion.cli.compare import compare
 from medallion.cli.completion import completion
 from medallion.cli.console import configure_logging
 from medallion.cli.erase import erase
@@ -98,6 +99,7 @@ for command in (
     spark_server,
     completion,
     catalog,
+    compare,
     erase,
     plan,
     explain,

@@ -91,8 +91,7 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [480, 1920])
+@pytest.mark.parametrize(("width", "theme"), [(480, "dark"), (1280, "light")])
 def test_pages_are_accessible_and_fit_their_window(
     client: TestClient, chromium: Browser, theme: str, width: int
 ) -> None:

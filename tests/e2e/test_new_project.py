@@ -31,8 +31,9 @@ class Installed:
     folder: Path
     port: int
 
-    def run(self, *words: str, cwd: Path | None = None) -> str:
-        """Run a command of the environment, and return what it printed. Fails with what it said."""
+    def run(self, *words: str, cwd: Path | None = None, code: int = 0) -> str:
+        """Run a command of the environment, and return what it printed. Fails with what it said where it exits with
+        another code."""
         environment = {
             "PATH": f"{self.python.parent}:/usr/bin:/bin",
             "HOME": str(self.folder),
@@ -43,8 +44,8 @@ class Installed:
             **{name: text for name, text in os.environ.items() if name in {"JAVA_HOME", "SSL_CERT_FILE"}},
         }
         done = subprocess.run(words, cwd=cwd or self.project, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-        return done.stdout
+        assert done.returncode == code, f"{words}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stderr if code else done.stdout
 
     @property
     def project(self) -> Path:
@@ -105,6 +106,20 @@ def test_a_new_project_is_green_at_once_with_the_wheel_alone(bikes: Installed) -
         *("bronze_stations", "bronze_trips", "silver_trips", "gold_daily_trips"),
     }
     assert "2 passed" in bikes.run("pytest", "-q")
+
+
+@pytest.mark.timeout(900)
+def test_its_hours_are_measured_both_ways_and_its_lake_stays_as_it_is(bikes: Installed) -> None:
+    before = trips(bikes)
+    refused = bikes.run("medallion", "compare", code=2)
+    assert "takes 4 pending ones, as the first is a warm-up, and the source has 1" in refused
+    rows = json.loads(bikes.run("medallion", "compare", "--anew", "--hours", "1", "--format", "json"))
+    assert [(row["hour"], row["strategy"], row["note"]) for row in rows] == [
+        *(("2025-11-30T00", strategy, "warm-up") for strategy in ("full", "incremental")),
+        *(("2025-11-30T01", strategy, "") for strategy in ("full", "incremental")),
+    ]
+    assert all(row["seconds"] > row["refresh_seconds"] > 0 < row["cpu_seconds"] for row in rows)
+    assert trips(bikes) == before
 
 
 def test_the_lock_that_a_new_project_has_is_what_is_derived_and_proven(bikes: Installed) -> None:

@@ -12,8 +12,8 @@ from tests.faults.world import World
 
 SEED = 20251130
 KINDS = {
-    "refresh dies": 4,
-    "restatement dies": 2,
+    "refresh dies": 2,
+    "restatement dies": 1,
     "maintenance dies": 1,
     "roll back dies": 1,
     "no space": 1,
@@ -22,12 +22,12 @@ KINDS = {
     "two refreshes": 1,
     "another machine freezes": 1,
     "a file cut off": 1,
-    "a file with": 2,
+    "a file with": 1,
     "a file empty": 1,
     "a file blank": 1,
     "a file full": 1,
     "hour": 1,
-    "the event log": 2,
+    "the event log": 1,
     "the machine is in": 1,
     "a check breaks down": 1,
 }

@@ -15,11 +15,11 @@ import boto3
 import pytest
 from click.testing import CliRunner
 
-from bench.proof import differing
 from demo.generate import generate
 from medallion.airflow.ports import free_port
 from medallion.checks.docs_queue import build_data_docs
 from medallion.cli.main import cli
+from medallion.inspect.lake_difference import differing
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver

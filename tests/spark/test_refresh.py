@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bench.proof import differing
 from medallion.errors import CheckFailed, UsageError
 from medallion.ingest.decode import decode_file
+from medallion.inspect.lake_difference import differing
 from medallion.model.table import Table
 from medallion.ops import event_log, releases
 from medallion.pipeline import operations

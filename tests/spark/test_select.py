@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.proof import differing
+from medallion.inspect.lake_difference import differing
 from medallion.ops import releases
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver

@@ -21,10 +21,10 @@ from bench.dag import target_rows
 from bench.drivers import Taken
 from bench.duck import translated
 from bench.plan import FIRST_HOUR, PHASES, Measure, Plan
-from bench.proof import differing
 from bench.report import crossover, render
 from bench.results import read_results, write_results
 from medallion.errors import MedallionError, UsageError
+from medallion.inspect.lake_difference import differing
 from medallion.model.table import Table
 from medallion.ops import releases
 from medallion.ops.event_schema import EventRow

@@ -34,7 +34,7 @@ LISTINGS = {
     ("quarantine", "list"): [],
     ("quarantine", "show"): ["orders"],
 }
-ON_SPARK = {("preview",), ("plan",), ("explain",)}  # they list too, of what Spark computes or analyses
+ON_SPARK = {("compare",), ("preview",), ("plan",), ("explain",)}  # they list too, of what Spark computes or analyses
 WORK = {  # these do something, and say in words how it went
     *{
         ("load",),

@@ -60,18 +60,18 @@ def refresh(lake: Lake) -> Written:
 
 
 @pytest.mark.slow
-def test_idle_hours_read_as_little_of_logs_after_200_commits_as_after_10(lake: Lake, read: list[str]) -> None:
-    most = dict.fromkeys((10, 200), 0)
+def test_idle_hours_read_as_little_of_logs_after_100_commits_as_after_10(lake: Lake, read: list[str]) -> None:
+    most = dict.fromkeys((10, 100), 0)
     delta = lake.opened(lake.path("bronze_a"))
-    for number in range(1, 201):
+    for number in range(1, 101):
         append_rows(delta, None, properties("{}", upon=delta))  # as of an hour without a line, or of upkeep
         read.clear()
         assert refresh(lake).method is RefreshMethod.UNCHANGED
         for until in most:
             most[until] = max(most[until], len(read)) if number <= until else most[until]
     assert most[10] == 12, "its own last commit, the newest of the input, and the ten since the last change"
-    assert most[200] <= 20
-    assert (lake.version("silver_x") or 0) <= 200 / 16, "and few commits are made for it"
+    assert most[100] <= 20
+    assert (lake.version("silver_x") or 0) <= 100 / 16, "and few commits are made for it"
 
 
 def test_a_change_is_followed_from_where_idle_hours_left_off(lake: Lake) -> None:

@@ -21,7 +21,7 @@ from medallion.model.refresh_method import SIDE
 from medallion.model.table import Feed, Table
 from tests.proving import keyed, prove
 
-QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "60")), int(os.environ.get("MEDALLION_SEED", "1"))
+QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "40")), int(os.environ.get("MEDALLION_SEED", "1"))
 ITEMS = Feed(
     keys=("item_id",), schema="item_id BIGINT NOT NULL, order_id BIGINT, product_id BIGINT, n INT", name="items"
 )

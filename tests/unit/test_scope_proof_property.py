@@ -17,7 +17,7 @@ from medallion.expect.vocabulary import no_rows
 
 COLUMNS = ("k", "j", "v")
 KINDS = ("Rows", "Keys", "Lookup")
-MAX_QUERIES = 2_000  # few of them are proven
+MAX_QUERIES = 1_000  # few of them are proven
 Rows_ = list[tuple[int | None, ...]]
 
 

@@ -1,17 +1,12 @@
-"""Proof that two lakes hold the same rows, before anyone says which of them was faster."""
+"""Whether two lakes hold the same rows, which is asked before anyone says which of them was refreshed faster."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
 from medallion.inspect.query import digest, open_release, types_of
 from medallion.model.registry import Node
 from medallion.model.table import Table
 from medallion.ops import releases
-from medallion.project import find_project
 from medallion.storage.lake import Lake
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TOLERANCE = 1e-6  # relative, for decimals and doubles; everything else is compared exactly
 
@@ -46,22 +41,6 @@ def _same_scale(types: Mapping[str, str], others: Mapping[str, str]) -> dict[str
         name: types[name] if scale(kind) and scale(kind) == scale(types.get(name)) else kind
         for name, kind in others.items()
     }
-
-
-def publish_copies(lake: Lake, hour: str, strategy: str, rows: "Callable[[str], pa.Table]") -> None:
-    """Publish what another engine made of Silver and Gold, ``rows`` by table, so that it is compared as any release."""
-    from deltalake import write_deltalake
-
-    versions = {}
-    for table in find_project().registry():
-        if isinstance(table, Table):
-            write_deltalake(lake.path(table.name), rows(table.name), mode="overwrite", schema_mode="overwrite")
-            versions[table.name] = lake.version(table.name) or 0
-    last = releases.latest(lake)
-    run_id = f"bench-{hour}"
-    releases.publish(
-        lake, after=last, hour=hour, run_id=run_id, strategy=strategy, contents=releases.Contents(versions)
-    )
 
 
 def _difference(table: str, keys: Sequence[str], types: Mapping[str, str]) -> str:

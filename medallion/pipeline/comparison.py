@@ -1,0 +1,143 @@
+"""Full beside incremental on a project's own tables: the same hours of its source, on two copies of its lake.
+
+Both take turns in one JVM, so that neither has the colder one, and nothing counts whose rows are not equal. The lake
+itself stays as it is.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from medallion.counts import counted
+from medallion.errors import MedallionError, UsageError
+from medallion.ingest.arrivals import pending_at_source
+from medallion.ingest.source import Advance
+from medallion.inspect.lake_difference import differing
+from medallion.inspect.run_history import COLUMNS, RunFigures, run_history
+from medallion.ops import event_log
+from medallion.pipeline import operations
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Run
+from medallion.settings import Settings
+from medallion.spark.session import spark_session
+from medallion.storage.files import in_bucket
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STRATEGIES = ("full", "incremental")
+WARM_UP = 1  # hours before those that count: the first one compiles, and builds what an incremental refresh keeps
+
+_NOT_COPIED = shutil.ignore_patterns("writer.lock", "lease")  # of the process that writes to the lake, not to a copy
+
+
+@dataclass(frozen=True)
+class ComparedHour:
+    """An hour that was refreshed both ways, to the same rows. counts: whether it comes after the warm-up."""
+
+    hour: str
+    figures: Mapping[str, RunFigures]
+    counts: bool
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What incremental needs of what full needs, in medians over the hours that count.
+
+    seconds, cpu: ratios, of the computed layers' wall seconds and of the whole hour's CPU seconds. cpu_hours: by
+    strategy, the core-hours of an hour.
+    """
+
+    hours: int
+    seconds: float
+    cpu: float
+    cpu_hours: Mapping[str, float]
+
+
+def compare_strategies(
+    settings: Settings, hours: int, work: Path, advance: Advance, *, anew: bool = False
+) -> Iterator[ComparedHour]:
+    """Refresh the next hours of the source in full and incrementally, and yield each once its rows are equal.
+
+    Args:
+        settings: Name the lake and the source.
+        hours: How many count, after WARM_UP.
+        work: An empty folder for the copies.
+        advance: Called with what is under way.
+        anew: Load the snapshot and begin with the source's first hours, instead of copying the lake.
+
+    Raises:
+        UsageError: The lake cannot be copied, or fewer hours are pending.
+        MedallionError: An hour failed, or rows differ.
+    """
+    total = (hours + WARM_UP) * len(STRATEGIES)
+    own = [settings.replace(lake=str(work / strategy), spark_connect=None) for strategy in STRATEGIES]
+    advance("load the snapshot" if anew else "copy the lake", 0, total)
+    if not anew:
+        _copy_lake(settings, [of.lake for of in own])
+        _require_hours(own[0], hours + WARM_UP)
+    spark = spark_session(own[0])
+    try:
+        if anew:
+            operations.load(Run(own[0], None, "load"), _driver(own[0], spark))
+            shutil.copytree(own[0].lake, own[1].lake, ignore=_NOT_COPIED)
+        pending = _require_hours(own[0], hours + WARM_UP)
+        drivers = {strategy: _driver(of, spark) for strategy, of in zip(STRATEGIES, own, strict=True)}
+        for number, hour in enumerate(pending):
+            for strategy in STRATEGIES if number % 2 else reversed(STRATEGIES):
+                advance(f"{hour}, {strategy}", number * len(STRATEGIES), total)
+                run = Run(drivers[strategy].settings, hour, f"compare-{hour}", strategy=strategy)
+                operations.refresh_hour(run, drivers[strategy])
+            full, incremental = drivers.values()
+            if wrong := differing(full.lake, incremental.lake, full.tables):
+                raise MedallionError(f"after hour {hour}, full and incremental differ in {', '.join(wrong)}")
+            advance(hour, (number + 1) * len(STRATEGIES), total)
+            yield ComparedHour(
+                hour, {name: _figures(driver, hour) for name, driver in drivers.items()}, number >= WARM_UP
+            )
+    finally:
+        spark.stop()
+
+
+def saving(compared: Sequence[ComparedHour]) -> Saving:
+    """Sum up the hours of a comparison that count, of which there is one at least."""
+    measured = [hour.figures for hour in compared if hour.counts]
+    seconds = [of["incremental"].refresh_seconds / max(of["full"].refresh_seconds, 1e-3) for of in measured]
+    cpu = {strategy: median(of[strategy].cpu_hours for of in measured) for strategy in STRATEGIES}
+    return Saving(len(measured), median(seconds), cpu["incremental"] / max(cpu["full"], 1e-9), cpu)
+
+
+def _copy_lake(settings: Settings, targets: Sequence[str]) -> None:
+    if in_bucket(settings.lake):
+        raise UsageError(
+            f"{settings.lake} is in a bucket, and is not copied: give --anew, which loads the snapshot into a folder"
+        )
+    driver = Driver(settings, lambda _: None)
+    with driver.writing(Run(settings, None, "compare"), "compare"):  # so that nobody writes while it is copied
+        for target in targets:
+            shutil.copytree(settings.lake, target, ignore=_NOT_COPIED)
+
+
+def _require_hours(settings: Settings, count: int) -> Sequence[str]:
+    pending = pending_at_source(settings)
+    if len(pending) < count:
+        raise UsageError(
+            f"a comparison of {counted(count - WARM_UP, 'hour')} takes {count} pending ones, as the first is a warm-up,"
+            f" and the source has {len(pending)}: give fewer --hours, or --anew to begin with the snapshot"
+        )
+    return pending[:count]
+
+
+def _driver(settings: Settings, spark: "SparkSession") -> Driver:
+    driver = Driver(settings, lambda _: None)
+    driver.use(spark)
+    return driver
+
+
+def _figures(driver: Driver, hour: str) -> RunFigures:
+    rows = event_log.read(driver.lake, run_id=f"compare-{hour}", columns=COLUMNS)
+    (figures,) = run_history(rows)
+    return figures

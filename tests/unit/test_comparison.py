@@ -1,0 +1,44 @@
+"""Full beside incremental on a project's own tables: how it is summed up. It is run in e2e/test_new_project."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from medallion.cli.main import cli
+from medallion.errors import UsageError
+from medallion.ingest.source import no_progress
+from medallion.inspect.run_history import RunFigures
+from medallion.pipeline import comparison
+from medallion.pipeline.comparison import ComparedHour, compare_strategies, saving
+from medallion.settings import Settings
+from tests.unit.small_lake import H0
+
+
+def figures(strategy: str, seconds: float, cpu: float) -> RunFigures:
+    of = {"silver": seconds, "apply": 1.0}
+    return RunFigures("run", H0, strategy, "succeeded", 1, 1, (1, 1), 0, 1, of, {"silver": cpu}, None)
+
+
+def hour(full: float, incremental: float, counts: bool = True) -> ComparedHour:
+    return ComparedHour(
+        H0, {"full": figures("full", full, 2 * full), "incremental": figures("incremental", incremental, 1.0)}, counts
+    )
+
+
+def test_saving_is_of_the_layers_that_a_strategy_changes_and_leaves_the_warm_up_out() -> None:
+    found = saving([hour(1.0, 50.0, counts=False), hour(10.0, 5.0), hour(10.0, 2.0), hour(10.0, 1.0)])
+    assert (found.hours, found.seconds, round(found.cpu, 9)) == (3, 0.2, 0.05)
+    assert found.cpu_hours == {"full": 20 / 3600, "incremental": 1 / 3600}
+
+
+def test_lake_in_a_bucket_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "spark_session", lambda _: pytest.fail("no session is needed to refuse it"))
+    with pytest.raises(UsageError, match="s3a://b/lake is in a bucket, and is not copied: give --anew"):
+        list(compare_strategies(Settings(lake="s3a://b/lake"), 1, tmp_path, no_progress))
+
+
+def test_lake_that_is_not_loaded_is_said_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDALLION_LAKE", str(tmp_path / "none"))
+    result = CliRunner().invoke(cli, ["compare"])
+    assert "does not exist: run medallion load to create it" in str(result.exception)
