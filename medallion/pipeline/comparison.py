@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STRATEGIES = ("full", "incremental")
-WARM_UP = 1  # hours before those that count: the first one compiles, and builds what an incremental refresh keeps
 
 _NOT_COPIED = shutil.ignore_patterns("writer.lock", "lease")  # of the process that writes to the lake, not to a copy
 
@@ -57,49 +56,65 @@ class Saving:
     cpu_hours: Mapping[str, float]
 
 
-def compare_strategies(
-    settings: Settings, hours: int, work: Path, advance: Advance, *, anew: bool = False
-) -> Iterator[ComparedHour]:
-    """Refresh the next hours of the source in full and incrementally, and yield each once its rows are equal.
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared.
 
-    Args:
-        settings: Name the lake and the source.
-        hours: How many count, after WARM_UP.
-        work: An empty folder for the copies.
-        advance: Called with what is under way.
-        anew: Load the snapshot and begin with the source's first hours, instead of copying the lake.
-
-    Raises:
-        UsageError: The lake cannot be copied, or fewer hours are pending.
-        MedallionError: An hour failed, or rows differ.
+    settings: name the lake and the source. hours: how many count. warm_up: those before them, of which there is one at
+    least: the first one compiles, and builds what an incremental refresh keeps. anew: whether the snapshot is loaded,
+    and the source's first hours taken, instead of a copy of the lake.
     """
-    total = (hours + WARM_UP) * len(STRATEGIES)
-    own = [settings.replace(lake=str(work / strategy), spark_connect=None) for strategy in STRATEGIES]
-    advance("load the snapshot" if anew else "copy the lake", 0, total)
-    if not anew:
-        _copy_lake(settings, [of.lake for of in own])
-        _require_hours(own[0], hours + WARM_UP)
-    spark = spark_session(own[0])
-    try:
-        if anew:
-            operations.load(Run(own[0], None, "load"), _driver(own[0], spark))
-            shutil.copytree(own[0].lake, own[1].lake, ignore=_NOT_COPIED)
-        pending = _require_hours(own[0], hours + WARM_UP)
-        drivers = {strategy: _driver(of, spark) for strategy, of in zip(STRATEGIES, own, strict=True)}
-        for number, hour in enumerate(pending):
-            for strategy in STRATEGIES if number % 2 else reversed(STRATEGIES):
-                advance(f"{hour}, {strategy}", number * len(STRATEGIES), total)
-                run = Run(drivers[strategy].settings, hour, f"compare-{hour}", strategy=strategy)
-                operations.refresh_hour(run, drivers[strategy])
-            full, incremental = drivers.values()
-            if wrong := differing(full.lake, incremental.lake, full.tables):
-                raise MedallionError(f"after hour {hour}, full and incremental differ in {', '.join(wrong)}")
-            advance(hour, (number + 1) * len(STRATEGIES), total)
-            yield ComparedHour(
-                hour, {name: _figures(driver, hour) for name, driver in drivers.items()}, number >= WARM_UP
+
+    settings: Settings
+    hours: int
+    warm_up: int = 1
+    anew: bool = False
+
+    def run(self, work: Path, advance: Advance) -> Iterator[ComparedHour]:
+        """Refresh the next hours of the source in full and incrementally, and yield each once its rows are equal.
+
+        Args:
+            work: An empty folder for the copies.
+            advance: Called with what is under way.
+
+        Raises:
+            UsageError: The lake cannot be copied, or fewer hours are pending.
+            MedallionError: An hour failed, or rows differ.
+        """
+        total = (self.hours + self.warm_up) * len(STRATEGIES)
+        own = [self.settings.replace(lake=str(work / strategy), spark_connect=None) for strategy in STRATEGIES]
+        advance("load the snapshot" if self.anew else "copy the lake", 0, total)
+        if not self.anew:
+            _copy_lake(self.settings, [of.lake for of in own])
+            self._require_hours(own[0])
+        spark = spark_session(own[0])
+        try:
+            if self.anew:
+                operations.load(Run(own[0], None, "load"), _driver(own[0], spark))
+                shutil.copytree(own[0].lake, own[1].lake, ignore=_NOT_COPIED)
+            drivers = {strategy: _driver(of, spark) for strategy, of in zip(STRATEGIES, own, strict=True)}
+            for number, hour in enumerate(self._require_hours(own[0])):
+                for strategy in STRATEGIES if number % 2 else reversed(STRATEGIES):
+                    advance(f"{hour}, {strategy}", number * len(STRATEGIES), total)
+                    run = Run(drivers[strategy].settings, hour, f"compare-{hour}", strategy=strategy)
+                    operations.refresh_hour(run, drivers[strategy])
+                full, incremental = drivers.values()
+                if wrong := differing(full.lake, incremental.lake, full.tables):
+                    raise MedallionError(f"after hour {hour}, full and incremental differ in {', '.join(wrong)}")
+                advance(hour, (number + 1) * len(STRATEGIES), total)
+                figures = {name: _figures(driver, hour) for name, driver in drivers.items()}
+                yield ComparedHour(hour, figures, number >= self.warm_up)
+        finally:
+            spark.stop()
+
+    def _require_hours(self, settings: Settings) -> Sequence[str]:
+        pending, count = pending_at_source(settings), self.warm_up + self.hours
+        if len(pending) < count:
+            raise UsageError(
+                f"a comparison of {counted(self.hours, 'hour')} takes {count} pending ones with its warm-up, and the"
+                f" source has {len(pending)}: give fewer --hours, or --anew to begin with the snapshot"
             )
-    finally:
-        spark.stop()
+        return pending[:count]
 
 
 def saving(compared: Sequence[ComparedHour]) -> Saving:
@@ -119,16 +134,6 @@ def _copy_lake(settings: Settings, targets: Sequence[str]) -> None:
     with driver.writing(Run(settings, None, "compare"), "compare"):  # so that nobody writes while it is copied
         for target in targets:
             shutil.copytree(settings.lake, target, ignore=_NOT_COPIED)
-
-
-def _require_hours(settings: Settings, count: int) -> Sequence[str]:
-    pending = pending_at_source(settings)
-    if len(pending) < count:
-        raise UsageError(
-            f"a comparison of {counted(count - WARM_UP, 'hour')} takes {count} pending ones, as the first is a warm-up,"
-            f" and the source has {len(pending)}: give fewer --hours, or --anew to begin with the snapshot"
-        )
-    return pending[:count]
 
 
 def _driver(settings: Settings, spark: "SparkSession") -> Driver:

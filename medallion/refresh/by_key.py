@@ -25,6 +25,7 @@ from medallion.storage.delta_writes import (
 )
 from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import TableState
+from medallion.storage.live_rows import distinct_values
 from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.table_features import features_for_spark, note_of
 
@@ -181,8 +182,22 @@ def _values_through(refresh: Refresh, by: ByKey, name: str, sought: "pa.Table") 
 
     That input as it is will do: rows that left it are among its own changes.
     """
+    import pyarrow as pa
     from pyspark.sql import functions as F
 
+    path = [name]
+    while path[-1] in by.via:
+        path.append(by.via[path[-1]].through)
+    if all(_is_read_here(refresh.inputs[on_path]) for on_path in path):
+        for on_path, following in zip(path, [*path[1:], None], strict=True):
+            column = by.via[on_path].column if following else refresh.proof.restricted[on_path]
+            delta, folder = refresh.inputs[on_path].delta, refresh.lake.folder(on_path)
+            values = distinct_values(delta, folder, column, sought, MAX_LOCAL_ROWS + 1 if following else MAX_KEYS + 1)
+            if following:
+                if len(values) > MAX_LOCAL_ROWS:
+                    raise FullRecompute(f"more than {MAX_LOCAL_ROWS:,} values of {column} changed")
+                sought = pa.table({by.via[on_path].as_column: values.drop_null()})
+        return values.combine_chunks()
     spark = refresh.spark
 
     def read(name: str) -> "DataFrame":
@@ -195,6 +210,11 @@ def _values_through(refresh: Refresh, by: ByKey, name: str, sought: "pa.Table") 
         name, rows = via.through, read(via.through).join(sought_next, via.as_column, "left_semi")
     column = refresh.proof.restricted[name]
     return rows.select(column).distinct().limit(MAX_KEYS + 1).toArrow()[column].combine_chunks()
+
+
+def _is_read_here(state: TableState) -> bool:
+    """Whether this process looks up rows of a table, which for a small one takes less than a job of Spark."""
+    return state.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and not features_for_spark(state.delta)
 
 
 def _rows_with_keys(spark: "SparkSession", refresh: Refresh, name: str, values: list[Any]) -> "DataFrame":

@@ -176,6 +176,19 @@ def read_live_rows(
         return rows.cast(wanted)
 
 
+def distinct_values(delta: "DeltaTable", folder: Place, column: str, keys: "pa.Table", most: int) -> "pa.ChunkedArray":
+    """The values that a column has in the rows of some keys, each once, and at most so many.
+
+    keys: as for ``read_live_rows``.
+    """
+    snapshot = snapshot_of(delta, folder)
+    with numbered_rows(snapshot) as (connection, _):
+        connection.register("keys", keys)
+        rows = f"SELECT DISTINCT live.{quoted(column)} FROM live SEMI JOIN keys ON {same_key(keys.column_names)}"
+        found: pa.Table = connection.execute(f"{rows} LIMIT {most}").to_arrow_table()
+        return found.column(0).cast(snapshot.schema.field(column).type)
+
+
 def live_batches(snapshot: Snapshot, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
     """Yield the rows of a table in batches, with its types."""
     import pyarrow as pa

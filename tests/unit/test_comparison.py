@@ -10,7 +10,7 @@ from medallion.errors import UsageError
 from medallion.ingest.source import no_progress
 from medallion.inspect.run_history import RunFigures
 from medallion.pipeline import comparison
-from medallion.pipeline.comparison import ComparedHour, compare_strategies, saving
+from medallion.pipeline.comparison import ComparedHour, Comparison, saving
 from medallion.settings import Settings
 from tests.unit.small_lake import H0
 
@@ -35,7 +35,7 @@ def test_saving_is_of_the_layers_that_a_strategy_changes_and_leaves_the_warm_up_
 def test_lake_in_a_bucket_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "spark_session", lambda _: pytest.fail("no session is needed to refuse it"))
     with pytest.raises(UsageError, match="s3a://b/lake is in a bucket, and is not copied: give --anew"):
-        list(compare_strategies(Settings(lake="s3a://b/lake"), 1, tmp_path, no_progress))
+        list(Comparison(Settings(lake="s3a://b/lake"), 1).run(tmp_path, no_progress))
 
 
 def test_lake_that_is_not_loaded_is_said_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
