@@ -1,6 +1,6 @@
 """Random visitors between the steps of random hours: what readers get is what the source gives, or nothing new (F39).
 
-MEDALLION_VISITORS is how many histories are tried (4), MEDALLION_SEED the first of them (1); MEDALLION_VISIT_SECONDS
+MEDALLION_VISITORS is how many histories are tried (2), MEDALLION_SEED the first of them (1); MEDALLION_VISIT_SECONDS
 goes on with further ones for that long.
 """
 
@@ -126,7 +126,7 @@ class History:
 
 def seeds() -> list[int]:
     first = int(os.environ.get("MEDALLION_SEED", "1"))
-    return [*range(first, first + int(os.environ.get("MEDALLION_VISITORS", "4")))]
+    return [*range(first, first + int(os.environ.get("MEDALLION_VISITORS", "2")))]
 
 
 def visit_at_random(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

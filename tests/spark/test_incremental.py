@@ -1,6 +1,6 @@
 """Incremental equals full, whatever happens: random histories that bend every join, filter and group of the tables.
 
-MEDALLION_HISTORY is how many changes of the lake are made (8), MEDALLION_SEED which they are (1).
+MEDALLION_HISTORY is how many changes of the lake are made (5), MEDALLION_SEED which they are (1).
 """
 
 import json

@@ -1,6 +1,6 @@
 """What is proven gives the rows of its query, incrementally as in full: random queries, and cases that were once wrong.
 
-MEDALLION_QUERIES is how many queries a seed makes (30), MEDALLION_SEED the first of two seeds (1).
+MEDALLION_QUERIES is how many queries a seed makes (20), MEDALLION_SEED the first of two seeds (1).
 """
 
 import os
@@ -24,7 +24,7 @@ from medallion.storage import delta_writes
 from tests import random_queries as made
 from tests.refresh_run import refresh_run
 
-QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "30")), int(os.environ.get("MEDALLION_SEED", "1"))
+QUERIES, SEED = int(os.environ.get("MEDALLION_QUERIES", "20")), int(os.environ.get("MEDALLION_SEED", "1"))
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
 """Random queries: each is refused, or gives the same rows incremental and full. In DuckDB, so in seconds.
 
-MEDALLION_QUERIES is how many of each kind are made (60), MEDALLION_SEED which they are (1).
+MEDALLION_QUERIES is how many of each kind are made (40), MEDALLION_SEED which they are (1).
 """
 
 import os
