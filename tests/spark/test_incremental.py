@@ -1,6 +1,6 @@
 """Incremental equals full, whatever happens: random histories that bend every join, filter and group of the tables.
 
-MEDALLION_HISTORY is how many changes of the lake are made (5), MEDALLION_SEED which they are (1).
+MEDALLION_HISTORY is how many changes of the lake are made (6), MEDALLION_SEED which they are (1).
 """
 
 import json
@@ -306,7 +306,7 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
     )  # the shop is small, and nearly all of it changes
     refresh(shop, 0, "full")
     ways: dict[str, set[str]] = {table.name: set() for table in tables()}
-    hours = int(os.environ.get("MEDALLION_HISTORY", "5"))
+    hours = int(os.environ.get("MEDALLION_HISTORY", "6"))
     for hour in range(1, hours + 1):
         monkeypatch.setattr(
             delta_writes, "MAX_LOCAL_TABLE_BYTES", -1 if hour % 3 == 0 else 1 << 30
