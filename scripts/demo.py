@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -244,10 +244,15 @@ def print_comparison(lake: Lake, runs: Sequence[Shown], currency: str) -> None:
                 seconds[CPU][column] += row.cpu_seconds or 0.0
         seconds[WHOLE][column] = shown.run["duration"]
     order = sorted(seconds, key=lambda name: name in (CPU, WHOLE))
-    print("seconds".ljust(18) + "".join(f"{shown.name:>20}" for shown in runs))
-    print(" " * 18 + "".join(f"{shown.hour:>20}" for shown in runs))
+    widths = [max(len(shown.name), len(shown.hour)) + 2 for shown in runs]
+
+    def print_line(name: str, values: Iterable[str]) -> None:
+        print(name.ljust(18) + "".join(value.rjust(width) for value, width in zip(values, widths, strict=True)))
+
+    print_line("seconds", (shown.name for shown in runs))
+    print_line("", (shown.hour for shown in runs))
     for step in order:
-        print(step.ljust(18) + "".join(f"{value:20.1f}" for value in seconds[step]))
+        print_line(step, (f"{value:.1f}" for value in seconds[step]))
     print(month_in_words(runs, seconds[CPU], currency))
 
 

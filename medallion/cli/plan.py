@@ -53,6 +53,8 @@ def plan(hour: str | None, is_next: bool, is_written: bool, is_checked: bool, an
         )
     entries = readable_entries(text)
     if is_written or is_checked:
+        if is_written and former and text != former:
+            click.echo(f"changed: {_drift(former, text)}")
         click.echo(f"{path.name}: the refresh methods of {len(entries)} tables are derived and proven")
         return
     shown = [entries[table.name] for table in every if table.name in entries]

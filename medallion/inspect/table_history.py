@@ -61,12 +61,14 @@ def table_history(lake: Lake, table: str) -> list[TableRefresh]:
 
 
 def describe_recent(history: Sequence[TableRefresh]) -> str | None:
-    """Say how the newest refreshes that wrote the table were done, how many in a row, and why; None without any."""
+    """Say how the newest refreshes that wrote the table were done, how many in a row for the same reason, and why; None
+    without any."""
     written = [refresh for refresh in history if refresh.status in DID_WORK and refresh.method]
     if not written:
         return None
     last = written[-1]
-    alike = len([*takewhile(lambda refresh: refresh.method == last.method, reversed(written))])
+    same = (last.method, last.reason)
+    alike = len([*takewhile(lambda refresh: (refresh.method, refresh.reason) == same, reversed(written))])
     times = f"{last.method}, the last {alike} times" if alike > 1 else last.method
     reason = last.reason.removeprefix(f"{last.method}: ")
     return f"{times}: {reason}" if reason else times

@@ -6,6 +6,7 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from medallion.counts import counted
 from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.inspect.headlines import Headline, compared_release, read_headline
@@ -145,7 +146,7 @@ def _table_list(release: releases.Release, earlier: releases.Release | None, tab
         link = Link(table.name, f"results?table={table.name}")
         rows.append((link, now, difference, Long(table.doc.partition("\n")[0])))
     since = f"since {hour_or_snapshot(earlier.hour)}" if earlier else "change"
-    return Grid(f"{len(rows)} tables from Gold on", ("table", "rows", since, "what it is"), rows, {1, 2})
+    return Grid(f"{counted(len(rows), 'table')} from Gold on", ("table", "rows", since, "what it is"), rows, {1, 2})
 
 
 def _title(table: str) -> str:

@@ -14,6 +14,7 @@ from medallion.ui.timings import COLOURS, first_moment
 
 SHOWN = 100  # runs
 PLOTTED = 48  # hours, the newest
+ESTIMATED = 0.5  # how opaque a bar is that was not measured: plain on a dark page too
 PRICE = 0.05  # of a core-hour
 
 
@@ -82,12 +83,12 @@ def _plot(costs: Sequence[HourCost]) -> Plot:
         if cost.full is not None or cost.estimate is not None:
             measured = cost.full is not None
             height = cost.full if cost.full is not None else cost.estimate or 0.0
-            axes.bar(place - 0.2, height, 0.38, color=COLOURS["full"], alpha=1.0 if measured else 0.35)
+            axes.bar(place - 0.2, height, 0.38, color=COLOURS["full"], alpha=1.0 if measured else ESTIMATED)
         if cost.incremental is not None:
             hatch = "///" if cost.state_work else None
             axes.bar(place + 0.2, cost.incremental, 0.38, color=COLOURS["incremental"], hatch=hatch)
     axes.bar(0, 0, color=COLOURS["full"], label="full")
-    axes.bar(0, 0, color=COLOURS["full"], alpha=0.35, label="full, estimated")
+    axes.bar(0, 0, color=COLOURS["full"], alpha=ESTIMATED, label="full, estimated")
     axes.bar(0, 0, color=COLOURS["incremental"], label="incremental")
     axes.bar(0, 0, color=COLOURS["incremental"], hatch="///", label="incremental, set-up or state rebuilt")
     every = max(1, len(costs) // 12)

@@ -48,7 +48,7 @@ def test_edited_table_and_what_reads_it_are_published_as_a_new_release_of_the_ho
     assert (after.hour, after.release_id) == (H0, before.release_id + 1)
     changed = {name for name, version in after.versions.items() if before.versions[name] != version}
     assert changed == {"silver_orders", "gold_orders"}
-    assert any(f"rebuilding silver_orders and what reads them at hour {H0}: {CHANGED}" in line for line in said)
+    assert any(f"rebuilding silver_orders and what reads it at hour {H0}: {CHANGED}" in line for line in said)
     assert find_tables_to_rebuild(published.lake, edited(published).tables, None) == {}
 
 

@@ -79,7 +79,7 @@ def test_page_says_what_was_done_lately_and_why_and_that_the_definition_changed(
     ]
     append(lake, events)
     page = words(table_page(lake, registry(), STATUS))
-    assert "Refreshed lately by full recompute, the last 3 times: the run asked for a full refresh" in page
+    assert "Refreshed lately by full recompute, the last 2 times: the run asked for a full refresh" in page
     assert CHANGED not in page, "which query its rows are of is not known"
     commit = properties(json.dumps({"query": "another"}))
     append_rows(lake.opened(lake.path(STATUS)), None, commit)
