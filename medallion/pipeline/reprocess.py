@@ -111,9 +111,8 @@ def _rebuild(run: Run, driver: Driver, names: list[str], reasons: Mapping[str, s
     run = replace(run, select=", ".join(f"{name}+" for name in names))
     known = {reasons.get(name, "") for name in names}
     why = f": {' or '.join(sorted(known))}" if all(known) else ""
-    driver.report(
-        f"rebuilding {', '.join(names)} and what reads {'it' if len(names) == 1 else 'them'} at {hour_or_snapshot(run.hour)}{why}"
-    )
+    them = "it" if len(names) == 1 else "them"
+    driver.report(f"rebuilding {', '.join(names)} and what reads {them} at {hour_or_snapshot(run.hour)}{why}")
     analyse_queries(run, driver)
     outcome = refresh_onward(run, driver)
     after = releases.latest(driver.lake)
