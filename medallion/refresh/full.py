@@ -5,11 +5,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
-from medallion.model.methods import Additive, ByKey
+from medallion.model.methods import Additive, ByKey, Kept
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.additive import has_small_state, is_worth_state, rows_from_parts
-from medallion.refresh.aggregate_state import AggregateState
 from medallion.refresh.commits import commit_metadata, files_by_key, overwrite, pruned_by
 from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.plan import Target
@@ -68,9 +67,9 @@ def _computed_rows(target: Target, *, is_first: bool) -> "DataFrame":
     """All rows of the table. Where aggregate state is worth having, the first time and as long as it is small, they are
     computed from it: the next small change is then added to it."""
     table = target.table
-    is_additive = isinstance(table.method, Additive) and not target.proof.unproven
+    is_additive = isinstance(table.method, Additive | Kept) and not target.proof.unproven
     if is_additive and (is_first or has_small_state(target)) and is_worth_state(target):
-        return rows_from_parts(target, AggregateState.rebuild)
+        return rows_from_parts(target, lambda state: state.rebuild())
     return target.spark.sql(table.query, **read_inputs(target.spark, target.lake, target.inputs, target.proof))
 
 
