@@ -55,9 +55,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kept_relations_are_added_to_and_give_the_rows_of_the_query_after_each_hour(spark: Any, tmp_path: Path) -> None:
     tables = []
     for number, query in enumerate(QUERIES.values()):
-        wanted = Table(
-            keys=("k",), query=query, refresh="incremental", name=f"silver_x{number}", layer="silver", doc="Rows."
-        )
+        wanted = Table(keys=("k",), query=query, name=f"silver_x{number}", layer="silver", doc="Rows.")
         tables.append(made.as_derived(wanted))
     assert all(isinstance(table.method, Kept) for table in tables)
     world, found = made.World(spark, tmp_path / "lake", random.Random(3)), made.Found()
