@@ -102,7 +102,7 @@ class _Pieces:
     def _groups_apart(self, query: exp.Select) -> exp.Query:
         """Groups as a piece, and what is computed of them as the rest."""
         groups = group_expressions(query)
-        new, columns = query.copy(), Columns(groups)
+        new, columns = query.copy(), Columns(groups, query)
         names = {item.alias_or_name.lower() for item in query.expressions}
         if query.args.get("distinct") and not query.args.get("group"):
             new.set("distinct", None)
@@ -140,11 +140,11 @@ class _Pieces:
 
     def _rows_below(self, query: exp.Select, condition: exp.Expr | None) -> exp.Query:
         """The rows that ``query`` selects from as a piece, with the columns that it needs of them."""
-        new, columns = query.copy(), Columns([], takes_columns=True)
+        new, columns = query.copy(), Columns([], query, takes_columns=True)
         names = {item.alias_or_name.lower() for item in query.expressions}
         if condition is None:  # of rows that nothing else is asked of, what is computed of them
             rowwise = [item.unalias() for item in query.expressions if not item.find(exp.Window)]
-            columns = Columns(rowwise, takes_columns=True)
+            columns = Columns(rowwise, query, takes_columns=True)
         new.set("expressions", [columns.named(item) for item in query.expressions])
         for clause in ("group", "having"):
             if found := query.args.get(clause):

@@ -28,10 +28,18 @@ class Unmoved(Exception):
 
 
 class Columns:
-    """The columns of a piece, as the rest of a query needs them: expressions of its text are replaced by these."""
+    """The columns of a piece, as the rest of a query needs them: expressions of its text are replaced by these.
 
-    def __init__(self, groups: Sequence[exp.Expr], *, takes_columns: bool = False) -> None:
+    Args:
+        groups: What the piece groups by, or, where it takes columns, values that it gives as a whole.
+        query: The SELECT that it is of: what that gives as it is keeps its name, as another one would make another
+            plan of the whole query.
+        takes_columns: Whether its rows are no groups.
+    """
+
+    def __init__(self, groups: Sequence[exp.Expr], query: exp.Select, *, takes_columns: bool = False) -> None:
         self._groups, self._takes_columns = groups, takes_columns
+        self._aliases = {text_of(item.this): item.alias for item in query.expressions if isinstance(item, exp.Alias)}
         self._items: list[KeptItem] = []
         for group in [] if takes_columns else groups:
             self._place("key", text_of(group), group)
@@ -87,12 +95,12 @@ class Columns:
         return None if found is None else self._place(found[0], found[1], tree, found[2])
 
     def _place(self, kind: str, text: str, tree: exp.Expr, condition: str = "") -> str:
-        """The name of a column, which is added where there is none like it. A column that is passed on keeps its name:
-        another one would make another plan of the whole query."""
+        """The name of a column, which is added where there is none like it."""
         for known in self._items:
             if (known.kind, known.text, known.condition) == (kind, text, condition):
                 return known.name
-        own = tree.name if isinstance(tree, exp.Column) and _PLAIN.fullmatch(tree.name) else ""
+        own = self._aliases.get(text_of(tree), tree.name if isinstance(tree, exp.Column) else "")
+        own = own if _PLAIN.fullmatch(own) else ""
         is_taken = own.lower() in {known.name.lower() for known in self._items}
         name = f"_{len(self._items)}" if not own or is_taken else own
         self._items.append(KeptItem(name, kind, text, condition))
