@@ -7,7 +7,7 @@ import click
 from medallion.cli.common import number_list, settings
 from medallion.settings import Settings
 
-SOURCE_FORMATS = ("insert_delete", "debezium")
+SOURCE_FORMATS = ("insert_delete", "debezium", "dms")
 
 
 def _settings() -> Settings:

@@ -18,6 +18,7 @@ from bench.feldera.service import Service
 from bench.machine import cores
 from bench.naive import SETTINGS, refresh_naive
 from bench.plan import Plan
+from bench.source_formats import project_in_format
 from medallion.errors import MedallionError
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver, open_driver
@@ -93,8 +94,8 @@ class Drivers:
                 continue
             shutil.copytree(self._settings.lake, lake)
             mine, orders = processes.Pipe()
-            arguments = (strategy, self._settings.replace(lake=str(lake)), orders)
-            process = processes.Process(target=_drive, args=arguments, daemon=True)
+            arguments = (self._plan.source_format, strategy, self._settings.replace(lake=str(lake)), orders)
+            process = processes.Process(target=_drive_in, args=arguments, daemon=True)
             process.start()
             orders.close()
             self._made[strategy] = Remote(str(lake), mine, process, mine.recv())
@@ -105,6 +106,12 @@ class Drivers:
             remote.stop()
             for folder in (remote.lake, f"{remote.lake}-pipeline"):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _drive_in(source_format: str, strategy: str, settings: Settings, orders: Connection) -> None:
+    """Do as ``_drive``, in the project whose source is in that format: a process of its own finds the usual one."""
+    with project_in_format(source_format):
+        _drive(strategy, settings, orders)
 
 
 def _drive(strategy: str, settings: Settings, orders: Connection) -> None:

@@ -107,3 +107,8 @@ def see_rejected_lines(topic: str, hour: str) -> str:
 def build_data_docs() -> str:
     """Say how Data Docs are built once more."""
     return "medallion data-docs builds them (in Airflow: so does the next run)"
+
+
+def end_erasure() -> str:
+    """How an erasure that was cut short is ended."""
+    return "run medallion erase to end it (in Airflow: trigger erase, with no file of subjects)"

@@ -37,6 +37,12 @@ def _check_memory(text: str) -> str:
     return text
 
 
+def _check_size(text: str) -> str:
+    if text != "off":
+        bytes_of(text)
+    return text
+
+
 def _absolute_root(scheme: str) -> AfterValidator:
     def parse(text: str) -> str:
         if "://" in text and not text.startswith(f"{scheme}://"):
@@ -119,6 +125,10 @@ class Settings(BaseSettings):
         description="Share of bad lines in a file above which the hour is refused; a single one refuses it at 0, or"
         " where no line fits",
     )
+    merge_on_read: Annotated[str, BeforeValidator(str.lower), AfterValidator(_check_size)] = Field(
+        default="off",
+        description="Size, as `8m`, from which changed rows of a table are marked by deletion vectors; `off`: never",
+    )
     lock_wait: Seconds = Field(default=600.0, description="Seconds to wait for another writer of the lake")
     source_wait: Seconds = Field(
         default=2700.0, description="Seconds that a scheduled run waits for an hour at the source"
@@ -169,6 +179,11 @@ class Settings(BaseSettings):
             return cls(**values)
         except ValidationError as error:
             raise UsageError(_describe(error, values)) from None
+
+    @property
+    def marks_from(self) -> int | None:
+        """The size in bytes from which tables are merged on read; None for never."""
+        return None if self.merge_on_read == "off" else bytes_of(self.merge_on_read)
 
     def replace(self, **changes: Any) -> "Settings":
         """Return these settings with other values, checked like the first ones."""

@@ -54,6 +54,7 @@ def main() -> None:
     if releases.latest(lake) is None:
         say(f"loading the snapshot into {settings.lake}")
         medallion(airflow, "load")
+    wait_for_runs(airflow)
     hours = next_hours(settings, lake)
     if not hours:
         longer = f"medallion source generate {quote(settings.source)} --hours {len(listed_hours(settings)) + 24}"
@@ -143,6 +144,7 @@ def _running_demo() -> tuple[LocalAirflow, Settings, Lake]:
         raise MedallionError("there is no demo yet: make demo first")
     airflow.up(say)
     airflow.unpause()
+    wait_for_runs(airflow)
     return airflow, settings, lake
 
 
@@ -180,6 +182,18 @@ def next_hours(settings: Settings, lake: Lake) -> list[str]:
 def listed_hours(settings: Settings) -> list[str]:
     """The hours that the source has, in order."""
     return list(change_files(open_source(settings), find_project().registry().feeds).hours)
+
+
+def wait_for_runs(airflow: LocalAirflow) -> None:
+    """Wait until no run of the DAG is on its way: one of a demo that was cut short publishes its hour all the same."""
+    told: set[str] = set()
+    while runs := airflow.api.call("GET", f"{RUNS}?state=running&state=queued")["dag_runs"]:
+        airflow.require_running()
+        for run in runs:
+            if run["dag_run_id"] not in told:
+                told.add(run["dag_run_id"])
+                say(f"waiting for run {run['dag_run_id']}, which is still on its way")
+        time.sleep(1)
 
 
 def run_id_of(hour: str) -> str:

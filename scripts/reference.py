@@ -1,4 +1,4 @@
-"""Write docs/reference from the code: settings, commands, tables, event log. A test fails where a page has drifted."""
+"""Write docs/reference from the code: settings, commands, tables, types, event log. A test fails where one drifted."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +16,7 @@ from medallion.model.table import Feed, Log, Table
 from medallion.ops.event_schema import DESCRIPTIONS, ENGINES, EVENT_TYPES, STATUSES
 from medallion.project import find_project
 from medallion.settings import PREFIX, Settings
+from scripts import source_types
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "reference"
@@ -74,6 +75,17 @@ def event_log_page() -> str:
         "## Event types\n\n" + _grid(("`event_type`", "what it times"), types),
         "## Statuses\n\n" + _grid(("`status`", "meaning"), statuses),
         f"## Engines\n\n{', '.join(f'`{name}`' for name in ENGINES)}.",
+    )
+
+
+def source_types_page() -> str:
+    """Return what each type of a feed is read from in each format."""
+    return _page(
+        "Types of feeds",
+        "What a column of a feed is read from, by the type it is declared with and the format of its source.\n"
+        "Each form was tried with each type; what is not named here rejects the record, with the column and the value.",
+        _grid(source_types.HEAD, source_types.rows()),
+        source_types.RULES,
     )
 
 
@@ -155,6 +167,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings_page,
     "commands.md": commands_page,
     "tables.md": tables_page,
+    "source-types.md": source_types_page,
     "event-log.md": event_log_page,
 }
 

@@ -29,6 +29,7 @@ from medallion.refresh.inputs import input_states, read_inputs
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.lake import Lake
+from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.proving import derived, prove
 from tests.refresh_run import refresh_run
@@ -489,7 +490,8 @@ class World:
             writer = self.spark.createDataFrame(data).coalesce(1).write.format("delta")
             writer.options(**TABLE_PROPERTIES).option("userMetadata", commit).save(path)
         else:
-            replace_rows(self.lake.opened(path), data, feed.keys[0], sorted(rows), properties(commit), 1 << 20)
+            layout = FileLayout(self.lake.at(path), 1 << 20, 1 if len(rows) % 2 else None)
+            replace_rows(self.lake.opened(path), data, feed.keys[0], sorted(rows), properties(commit), layout)
 
     def hour(self) -> None:
         """A few changes of each table, or none."""

@@ -19,7 +19,7 @@ from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.decode import DELETED
 from medallion.ingest.hour_files import decoded_file
-from medallion.ingest.landing import copy_change_files, decode_hour, forget_decoded
+from medallion.ingest.landing import ToLand, copy_change_files, decode_hour, forget_decoded
 from medallion.ingest.listing import change_files
 from medallion.ingest.source import FolderSource
 from medallion.model.table import Feed
@@ -124,7 +124,7 @@ class FelderaDriver:
             event.engine = "feldera"
             listing = change_files(source, _feeds())
             listing.require_understood(hour)
-            landed = copy_change_files(source, lake, hour, listing.hours.get(hour, {}))
+            landed = copy_change_files(source, lake, hour, ToLand(listing.hours.get(hour, {})))
             event.bytes_out = sum(file.bytes for file in landed.files.values())
         with log.timed("apply", "bronze") as event:
             event.engine = "feldera"

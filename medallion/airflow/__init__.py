@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from medallion.airflow.dags.daily_maintenance import daily_maintenance
     from medallion.airflow.dags.declarative_refresh import declarative_refresh
+    from medallion.airflow.dags.erase import erase
     from medallion.airflow.dags.hourly_refresh import hourly_refresh
     from medallion.airflow.dags.hourly_self_check import hourly_self_check
     from medallion.airflow.dags.refresh_on_arrival import refresh_on_arrival
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "daily_maintenance",
     "declarative_refresh",
+    "erase",
     "hourly_refresh",
     "hourly_self_check",
     "refresh_on_arrival",

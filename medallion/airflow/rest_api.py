@@ -1,15 +1,27 @@
 """Airflow's REST API."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx
 
 from medallion.errors import MedallionError
 
+READ_SECONDS, READ_TRIES = 30.0, 10  # an Airflow on a busy machine may take its time
+WRITE_SECONDS = 300.0
+
 
 class Refused(MedallionError):
     """Airflow refused a request."""
+
+
+def _patiently(send: Callable[[], httpx.Response], tries: int) -> httpx.Response:
+    """What ``send`` returns, once it has not taken too long; the last of ``tries`` may."""
+    for _ in range(tries - 1):
+        with suppress(httpx.TimeoutException):
+            return send()
+    return send()
 
 
 class Api:
@@ -27,9 +39,18 @@ class Api:
         headers = {"Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
+        # Reading may be repeated; a request that changes something has its time at once.
+        seconds, tries = (READ_SECONDS, READ_TRIES) if method == "GET" else (WRITE_SECONDS, 1)
         try:
-            with httpx.Client(timeout=30, trust_env=False, follow_redirects=True) as client:  # on loopback: no proxy
-                answer = client.request(method, self._url + path, json=body, headers=headers)
+            with httpx.Client(
+                timeout=seconds, trust_env=False, follow_redirects=True
+            ) as client:  # on loopback: no proxy
+                answer = _patiently(lambda: client.request(method, self._url + path, json=body, headers=headers), tries)
+        except httpx.TimeoutException:
+            raise MedallionError(
+                f"Airflow at {self._url} has not answered for {seconds * tries} s: the machine is busy. What it has"
+                " begun goes on: run this again later"
+            ) from None
         except httpx.TransportError as error:
             raise MedallionError(
                 f"Airflow does not answer at {self._url} ({error}): medallion airflow up starts it"

@@ -119,9 +119,9 @@ class ChangedRows:
         return None if difference.unknown else difference
 
     def _is_most_changed(self, changes_by_table: Mapping[str, Changes | None]) -> bool:
-        """Whether reading the changed rows of these tables costs no less than reading the tables.
+        """Whether reading the changed rows of these tables costs as much as reading the tables whole.
 
-        A small table that was rewritten is compared by its change with a large one of which little has changed.
+        What counts is the sum: a small table that was rewritten weighs little beside a large one that hardly changed.
         """
         changed_bytes = sum(part.bytes for part in changes_by_table.values() if part)
         return changed_bytes > MAX_CHANGED_SHARE * sum(self._views.bytes[name] for name in changes_by_table)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from medallion.checks.result import EXAMPLES, ExpectationResult, Verdict, to_example
 from medallion.checks.scope_proof import QUERY
+from medallion.counts import counted
 from medallion.expect.vocabulary import Expectation, Grouped
 from medallion.storage.duckdb_views import Views
 
@@ -31,15 +32,15 @@ def describe(finding: Finding, views: Views, table: str) -> ExpectationResult:
     """Return the result of an expectation on ``table``, with examples and counts where it failed."""
     expectation, verdict, query = finding.expectation, finding.verdict, finding.query
     has_failed, rows = not verdict.success and not verdict.error, views.rows.get(table, 0)
-    examples, counted = verdict.rows[:EXAMPLES], None
+    examples, grouped = verdict.rows[:EXAMPLES], None
     if query and has_failed:
         examples = views.sample(query, EXAMPLES)
-        counted = _count_records(expectation.grouped, query, views) if expectation.grouped else None
+        grouped = _count_records(expectation.grouped, query, views) if expectation.grouped else None
     observed, unexpected, percent = _describe_verdict(expectation, verdict, rows), verdict.unexpected, verdict.percent
-    if counted and expectation.grouped:
-        values = f"{counted.groups:,} value{'s' * (counted.groups != 1)} of {expectation.grouped.by}"
-        observed = f"{counted.records:,} of {count_of_rows(rows)} ({values})"
-        unexpected, percent = counted.records, 100 * counted.records / rows if rows else None
+    if grouped and expectation.grouped:
+        values = f"{counted(grouped.groups, 'value')} of {expectation.grouped.by}"
+        observed = f"{grouped.records:,} of {counted(rows, 'row')} ({values})"
+        unexpected, percent = grouped.records, 100 * grouped.records / rows if rows else None
     return ExpectationResult(
         meaning=expectation.meaning,
         kind=expectation.kind,
@@ -68,17 +69,12 @@ def _describe_verdict(expectation: Expectation, verdict: Verdict, rows: int) -> 
     if verdict.error:
         return "no verdict"
     if expectation.kind == "ExpectTableRowCountToBeBetween":
-        return count_of_rows(rows) if rows else "the table is empty"
+        return counted(rows, "row") if rows else "the table is empty"
     if verdict.success and "mostly" in expectation.arguments:  # a bare verdict does not say how many
-        return f"few enough of {count_of_rows(rows)}"
+        return f"few enough of {counted(rows, 'row')}"
     unexpected = 0 if verdict.success else verdict.unexpected
     if unexpected is None:
         return "not counted"
     if QUERY not in expectation.arguments:
-        return f"{unexpected:,} of {count_of_rows(rows)}"
-    return f"its query found {count_of_rows(unexpected)}" if unexpected else "its query found nothing"
-
-
-def count_of_rows(rows: int) -> str:
-    """Return a number of rows, in words."""
-    return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"
+        return f"{unexpected:,} of {counted(rows, 'row')}"
+    return f"its query found {counted(unexpected, 'row')}" if unexpected else "its query found nothing"

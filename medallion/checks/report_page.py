@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from medallion import templating
+from medallion.counts import counted
 from medallion.ops.event_schema import WORST_FIRST
 
 _WORDS = {"succeeded": "passed", "warned": "warning", "failed": "failed"}
@@ -61,7 +62,7 @@ def render_index(results: Sequence[Mapping[str, Any]]) -> str:
     return templating.render(
         "report_list.html",
         title="Validation reports",
-        lead=f"The last {len(results)} checks, newest first.",
+        lead=f"The last {counted(len(results), 'check')}, newest first.",
         other=("Data Docs", "gx/site/index.html"),
         columns=("Status", "Check", "Started (UTC)", "Failed", "Took", "Run"),
         rows=rows,
@@ -106,7 +107,7 @@ def _moment(iso: str) -> str:
 def _lead(result: Mapping[str, Any]) -> str:
     statuses = _statuses(result)
     expectations, tables = sum(statuses.values()), len(result["tables"])
-    of_all = f"{expectations} expectation{'s' * (expectations != 1)} on {tables} table{'s' * (tables != 1)}"
+    of_all = f"{counted(expectations, 'expectation')} on {counted(tables, 'table')}"
     if statuses["succeeded"] == expectations:
         return f"All of {of_all} passed."
     return f"Of {of_all}, {_not_passed(statuses)}."

@@ -52,11 +52,16 @@ def prune(folder: Place, before: float) -> int:
         file.unlink()
         files.remove_if_empty(file.parent)
     if stale:
-        files.write_text(folder / "index.html", render_index(newest(folder, LISTED)))
+        write_index(folder)
     for waiting in (folder / DATA_DOCS / WAITING).glob("*.json"):
         if waiting.stat().st_mtime < before:
             waiting.unlink()
     return len(stale)
+
+
+def write_index(folder: Place) -> None:
+    """Write the page that lists the newest checks."""
+    files.write_text(folder / "index.html", render_index(newest(folder, LISTED)))
 
 
 def _candidates(folder: Place, limit: int) -> Iterator[Place]:

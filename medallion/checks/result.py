@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from medallion.counts import counted
 from medallion.expect.vocabulary import Severity
 from medallion.ops.check_records import Proof
 from medallion.ops.event_schema import WORST_FIRST, Status
@@ -168,17 +169,21 @@ class CheckResult:
         ]
 
     def summary(self, *, with_data: bool = True) -> str:
-        """Return one line: the first failure and how many more; for a check that passed, what it judged.
+        """Return one line: the first failure and how many more of its kind; for a check that passed, what it judged.
 
         with_data: whether what can quote values may be in it: an error of an engine, lines of a change file.
         """
         failures = self.failures
         if not failures:
             expectations = sum(len(table.expectations) for table in self.tables)
-            tables = f"{len(self.tables)} table{'s' * (len(self.tables) != 1)}"
+            tables = counted(len(self.tables), "table")
             return f"{self.layer} check: all {expectations} expectations on {tables} passed"
         table, first = failures[0]
-        more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+        alike = sum(expectation.status == first.status for _, expectation in failures)
+        warnings = len(failures) - alike  # beside what failed
+        more = f", and {alike - 1} more" if alike > 1 else ""
+        if warnings:
+            more += f", and {counted(warnings, 'warning')}"
         origin = f"; {first.origins[0]}" if first.origins and with_data else ""
         why = (first.error if with_data else "it could not be judged") if first.error else first.observed
         return f"{self.layer} check {self.status}: {table}: {first.meaning}: {why}{more}{origin}"

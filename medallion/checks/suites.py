@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from medallion.expect.vocabulary import Expectation
+from medallion.expect.vocabulary import NO_PERSONAL_COLUMNS, Expectation
 from medallion.project import Project
 
 
@@ -30,4 +30,6 @@ def suites(project: Project, layer: str, tables: Iterable[Declared]) -> dict[str
         MedallionError: ``expectations/<layer>.py`` names a table that the layer does not declare.
     """
     across = project.suite(layer)
-    return {t.name: (*t.expectations, *across.get(t.name, ())) for t in tables if t.layer == layer}
+    declared = {t.name: (*t.expectations, *across.get(t.name, ())) for t in tables if t.layer == layer}
+    # What lineage judges has been judged before the layer was refreshed.
+    return {name: tuple(e for e in expected if e.kind != NO_PERSONAL_COLUMNS) for name, expected in declared.items()}

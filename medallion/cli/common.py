@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import click
 
+from medallion.counts import counted
 from medallion.csv_cells import plain_cells
 from medallion.errors import UsageError
 from medallion.hours import parse_hour
@@ -174,8 +175,7 @@ def show_rows(
         # An identifier is no quantity: 26320 can be put into a query, 26,320 cannot.
         ids = {place for place, name in enumerate(names) if name.endswith(("_id", "_number"))}
         shown = [[str(v) if place in ids and v is not None else v for place, v in enumerate(row)] for row in rows]
-        count = "1 row" if len(shown) == 1 else f"{len(shown):,} rows"
-        print_sheet(Sheet(columns, shown, footer=[count]))
+        print_sheet(Sheet(columns, shown, footer=[counted(len(shown), "row")]))
 
 
 def print_json(content: Any) -> None:

@@ -35,7 +35,7 @@ def explain(table: str | None, file: Path | None, form: str) -> None:
     if (table is None) == (file is None):
         raise UsageError("name a table, or a file with a query: medallion explain TABLE, medallion explain --sql FILE")
     every = find_project().registry(extras=True)
-    explanation = _of_file(every, file) if file is not None else _of_table(every, str(table))
+    explanation = _of_file(every, file) if file is not None else _with_personal(every, _of_table(every, str(table)))
     if form == "json":
         print_json(explanation.as_json())
     else:
@@ -56,6 +56,19 @@ def _of_table(tables: "Registry", name: str) -> "Explanation":
     from medallion.derive.explain import Explanation
 
     return Explanation(table, entry.reason, entry.refused, tables.tables, _costs(name))
+
+
+def _with_personal(tables: "Registry", explanation: "Explanation") -> "Explanation":
+    from dataclasses import replace
+
+    from medallion.inspect.personal_columns import personal_columns
+
+    personal = {
+        found.column: sorted(f"{origin.table}.{origin.column}" for origin in origins)
+        for found, origins in personal_columns(tables).items()
+        if found.table == explanation.table.name
+    }
+    return replace(explanation, personal=dict(sorted(personal.items())))
 
 
 def _of_file(tables: "Registry", file: Path) -> "Explanation":

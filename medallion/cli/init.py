@@ -38,7 +38,7 @@ def init(target: Path, form: str) -> None:
       cd DIR && medallion load && medallion refresh && pytest
 
     It has two feeds, a Silver and a Gold table, a promise between them, tests, DAGs, and a source of a week and three
-    hours. Change its tables for your own, one by one.
+    hours. Replace its tables with your own, one at a time.
     """
     try:
         if target.exists() and any(path.name != ".git" for path in target.iterdir()):

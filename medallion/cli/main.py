@@ -16,6 +16,7 @@ from medallion.cli.airflow import airflow
 from medallion.cli.catalog import catalog
 from medallion.cli.completion import completion
 from medallion.cli.console import configure_logging
+from medallion.cli.erase import erase
 from medallion.cli.explain import explain
 from medallion.cli.init import init
 from medallion.cli.plan import plan
@@ -69,7 +70,7 @@ def cli() -> None:
 
     \b
     A project is the nearest folder upwards with medallion.toml.
-    Variables of the environment override its settings:
+    Environment variables override its settings:
       MEDALLION_PROJECT        another project's folder
       MEDALLION_LAKE           the lake, a path or s3a://bucket/prefix    (lake)
       MEDALLION_SOURCE         a path or s3://bucket/prefix        (data/source)
@@ -96,6 +97,7 @@ for command in (
     spark_server,
     completion,
     catalog,
+    erase,
     plan,
     explain,
 ):

@@ -31,6 +31,7 @@ def plan(hour: str | None, is_next: bool, is_written: bool, is_checked: bool, an
         _show_forecast(hour, form)
         return
     from medallion.derive.project import graph_of, text_of
+    from medallion.inspect.personal_columns import require_no_personal_columns
     from medallion.model.refresh_lock import NAME, is_derived_from, readable_entries
     from medallion.project import find_project
     from medallion.spark.plans import analyse_here
@@ -39,7 +40,7 @@ def plan(hour: str | None, is_next: bool, is_written: bool, is_checked: bool, an
     project = find_project()
     every, path = project.registry(extras=True), project.root / NAME
     for layer in project.layers:  # a promise on a table that is not there is said here as well
-        project.suite(layer)
+        require_no_personal_columns(every, project.suite(layer), layer)
     former = text = _text_of(path)
     if anew or not former or not is_derived_from(graph_of(every), path):
         analyse = partial(analyse_here, settings().replace(spark_connect=None))  # Spark Connect shows no plans

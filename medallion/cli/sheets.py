@@ -88,7 +88,7 @@ def _headlines(status: LakeStatus) -> Iterator[str]:
         yield f"being written by {status.writer}"
     if restated := status.restatement:
         yield f"hours {restated.hour} to {restated.until} are being restated: publishing waits for them"
-    yield from filter(None, (status.late, status.left))
+    yield from filter(None, (status.late, status.left, *status.refused))
     if changed := [row.table for row in status.tables if row.definition_changed]:
         yield f"{CHANGED}: {', '.join(changed)}; {advice.reprocess()}"
     if status.red:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from medallion.cli.common import HOUR
+from medallion.counts import counted
 from medallion.errors import UsageError, one_line
 from medallion.model.table import Feed
 from medallion.project import find_project
@@ -57,18 +58,20 @@ def check(hour: str | None) -> None:
 
 def _lines_of(found: "SourceCheck") -> Iterator[str]:
     """Yield a check of a source line by line."""
-    span = f"{len(found.whole):,} whole hours" + (f", {found.whole[0]} to {found.whole[-1]}" if found.whole else "")
+    span = counted(len(found.whole), "whole hour") + (f", {found.whole[0]} to {found.whole[-1]}" if found.whole else "")
     yield f"{found.root}: {span}"
     yield from (f"  waiting {hour}: {why}" for hour, why in found.waiting.items())
     yield from (f"  refused {sentence}" for sentence in found.refused)
     yield from (f"  {sentence}" for sentence in found.ignored)
     for feed in found.feeds:
-        yield f"{feed.feed}: {feed.format}, {feed.place}, {feed.hours:,} hours"
+        yield f"{feed.feed}: {feed.format}, {feed.place}, {counted(feed.hours, 'hour')}"
         if feed.snapshot:
             yield f"  snapshot: {feed.snapshot}"
         if feed.hour:
-            counts = f"{feed.lines:,} lines, {feed.changes:,} changes, {feed.rejected_lines:,} rejected"
-            yield f"  {feed.hour}: {feed.files:,} files, {counts}"
+            counts = (
+                f"{counted(feed.lines, 'line')}, {counted(feed.changes, 'change')}, {feed.rejected_lines:,} rejected"
+            )
+            yield f"  {feed.hour}: {counted(feed.files, 'file')}, {counts}"
         if feed.first:
             values = ", ".join(f"{name} {value}".strip() for name, value in feed.first.items())
             yield f"  first change: {one_line(values)}"

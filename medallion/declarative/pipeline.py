@@ -15,7 +15,9 @@ from medallion.model.table import Feed, Log, Table
 from medallion.ops import releases
 from medallion.ops.lake_tables import tables_of
 from medallion.project import find_project
-from medallion.storage.lake import Lake
+from medallion.spark.delta_reads import read_table
+from medallion.storage.deletion_vectors import deleted_positions
+from medallion.storage.lake import Lake, state_of
 from medallion.storage.named_versions import open_named
 
 LAKE = Lake.of(find_project().settings())
@@ -28,6 +30,9 @@ def _declare_source(source: Feed | Log) -> None:
     def rows() -> DataFrame:
         version = PUBLISHED.version_of(source.name) if PUBLISHED else None
         delta = open_named(LAKE, version) if version else LAKE.open(LAKE.path(source.name))
+        if delta is not None and deleted_positions(delta):
+            stored = read_table(SparkSession.active(), unquote(delta.table_uri), state_of(delta))
+            return stored.select(*(column.name for column in source.columns))
         files = [unquote(uri) for uri in delta.file_uris()] if delta is not None else []
         schema = ", ".join(f"{column.name} {column.type}" for column in source.columns)
         return SparkSession.active().read.schema(schema).parquet(*files)

@@ -1,7 +1,7 @@
 """How a table is refreshed, in words and as JSON: what a change of each input touches, and why nothing else is done."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from medallion.model.additive_split import Split, split_of
@@ -17,7 +17,8 @@ class Explanation:
     """Everything about one table's refresh.
 
     table: as it is declared, with its method. reason, refused: why that, and by other method why not. nodes: every
-    table by name. costs: what it took lately, in seconds by strategy; nothing where that is not known.
+    table by name. costs: what it took lately, in seconds by strategy; nothing where that is not known. personal: by
+    personal column, the columns of feeds that it copies.
     """
 
     table: Table
@@ -25,6 +26,7 @@ class Explanation:
     refused: Mapping[str, str]
     nodes: Mapping[str, Node]
     costs: Mapping[str, float]
+    personal: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def method(self) -> Method:
@@ -47,6 +49,7 @@ class Explanation:
             "paths": self.paths(),
             "parts": self.parts(),
             "refused": dict(self.refused),
+            "personal": {column: [*origins] for column, origins in self.personal.items()},
             "cost": {"seconds": dict(self.costs), "notes": [*self._dear_steps()]},
         }
 
@@ -98,6 +101,8 @@ class Explanation:
             yield f"  {f'kept as `{name}`' if name else 'computed from that'}: {sql}"
         for method, why in self.refused.items():
             yield f"  no {method}: {why}"
+        for column, origins in self.personal.items():
+            yield f"  {column} is personal: copied from {', '.join(origins)}"
         for strategy, seconds in self.costs.items():
             yield f"  {strategy} lately: {seconds:.1f} s"
 

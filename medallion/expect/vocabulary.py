@@ -19,6 +19,7 @@ from medallion.expect.scopes import ByChange, Keys, Lookup, RowCount, Rows, Shar
 
 Severity = Literal["critical", "warning", "drop"]
 _ROW_COUNT = re.compile(r"\(\s*SELECT\s+COUNT\(\*\)(?:\s+AS\s+\w+)?\s+FROM\s+\{\w+\}\s*\)", re.IGNORECASE)
+NO_PERSONAL_COLUMNS = "NoPersonalColumns"  # the kind of an expectation that column lineage judges, not a check
 _OTHER_IN_DUCKDB = frozenset("\\{}")
 
 
@@ -149,6 +150,14 @@ def no_rows(
     arguments = {"unexpected_rows_query": query}
     kind = "UnexpectedRowsExpectation"
     return Expectation(kind, arguments, meaning, severity, by_change=by_change, grouped=grouped)
+
+
+def no_personal_columns() -> Expectation:
+    """No column has a value that is copied from a personal column of a feed.
+
+    Judged by column lineage before the table is refreshed, so nothing is written where it fails.
+    """
+    return Expectation(NO_PERSONAL_COLUMNS, {}, "no column is personal")
 
 
 def adds_up(meaning: str, sums: Sums, *, severity: Severity = "critical") -> Expectation:

@@ -18,6 +18,7 @@ from medallion.storage import delta_writes
 from medallion.storage.delta_writes import identifier
 from medallion.storage.foreign_commits import require_ours, stamped
 from medallion.storage.lake import LEDGER, Lake, TableState, hour_in, state_of
+from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.replaced_rows import bronze_metadata
 from medallion.storage.table_features import features_for_spark
 
@@ -107,13 +108,15 @@ def _apply_in_process(lake: Lake, feed: Feed, hour: str, table: TableState) -> N
     from medallion.ingest.arrow_merge import last_images, merge_into
 
     last = last_images(decoded_file(lake, feed, hour), feed.keys)
-    known = delta_writes.rows_with_keys(table.delta, last.select(list(feed.keys)), [c.name for c in feed.columns])
+    folder, names = lake.folder(feed.name), [c.name for c in feed.columns]
+    known = delta_writes.rows_with_keys(table.delta, folder, last.select(list(feed.keys)), names)
     merge = merge_into(known, last, feed.keys)
     counts = {"hour": hour, "inserted": merge.inserted, "updated": merge.updated, "deleted": merge.deleted}
     commit = delta_writes.properties(
         bronze_metadata(feed.keys, known=counts), (LEDGER, hour_number(hour)), upon=table.delta
     )
-    delta_writes.replace_keys(table.delta, merge.rows, merge.deleted_keys, commit, _file_size(table))
+    layout = FileLayout(folder, _file_size(table), lake.marks_from)
+    delta_writes.replace_keys(table.delta, merge.rows, merge.deleted_keys, commit, layout)
 
 
 def record_idle_hour(table: TableState, hour: str) -> None:

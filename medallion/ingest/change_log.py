@@ -18,9 +18,9 @@ from medallion.model.table import ORIGIN, Log
 from medallion.ops import releases
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes, files
-from medallion.storage.change_feed import data_file
 from medallion.storage.foreign_commits import require_ours
-from medallion.storage.lake import LEDGER, Lake, hour_in, state_of
+from medallion.storage.lake import LEDGER, Lake, hour_in
+from medallion.storage.live_rows import live_batches, read_live_rows, snapshot_of
 from medallion.storage.replaced_rows import bronze_metadata
 from medallion.storage.rewind import require_version_before
 
@@ -177,9 +177,9 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
         _hour_rows(lake, log, late) for late in available if (content := _decode(lake, log, late)) and content.changes
     ]
     keys, source_file = list(log.fed_by.keys), f"{_version_of(lake, log, table)}, in place of {gone[0]} to {hour}"
-    known, now = (each.to_pyarrow_dataset().to_table(keys) for each in (delta, table))
-    known = delta_writes.with_plain_texts(known).group_by(keys).aggregate([])
-    deleted = known.join(delta_writes.with_plain_texts(now), keys, join_type="left anti")
+    known = read_live_rows(delta, lake.at(lake.path(log.name)), keys).group_by(keys).aggregate([])
+    now = read_live_rows(table, lake.folder(log.of), keys)
+    deleted = known.join(now, keys, join_type="left anti")
     numbers = range(len(now) + 1, len(now) + len(deleted) + 1)
     deleted = deleted.append_column(LINE, pa.array(numbers, pa.int64()))
     deleted = deleted.append_column(DELETED, pa.repeat(True, len(deleted)))
@@ -199,22 +199,21 @@ def _table_rows(
 ) -> "Iterator[pa.RecordBatch]":
     """Yield the rows of a table in the form of a log, in batches."""
     import pyarrow as pa
-    import pyarrow.dataset as ds
 
     # Listed now: delta-rs, which asks for the batches, cannot be asked for anything meanwhile.
-    folder = lake.folder(log.of)
-    places = [files.in_arrow(data_file(folder, name)) for name in state_of(table).actions["path"]]
+    snapshot, declared = snapshot_of(table, lake.folder(log.of)), arrow_schema(log.fed_by.columns)
+    known = [name for name in declared.names if name in snapshot.schema.names]
 
     def batches() -> "Iterator[pa.RecordBatch]":
         line = 1
-        rows = ds.dataset([str(name) for name, _ in places], arrow_schema(log.fed_by.columns), filesystem=places[0][1])
-        for batch in rows.to_batches():
-            lines, none = pa.array(range(line, line + len(batch))), pa.repeat(False, len(batch))
-            changes = pa.table(batch.append_column(LINE, lines).append_column(DELETED, none))
+        for batch in live_batches(snapshot, known):
+            rows = delta_writes.cast_to_schema(pa.table(batch), declared)
+            lines, none = pa.array(range(line, line + len(rows))), pa.repeat(False, len(rows))
+            changes = rows.append_column(LINE, lines).append_column(DELETED, none)
             yield from log_rows(log, changes, hour, source_file).to_batches()
-            line += len(batch)
+            line += len(rows)
 
-    return batches() if places else iter(())
+    return batches()
 
 
 def _version_of(lake: Lake, log: Log, table: "DeltaTable") -> str:

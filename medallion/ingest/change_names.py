@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import PurePosixPath
 
 from medallion.hours import PATTERN, is_hour
+from medallion.ingest.refused_file import JSON_FROM_KAFKA_CONNECT
 from medallion.model.delivery import LAYOUT, Layout
 
 _HOUR = re.compile(rf"(?<!\d){PATTERN}", re.IGNORECASE)
@@ -89,7 +90,8 @@ def judge_file(name: str, layout: Layout, topics: Mapping[str, str], running: st
         return Ignored(f"hour {hour} lies in the future")
     if taken:
         return ChangeFile(topic, hour)
-    return Refused(hour, f"a change file is named as source.layout says, {layout.text}")
+    hint = f"; it looks like Avro: {JSON_FROM_KAFKA_CONNECT}" if PurePosixPath(name).suffix.lower() == ".avro" else ""
+    return Refused(hour, f"a change file is named as source.layout says, {layout.text}{hint}")
 
 
 def name_once_whole(name: str) -> str | None:

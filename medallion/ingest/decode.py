@@ -16,11 +16,13 @@ from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.change_lines import MAX_LINE, has_hole, read_lines
 from medallion.ingest.json_lines import is_json
+from medallion.ingest.moved_rows import MovedRows
 from medallion.ingest.parts import Part, Parts
 from medallion.ingest.record_order import RecordOrder
 from medallion.ingest.refused_file import refused_file
+from medallion.ingest.repeated_records import find_repeated
 from medallion.ingest.row_decoder import RowDecoder
-from medallion.ingest.sources import NoRecord, RefusedRecord, Unfit, reader_of
+from medallion.ingest.sources import TIMES, NoRecord, RefusedRecord, Unfit, reader_of
 from medallion.model.table import BESIDE_A_CHANGE, Feed
 from medallion.storage.files import Place, in_arrow, whole
 
@@ -35,7 +37,8 @@ _MIN_INSERTS = 100  # of so many inserts, one at least should have each column; 
 class Decoded:
     """The content of one landed file: line counts, rejected lines, and columns other than declared.
 
-    records: lines that are records of the format, whether their rows fit or not. rejected: (line number, reason, the
+    records: lines that are records of the format, whether their rows fit or not. repeated: those of them that another
+    file of their partition holds too, at the same offset: each is taken once. rejected: (line number, reason, the
     line as it came). recordless: the first of them from a file of the source in which no line is a record, though other
     files of the hour have some. unknown: columns that are not declared, which are left out, with the number of changes
     that have them; names are escaped and cut to 80 characters. more_unknown: whether there are still more of them.
@@ -43,11 +46,13 @@ class Decoded:
     all changes in memory. parts: the files of the source that were put together. lines_of: place of a change -> its
     line, where they differ. kept: place of a change -> which of the declared columns keep the value that the row has.
     moved: places of those whose row had another key: it is the one that the change before it, of the same line,
-    deletes. notes: what there is to warn of.
+    deletes. moved_from: place of such a change in a line of its own -> places of the deletions that have its position
+    in the log of the database. notes: what there is to warn of.
     """
 
     lines: int = 0
     records: int = 0
+    repeated: int = 0
     changes: int = 0
     rejected: list[tuple[int, str, str]] = field(default_factory=list)
     recordless: tuple[int, str, str] | None = None
@@ -60,6 +65,7 @@ class Decoded:
     lines_of: dict[int, int] = field(default_factory=dict)
     kept: dict[int, tuple[int, ...]] = field(default_factory=dict)
     moved: set[int] = field(default_factory=set)
+    moved_from: dict[int, tuple[int, ...]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -121,6 +127,8 @@ class _Decoding:
         self._reader = reader_of(feed)
         self._rows = RowDecoder(feed, hour, self._reader)
         self._order = RecordOrder(parts, self._reader)
+        self._repeated = find_repeated(path, parts, self._is_one_of_a_kind)
+        self._moves = MovedRows(self._reader)
         self._rejected_bytes = self._further = 0  # changes beyond the first of each line, so far
         self._with_records: set[int] = set()  # parts, where there are several
 
@@ -129,8 +137,14 @@ class _Decoding:
         result, rows, size = self.result, list[tuple[Any, ...]](), 0
         for number, raw, complete in read_lines(self._path):
             result.lines += 1
+            if self._repeated and number in self._repeated:
+                result.repeated += 1
+                self._count_record(number)
+                continue
             if number in corrected:
                 raw, complete = corrected[number].encode("utf-8", "surrogatepass"), True
+                if not raw:  # a line about a person who was erased
+                    continue
             try:
                 rows += self._changes(number, raw)
                 size += len(raw)
@@ -155,12 +169,26 @@ class _Decoding:
         if result.records and len(parts := result.parts) > 1:
             others = (line for line in result.rejected if parts.index(line[0]) not in self._with_records)
             result.recordless = next(others, None)
+        result.moved_from = self._moves.deletions()
         result.notes += [*self._reader.notes(), *self._order.notes()]
         if places := self._order.places():
             result.lines_of = {new: result.lines_of.get(old, old) for old, new in places.items()}
             result.kept = {places[old]: kept for old, kept in result.kept.items()}
             result.moved = {places[old] for old in result.moved}
+            result.moved_from = {
+                places[old]: tuple(places[each] for each in gone) for old, gone in result.moved_from.items()
+            }
             _renumber(target, places)
+
+    def _is_one_of_a_kind(self, raw: bytes) -> bool:
+        """Check whether a record tells its position in the log of its database, so that no other is the same."""
+        reader = reader_of(self._feed)
+        try:
+            reader.read(raw)
+        except (Unfit, RefusedRecord):
+            return False
+        position = reader.position()
+        return position is not None and position[0] not in TIMES
 
     def _count_record(self, number: int) -> None:
         self.result.records += 1
@@ -173,6 +201,8 @@ class _Decoding:
         if len(changes) == 1 and not (self._further or self._order.is_needed):  # nearly always
             values, kept = self._rows.decode(changes[0])
             if kept is None:
+                if changes[0].deleted:
+                    self._moves.add_deletion(number)
                 return [(number, changes[0].deleted, *values)]
         made = [(change, self._rows.decode(change)) for change in changes]
         place = number + self._further
@@ -184,6 +214,10 @@ class _Decoding:
                 self.result.kept[place] = row.kept
                 if change.moves:
                     self.result.moved.add(place)
+                else:
+                    self._moves.add_partial(place)
+            if change.deleted:
+                self._moves.add_deletion(place)
             self._order.add(number, place, deleted=change.deleted)
             rows.append((place, change.deleted, *row.values))
             place += 1

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from medallion.errors import MedallionError
@@ -22,6 +22,7 @@ from medallion.ingest.tabular_files import parquet_rows, row_line
 from medallion.model.table import Feed
 
 _COMMIT = re.compile(r"(?P<table>.+)/_delta_log/(?P<version>[0-9]{20})\.json", re.DOTALL)
+_CHECKPOINT = re.compile(r"([0-9]{20})\.checkpoint(?:\..*)?\.parquet")
 _DELETES = {"delete": True, "update_preimage": True, "insert": False, "update_postimage": False}
 _MAX_COMMIT_BYTES = 64 << 20
 
@@ -48,22 +49,55 @@ def commits_by_hour(source: Source, feed: Feed, files: Mapping[str, SourceFile],
         version = version_of(name)
         if version is None:
             continue
-        moment, changes_rows = _about(source, name, files[name])  # type: ignore[arg-type]  # every source is a value
-        newest = max(newest, moment)
+        about = _about(source, name, files[name])  # type: ignore[arg-type]  # every source is a value
+        newest = max(newest, about.moment)
         hour = format_hour(datetime.fromtimestamp(newest, UTC))
-        if version > feed.delivery.version and changes_rows and hour <= format_hour(now):
+        if version > feed.delivery.version and about.changes_rows and hour <= format_hour(now):
             hours.setdefault(hour, []).append(name)
     return hours
 
 
+class _Commit(NamedTuple):
+    """moment: when it was made, in seconds since 1970. properties: of the table, where it sets them."""
+
+    moment: float
+    changes_rows: bool
+    properties: Mapping[str, str] | None
+
+
 @lru_cache(maxsize=100_000)
-def _about(source: Any, name: str, file: SourceFile) -> tuple[float, bool]:
-    """Return when a commit was made, in seconds since 1970, and whether it changes rows."""
+def _about(source: Any, name: str, file: SourceFile) -> _Commit:
+    """Return what the listing needs to know of a commit."""
     actions = _actions(source, name)
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     milliseconds = info.get("inCommitTimestamp", info.get("timestamp"))
     moment = milliseconds / 1000 if isinstance(milliseconds, int | float) else file.modified
-    return moment, any(_changes_rows(action) for action in actions)
+    metadata: dict[str, Any] | None = next((action["metaData"] for action in actions if "metaData" in action), None)
+    properties = None if metadata is None else dict(metadata.get("configuration") or {})
+    return _Commit(moment, any(_changes_rows(action) for action in actions), properties)
+
+
+def _properties(source: Source, table: str, version: int) -> Mapping[str, str]:
+    """Return the properties of a table at a version, from the newest entry or checkpoint that has them."""
+    log = f"{table}/_delta_log/"
+    files = source.list_files(log)
+    for number in range(version, -1, -1):
+        name = f"{log}{number:020}.json"
+        if name not in files:
+            break
+        if (properties := _about(source, name, files[name]).properties) is not None:  # type: ignore[arg-type]
+            return properties
+    else:
+        return {}
+    checkpoints = [(int(match[1]), name) for name in files if (match := _CHECKPOINT.fullmatch(name.removeprefix(log)))]
+    newest = max((number for number, _ in checkpoints if number <= version), default=None)
+    for name in (name for number, name in checkpoints if number == newest):
+        with TemporaryDirectory(prefix="medallion-") as folder:
+            copy_file(source, name, copy := Path(folder, "checkpoint.parquet"))
+            for row in parquet_rows(copy, f"{source.root}/{name}"):
+                if row.get("metaData"):
+                    return dict(row["metaData"]["configuration"] or {})
+    return {}
 
 
 def commit_lines(source: Source, name: str) -> Iterator[bytes]:
@@ -77,15 +111,18 @@ def commit_lines(source: Source, name: str) -> Iterator[bytes]:
     table, actions = match["table"], _actions(source, name)
     shown = f"version {int(match['version'])} of {source.root}/{table}"
     rows, changes = _Rows(source, table, shown), [action["cdc"] for action in actions if "cdc" in action]
-    for action in actions:
-        mode = action.get("metaData", {}).get("configuration", {}).get("delta.columnMapping.mode", "none")
-        if mode != "none":
-            raise MedallionError(f"{shown} has column mapping by {mode}, which is not read; {_way_out()}")
-        if not changes and any((action.get(kind) or {}).get("deletionVector") for kind in ("add", "remove")):
-            raise MedallionError(
-                f"{shown} has deletion vectors: set delta.enableChangeDataFeed, or turn"
-                f" delta.enableDeletionVectors off; {_way_out()}"
-            )
+    properties = _properties(source, table, int(match["version"]))
+    if (mode := properties.get("delta.columnMapping.mode", "none")) != "none":
+        raise MedallionError(
+            f"{shown} has column mapping by {mode}, which is not read: have the feature columnMapping dropped from the"
+            " table, set version in [source] or [source.feeds.<feed>] of medallion.toml to the one that this makes, and"
+            " load a new lake"
+        )
+    if not changes and any(_has_vector(action) for action in actions):
+        has_feed = properties.get("delta.enableChangeDataFeed") == "true"
+        first = "" if has_feed else "set delta.enableChangeDataFeed, or "
+        remedy = f"{first}turn delta.enableDeletionVectors off"
+        raise MedallionError(f"{shown} has deletion vectors: {remedy}; {_way_out(source, table)}")
     if changes:
         yield from rows.of_change_files(changes)
     else:
@@ -156,7 +193,8 @@ class _Rows:
             copy_file(self._source, f"{self._table}/{path}", target)
         except MedallionError as error:
             raise MedallionError(
-                f"{self._shown} needs a file that cannot be had, perhaps as it was vacuumed ({error}); {_way_out()}"
+                f"{self._shown} needs a file that cannot be had, perhaps as it was vacuumed ({error});"
+                f" {_way_out(self._source, self._table)}"
             ) from None
         return target
 
@@ -174,10 +212,15 @@ def _changes_rows(action: Mapping[str, Any]) -> bool:
     return any((action.get(kind) or {}).get("dataChange", False) for kind in ("add", "remove")) or "cdc" in action
 
 
-def _way_out() -> str:
+def _has_vector(action: Mapping[str, Any]) -> bool:
+    return any((action.get(kind) or {}).get("deletionVector") for kind in ("add", "remove"))
+
+
+def _way_out(source: Source, table: str) -> str:
+    newest = max(version_of(name) or 0 for name in source.list_files(f"{table}/_delta_log/"))
     return (
-        "one can go on from the table's present version: set version to it in [source] or [source.feeds.<feed>] of"
-        " medallion.toml and load a new lake"
+        f"one can go on from version {newest}, the table's newest: set version = {newest} in [source] or"
+        " [source.feeds.<feed>] of medallion.toml and load a new lake"
     )
 
 

@@ -1,12 +1,14 @@
 """Landing: an hour's change files copied from the source, and decoded into typed changes."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from medallion import advice
 from medallion.errors import MedallionError
 from medallion.ingest import quarantine
 from medallion.ingest.decode import Decoded, decode_file
 from medallion.ingest.delta_source import require_all_commits
+from medallion.ingest.erased_lines import ErasedLines, without_erased
 from medallion.ingest.hour_files import decoded_file, landed_file
 from medallion.ingest.ledger import Manifest, known_manifest, landed_hours, read_manifest, write_manifest
 from medallion.ingest.listing import Listing
@@ -14,7 +16,8 @@ from medallion.ingest.partial_updates import complete_updates
 from medallion.ingest.put_together import is_plain, land_beside, land_files, same_files
 from medallion.ingest.refused_file import refused_file
 from medallion.ingest.source import Landed, Source, copy_file
-from medallion.ingest.sources import reader_of
+from medallion.ingest.sources import columns_in_hours, reader_of
+from medallion.ingest.tabular_files import ANY
 from medallion.ingest.withdrawn_parts import is_as_landed, parts_to_keep
 from medallion.model.delivery import DELTA
 from medallion.model.table import Feed
@@ -30,13 +33,21 @@ class NotAsLanded(MedallionError):
 _SHOWN_COLUMNS = 20  # names of columns that are not declared
 
 
+@dataclass(frozen=True)
+class ToLand:
+    """The files of an hour that are to land.
+
+    names: topic -> names of its files at the source, in order. feeds: those of the topics; where an hour has one file,
+    that is in place of the former one. forget: takes what is of erased persons out of landed files.
+    """
+
+    names: Mapping[str, Sequence[str]]
+    feeds: Sequence[Feed] = ()
+    forget: ErasedLines | None = None
+
+
 def copy_change_files(
-    source: Source,
-    lake: Lake,
-    hour: str,
-    names: Mapping[str, Sequence[str]],
-    former: Manifest | None = None,
-    several: Collection[str] = (),
+    source: Source, lake: Lake, hour: str, to_land: ToLand, former: Manifest | None = None
 ) -> Manifest:
     """Copy an hour's change files to the landing folder, one for each feed, each whole or not at all.
 
@@ -46,19 +57,22 @@ def copy_change_files(
         source: Where the files come from.
         lake: The lake with the landing folder.
         hour: The hour.
-        names: Topic -> names of its files at the source, in order.
+        to_land: Its files at the source.
         former: What landed for the hour before.
-        several: Topics of which an hour may have several files. Of the others a file is in place of the former one.
 
     Raises:
-        MedallionError: A file does not arrive whole, or one that landed and is listed no more would be lost.
+        MedallionError: A file does not arrive whole or cannot be read, or one that landed and is listed no more would
+            be lost.
     """
     fence.require()  # a machine that was overtaken must not put an older file in its place
+    names, feeds = to_land.names, to_land.feeds
     known = former.files if former else {}
     retained = {
         topic: file for topic, file in known.items() if topic not in names and is_landed(lake, topic, hour, file)
     }
     # Of all feeds before any is copied: an hour that cannot be had lands nothing.
+    several = {feed.topic for feed in feeds if feed.delivery.has_several_files}
+    columns = {feed.topic: columns_in_hours(feed) for feed in feeds}
     kept = {
         topic: parts_to_keep(lake, topic, hour, known.get(topic), names[topic]) for topic in names if topic in several
     }
@@ -66,11 +80,13 @@ def copy_change_files(
     for topic, own in names.items():
         place = landed_file(lake, topic, hour)
         if kept.get(topic):
-            copied[topic] = land_beside(source, own, place, known[topic], kept[topic])
+            copied[topic] = land_beside(source, own, place, known[topic], kept[topic], columns.get(topic, ANY))
         elif topic not in several and is_plain(own[0]):  # its layout tells its name
             copied[topic] = copy_file(source, own[0], place)
         else:
-            copied[topic] = land_files(source, own, place)
+            copied[topic] = land_files(source, own, place, columns.get(topic, ANY))
+        if to_land.forget is not None:
+            copied[topic] = to_land.forget.in_landed(topic, place, copied[topic], own)
     manifest = Manifest(hour, source.root, copied | retained)
     write_manifest(lake, manifest)
     return manifest
@@ -126,7 +142,7 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
             continue
         path, landed = landed_file(lake, feed.topic, hour), manifest.files[feed.topic]
         require_as_landed(lake, feed.topic, hour, landed)
-        lines = quarantine.read_corrections(lake, feed, hour, landed)
+        lines = without_erased(lake, feed, hour, quarantine.read_corrections(lake, feed, hour, landed))
         result = decode_file(path, feed, hour, decoded_file(lake, feed, hour), lines, landed.parts)
         complete_updates(lake, feed, hour, result, lines)
         require_few_bad_lines(feed, hour, path, result, max_bad_lines)

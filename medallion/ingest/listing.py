@@ -105,7 +105,7 @@ def change_files(source: Source, feeds: Iterable[Feed], now: datetime | None = N
         for hour, topics in sorted(listed.hours.items())
     }
     waiting, complete = _completeness(feeds, hours, files, now)
-    several = frozenset(feed.topic for feed in feeds if feed in tables or feed.delivery.layout.has_several_files)
+    several = frozenset(feed.topic for feed in feeds if feed.delivery.has_several_files)
     return Listing(hours, files, tuple(listed.ignored), listed.refused, waiting, complete, several)
 
 
@@ -162,35 +162,47 @@ def _completeness(
     """Return why hours are not whole, and by what rule the others are, where a feed asks for more than their end."""
     waiting: dict[str, str] = {}
     complete: dict[str, str] = {}
-    newest = max((hour for hour, topics in hours.items() if topics), default="")
+    newest = {topic: hour for hour, topics in hours.items() for topic in topics}  # hours are in order
     for hour, topics in hours.items():
-        held = set[str]()
+        held: dict[str, list[str]] = {}
         for feed in feeds:
             rule = feed.delivery.complete
             # A marker says of a feed without files that it has none.
             if rule.rule == "ended" or (feed.topic not in topics and rule.rule != "marker"):
                 continue
             own = [files[name] for name in topics.get(feed.topic, ())]
-            lacking, holds = _judge_rule(feed, hour, own, (files, newest, now))
+            has_later = hour < newest.get(feed.topic, "")
+            lacking, holds = _judge_rule(feed, hour, own, (files, has_later, now))
             if lacking:
                 waiting.setdefault(hour, lacking)
-            held.add(holds)
+            held.setdefault(holds, []).append(feed.topic)
         if held and hour not in waiting:
-            complete[hour] = ", ".join(sorted(held))
+            complete[hour] = _describe_rules(held)
     return waiting, complete
 
 
+def _describe_rules(held: Mapping[str, Sequence[str]]) -> str:
+    """Say which rule held, and for which feeds where that was not one for all."""
+    if len(held) == 1:
+        return next(iter(held))
+    return ", ".join(f"{rule} ({', '.join(sorted(topics))})" for rule, topics in sorted(held.items()))
+
+
 def _judge_rule(
-    feed: Feed, hour: str, own: Sequence[SourceFile], about: tuple[Mapping[str, SourceFile], str, datetime]
+    feed: Feed, hour: str, own: Sequence[SourceFile], about: tuple[Mapping[str, SourceFile], bool, datetime]
 ) -> tuple[str, str]:
     """Return what an hour of a feed lacks to be whole, empty if nothing, and what makes it so."""
-    (files, newest, now), rule = about, feed.delivery.complete
-    match rule.rule:
-        case "settled":
-            since = now.timestamp() - max(file.modified for file in own)
-            lacking = f"{feed.topic} was modified {max(0, since):.0f} s ago, and settles after {rule.seconds} s"
-            return ("" if since >= rule.seconds else lacking), f"no file was modified for {rule.seconds} s"
-        case "marker":
-            marker = rule.marker_in(feed.delivery.layout).path(feed.source_name, hour)
-            return ("" if marker in files else f"{marker} is missing"), f"{rule.marker} exists"
-    return ("" if hour < newest else "no file of a later hour has arrived"), "a file of a later hour arrived"
+    (files, has_later, now), rule = about, feed.delivery.complete
+    if rule.rule == "marker":
+        marker = rule.marker_in(feed.delivery.layout).path(feed.source_name, hour)
+        return ("" if marker in files else f"{marker} is missing"), f"{rule.marker} exists"
+    if has_later and rule.rule == "next hour":
+        return "", "a file of a later hour arrived"
+    if rule.rule == "next hour" and not rule.seconds:
+        return (
+            f'{feed.topic} has no file of a later hour: if it may be quiet, write complete = "next hour or settled'
+            ' 3600"'
+        ), ""
+    since = now.timestamp() - max(file.modified for file in own)
+    lacking = f"{feed.topic} was modified {max(0, since):.0f} s ago, and settles after {rule.seconds} s"
+    return ("" if since >= rule.seconds else lacking), f"no file was modified for {rule.seconds} s"

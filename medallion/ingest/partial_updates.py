@@ -67,7 +67,8 @@ def complete_updates(lake: Lake, feed: Feed, hour: str, decoded: Decoded, correc
 
 def _keys_of(file: pq.ParquetFile, feed: Feed, decoded: Decoded) -> pa.Table:
     """Return the keys that lines with partial changes name, each once."""
-    lines = {decoded.lines_of.get(place, place) for place in decoded.kept}
+    places = {*decoded.kept} | {place for deletions in decoded.moved_from.values() for place in deletions}
+    lines = {decoded.lines_of.get(place, place) for place in places}
     own = {place for place, line in decoded.lines_of.items() if line in lines}
     own |= lines - decoded.lines_of.keys()  # where a place is that of no other line, it is its line
     found = file.read([LINE, *feed.keys])
@@ -90,9 +91,10 @@ def _rows_before(lake: Lake, feed: Feed, hour: str, keys: pa.Table) -> list[dict
             f"{feed.topic} of {hour} has changes that name some columns of a row, and {feed.name} has a feature that"
             " only Spark can read: have the source write whole rows; nothing of the hour was applied"
         )
+    folder = lake.folder(feed.name)
     own = {field.name for field in pa.schema(delta.schema().to_arrow())}
     columns = [column.name for column in feed.columns if column.name in own]
-    rows: list[dict[str, Any]] = delta_writes.rows_with_keys(delta, keys, columns).to_pylist()
+    rows: list[dict[str, Any]] = delta_writes.rows_with_keys(delta, folder, keys, columns).to_pylist()
     return rows
 
 
@@ -110,12 +112,13 @@ def _complete(
         return decoded.lines_of.get(place, place)
 
     rows: dict[_Key, _Row | None] = {_key_of(feed, row): row for row in known}
+    moves = _Moves(feed, changes, decoded)
     completed: dict[int, dict[str, Any]] = {}
     missing: set[int] = set()
     for _, group in groupby(changes, line_of):
         of_line = [*group]
         after = ChainMap[_Key, _Row | None]({}, rows)
-        whole = _complete_line(feed, of_line, after, decoded)
+        whole = _complete_line(feed, of_line, after, decoded, moves)
         if whole is None:
             missing.update(change[LINE] for change in of_line)
             continue
@@ -125,7 +128,11 @@ def _complete(
 
 
 def _complete_line(
-    feed: Feed, changes: list[dict[str, Any]], rows: MutableMapping[_Key, _Row | None], decoded: Decoded
+    feed: Feed,
+    changes: list[dict[str, Any]],
+    rows: MutableMapping[_Key, _Row | None],
+    decoded: Decoded,
+    moves: "_Moves",
 ) -> dict[int, dict[str, Any]] | None:
     """Complete the changes of a line and put them into ``rows``, None for a deleted one; None if a row is missing."""
     names = [column.name for column in feed.columns]
@@ -135,16 +142,41 @@ def _complete_line(
         place, key = change[LINE], _key_of(feed, change)
         if change[DELETED]:
             gone = rows.get(key)
+            moves.add_deleted(place, gone)
             rows[key] = None
             continue
         if place in decoded.kept:
-            former = gone if place in decoded.moved else rows.get(key)
+            former = gone if place in decoded.moved else moves.former_row(place, rows) or rows.get(key)
             if former is None:
                 return None
             change = change | {names[column]: former.get(names[column]) for column in decoded.kept[place]}
             completed[place] = change
         rows[key] = change
     return completed
+
+
+class _Moves:
+    """Rows that had another key: what the deletion of that key deleted, or would."""
+
+    def __init__(self, feed: Feed, changes: list[dict[str, Any]], decoded: Decoded) -> None:
+        self._deletions = decoded.moved_from
+        wanted = {place for places in decoded.moved_from.values() for place in places}
+        self._keys = {change[LINE]: _key_of(feed, change) for change in changes if change[LINE] in wanted}
+        self._deleted: dict[int, _Row] = {}
+
+    def add_deleted(self, place: int, row: _Row | None) -> None:
+        """Take in what a deletion deletes; of one that came twice, the second finds nothing."""
+        if place in self._keys and row is not None:
+            self._deleted[place] = row
+
+    def former_row(self, place: int, rows: Mapping[_Key, _Row | None]) -> _Row | None:
+        """Return the row that a change was, under its former key; None where none or several were deleted with it."""
+        deletions = [each for each in self._deletions.get(place, ()) if each in self._keys]
+        keys = {self._keys[each] for each in deletions}
+        if len(keys) != 1:
+            return None
+        deleted = (self._deleted[each] for each in deletions if each in self._deleted)
+        return next(deleted, None) or rows.get(*keys)
 
 
 def _key_of(feed: Feed, row: _Row) -> _Key:

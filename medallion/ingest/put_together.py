@@ -6,7 +6,7 @@ What a line means is not asked here: records stay as they came, so that the hour
 import gzip
 import io
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -17,9 +17,21 @@ from medallion.errors import MedallionError
 from medallion.ingest.change_lines import MAX_LINE
 from medallion.ingest.delta_source import commit_lines, version_of
 from medallion.ingest.json_lines import is_json
-from medallion.ingest.parts import Part, in_order
+from medallion.ingest.parts import Part, Parts, in_order
+from medallion.ingest.refused_file import AVRO, JSON_FROM_KAFKA_CONNECT
+from medallion.ingest.repeated_records import require_same_records
 from medallion.ingest.source import Landed, Source, copy_file, digest
-from medallion.ingest.tabular_files import CSV, GZIP, ZSTD, csv_lines, kind_of, parquet_lines
+from medallion.ingest.tabular_files import (
+    ANY,
+    CSV,
+    GZIP,
+    ZSTD,
+    Columns,
+    csv_lines,
+    kind_of,
+    parquet_lines,
+    require_one_kind,
+)
 from medallion.ingest.withdrawn_parts import copy_parts
 from medallion.storage import files
 from medallion.storage.files import Place
@@ -28,32 +40,33 @@ _CHUNK = 1 << 20
 _MAX_UNPACKED = 64 << 30  # bytes of one file: a packed one may hold far more than anybody meant to send
 
 
-def land_files(source: Source, names: Sequence[str], target: Place, keys: Collection[str] = ()) -> Landed:
+def land_files(source: Source, names: Sequence[str], target: Place, columns: Columns = ANY) -> Landed:
     """Copy the files ``names``, in this order, to one landed file, whole or not at all.
 
-    One plain file is copied as it is. keys: as for ``csv_lines``.
+    One plain file is copied as it is. columns: what is known of them, where files are tables.
 
-    Raises MedallionError for a file that does not arrive whole, cannot be unpacked, or ends in the middle of a record.
+    Raises MedallionError for a file that does not arrive whole, cannot be unpacked, or ends in the middle of a record,
+    and where two have the same offset of a partition with another record at it.
     """
     if len(names) == 1 and is_plain(names[0]):
         copied = copy_file(source, names[0], target)
         return replace(copied, parts=(Part(names[0], copied.bytes, copied.sha256, _count_lines(target)),))
-    return _put_together(source, names, target, {}, keys)
+    return _put_together(source, names, target, {}, columns)
 
 
 def land_beside(
-    source: Source, names: Sequence[str], target: Place, former: Landed, kept: Mapping[str, Part]
+    source: Source, names: Sequence[str], target: Place, former: Landed, kept: Mapping[str, Part], columns: Columns
 ) -> Landed:
     """Do as ``land_files``, with some parts of ``target`` as it is; ``former`` says what it is.
 
-    kept: the parts that are taken from there, by name.
+    kept: the parts that are taken from there, by name. columns: as there.
     """
     if kept.keys() == {part.name for part in former.parts} >= {*names}:
         return former
     with TemporaryDirectory(prefix="medallion-") as folder:
         copies = copy_parts(target, former.parts, kept, Path(folder))
         lines = {name: (part, copies[name]) for name, part in kept.items()}
-        return _put_together(source, in_order({*names, *kept}), target, lines)
+        return _put_together(source, in_order({*names, *kept}), target, lines, columns)
 
 
 def _put_together(
@@ -61,8 +74,10 @@ def _put_together(
     names: Sequence[str],
     target: Place,
     kept: Mapping[str, tuple[Part, Path]],
-    keys: Collection[str] = (),
+    columns: Columns,
 ) -> Landed:
+    hour = f"an hour at {source.root}"
+    require_one_kind(names, hour, "nothing of it was landed; move those of one kind elsewhere, then run the hour again")
     parts: list[Part] = []
     with TemporaryDirectory(prefix="medallion-") as folder, files.whole(target) as together:
         with together.open("wb") as out:
@@ -75,8 +90,9 @@ def _put_together(
                     continue
                 copied = Path(folder, "part")
                 as_it_came = copy_file(source, name, copied)
-                lines = _append(source, name, copied, out, keys)
+                lines = _append(source, name, copied, out, columns)
                 parts.append(Part(name, as_it_came.bytes, as_it_came.sha256, lines))
+        require_same_records(together, Parts(parts))
         with together.open("rb") as stream:
             landed = digest(stream)
     return Landed(landed.bytes, landed.sha256, (*parts,))
@@ -109,7 +125,7 @@ def fingerprint(source: Source, name: str) -> Landed:
         return digest(stream)
 
 
-def _append(source: Source, name: str, file: Path, out: IO[bytes], keys: Collection[str]) -> int:
+def _append(source: Source, name: str, file: Path, out: IO[bytes], columns: Columns) -> int:
     """Append the records of a copied file as lines; return how many."""
     shown, kind, count = f"{source.root}/{name}", kind_of(name), 0
     if version_of(name) is not None:
@@ -122,7 +138,8 @@ def _append(source: Source, name: str, file: Path, out: IO[bytes], keys: Collect
             return _append_lines(shown, stream, out)
     with unpacked(shown, file) as stream:
         checked = _Checked(stream, shown)
-        lines = csv_lines(io.BufferedReader(checked), shown, keys) if kind == CSV else parquet_lines(file, shown)
+        reader = io.BufferedReader(checked)
+        lines = csv_lines(reader, shown, columns) if kind == CSV else parquet_lines(file, shown, columns)
         for line in lines:
             out.write(line)
             count += 1
@@ -152,6 +169,11 @@ def _append_lines(shown: str, stream: Any, out: IO[bytes]) -> int:
     lines = written = 0
     tail = b""  # of a last line without an end
     while chunk := _read(stream, shown):
+        if not written and chunk.startswith(AVRO):
+            raise MedallionError(
+                f"{shown} is an Avro file, which is not read; nothing of its hour was landed:"
+                f" {JSON_FROM_KAFKA_CONNECT}, then run the hour again"
+            )
         lines += chunk.count(b"\n")
         _, end, rest = chunk.rpartition(b"\n")
         tail = (rest if end else tail + chunk)[: MAX_LINE + 1]

@@ -6,7 +6,6 @@ log of their database; where they tell none, the streams follow one another.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import Any
 
 from medallion.ingest.parts import Part, Parts
@@ -77,7 +76,7 @@ class RecordOrder:
         ]
 
     def notes(self) -> list[str]:
-        """Say what could not be put in order, and name offsets that go back or leave a gap within a partition.
+        """Say what could not be put in order, and name offsets that leave a gap within a partition.
 
         A deletion may leave one: the record after it, which has no content, is written by few.
         """
@@ -87,12 +86,12 @@ class RecordOrder:
                 by_partition[part.topic, part.partition].append((index, part))
         found = []
         for (_, partition), parts in sorted(by_partition.items()):
-            for (index, part), (_, later) in pairwise(parts):
-                end = (part.first_offset or 0) + part.lines
-                missing = (later.first_offset or 0) - end
-                if missing < 0:
-                    found.append(f"offsets of partition {partition} go back: {later.name} begins before {end}")
-                elif missing > self._deletions[index]:
-                    found.append(f"offsets of partition {partition} leave a gap of {missing} before {later.name}")
+            end = deletions = 0  # of the parts so far, the latter of those that follow one another without a gap
+            for number, (index, part) in enumerate(parts):
+                missing = (part.first_offset or 0) - end
+                if number and missing > deletions:
+                    found.append(f"offsets of partition {partition} leave a gap of {missing} before {part.name}")
+                deletions = self._deletions[index] + (deletions if missing < 0 else 0)
+                end = max(end, (part.first_offset or 0) + part.lines)
         more = [f"{len(found) - _MAX_NOTES} more gaps of offsets"] * (len(found) > _MAX_NOTES)
         return [*self._order_notes(), *found[:_MAX_NOTES], *more]

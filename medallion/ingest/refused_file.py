@@ -8,14 +8,20 @@ from medallion.errors import MedallionError
 from medallion.model.table import Feed
 from medallion.storage.files import Place
 
+AVRO = b"Obj\x01"
+JSON_FROM_KAFKA_CONNECT = (  # in place of Avro
+    "set format.class=io.confluent.connect.s3.format.json.JsonFormat in Kafka Connect's S3 sink, and have the hour"
+    " delivered again as JSON"
+)
 _HEAD_BYTES = 1 << 16
 _SHOWN = 80  # characters of what was found
+_AVRO_FILE = "an Avro file"
 _FORMATS = (
     (b"\x1f\x8b", "gzip data"),
     (b"PK\x03\x04", "a zip archive"),
     (b"PK\x05\x06", "a zip archive"),
     (b"PAR1", "a Parquet file"),
-    (b"Obj\x01", "an Avro file"),
+    (AVRO, _AVRO_FILE),
     (b"ORC", "an ORC file"),
     (b"\x28\xb5\x2f\xfd", "Zstandard data"),
     (b"BZh", "bzip2 data"),
@@ -50,6 +56,7 @@ def refused_file(
     number, raw = line
     if kind := describe_content(path):
         what, remedy = f"is {kind}", "have it delivered as UTF-8 text with one JSON object on each line"
+        remedy = JSON_FROM_KAFKA_CONNECT if kind == _AVRO_FILE else remedy
     return MedallionError.quoting(
         f"{feed.topic} of {hour} is refused: {path} {what}; nothing of the hour was applied: {remedy}, then run the"
         " hour again",

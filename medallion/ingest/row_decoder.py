@@ -143,7 +143,8 @@ def _why_not(column: Column, value: Any) -> str:
     hint = ""
     if column.type in {"TIMESTAMP", "DATE"} and type(value) is int:
         hint = "; where numbers are moments, the record's schema or source.moments in medallion.toml says their unit"
-    return f"{column.name}: {shown} is not a {column.type}{hint}"
+    article = "an" if column.type[0] in "AI" else "a"  # an INT, an ARRAY
+    return f"{column.name}: {shown} is not {article} {column.type}{hint}"
 
 
 def shown_name(name: str) -> str:

@@ -8,6 +8,7 @@ from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type, is_wider, same_type
 from medallion.ingest.row_decoder import shown_name
 from medallion.model.table import Column, Feed, Log
+from medallion.storage.deletion_vectors import may_have_vectors
 from medallion.storage.delta_writes import identifier, properties
 from medallion.storage.foreign_commits import require_ours, stamped
 from medallion.storage.lake import Lake
@@ -178,7 +179,7 @@ def keys_in(delta: "DeltaTable", number: int) -> str | None:
 def _count_nulls(delta: "DeltaTable", column: str) -> int:
     import pyarrow.compute as pc
 
-    if unreadable_here(delta):
+    if unreadable_here(delta) or may_have_vectors(delta):
         from deltalake import QueryBuilder
 
         query = f"SELECT COUNT(*) FROM t WHERE {column} IS NULL"  # noqa: S608 (of declared column names)

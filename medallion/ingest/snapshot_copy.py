@@ -4,12 +4,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import PurePosixPath
 
 from medallion.errors import MedallionError
-from medallion.ingest.source import Advance, Source, copy_file, silent
+from medallion.ingest.source import Advance, Source, copy_file, no_progress
 from medallion.storage import files, s3
 from medallion.storage.files import Place
 
 
-def copy_snapshot(source: Source, path: str, target: Place, advance: Advance = silent) -> None:
+def copy_snapshot(source: Source, path: str, target: Place, advance: Advance = no_progress) -> None:
     """Copy a snapshot, the folder ``path`` of a source, to the folder ``target``: it is whole or not there.
 
     Several files are copied at a time.

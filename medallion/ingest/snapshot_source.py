@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from sqlglot import exp
 
 from medallion.errors import MedallionError, one_line
 from medallion.hours import format_hour
@@ -22,8 +23,8 @@ from medallion.ingest.decode import decode_file
 from medallion.ingest.put_together import land_files
 from medallion.ingest.snapshot_columns import declared_batch, declared_schema, match_columns
 from medallion.ingest.snapshot_copy import copy_snapshot
-from medallion.ingest.source import Advance, FolderSource, Source, copy_file, silent
-from medallion.ingest.tabular_files import CSV, kind_of
+from medallion.ingest.source import Advance, FolderSource, Source, copy_file, no_progress
+from medallion.ingest.tabular_files import CSV, Columns, kind_of, require_one_kind
 from medallion.model.delivery import DELTA, Layout
 from medallion.model.table import Feed
 from medallion.storage import files
@@ -51,7 +52,7 @@ class Snapshot:
     notes: tuple[str, ...] = ()
 
 
-def open_snapshot(source: Source, feed: Feed, lake: Lake, advance: Advance = silent) -> Snapshot:
+def open_snapshot(source: Source, feed: Feed, lake: Lake, advance: Advance = no_progress) -> Snapshot:
     """Return the snapshot of a feed, copied from the source where Spark cannot read it there.
 
     Raises MedallionError when there is none, or it lacks a declared column or holds what one could not.
@@ -117,7 +118,6 @@ def _open_version(folder: Path, version: int | None, shown: str) -> "DeltaTable"
 def _from_version(source: Source, lake: Lake, feed: Feed, about: tuple[str, Place, Advance]) -> Snapshot:
     """Write one version of a table that somebody else writes as a Delta table of the declared columns."""
     from deltalake import write_deltalake
-    from deltalake.exceptions import DeltaError
 
     path, staged, advance = about
     version, shown = feed.delivery.version, f"version {feed.delivery.version} of {path} of {source.root}"
@@ -129,14 +129,8 @@ def _from_version(source: Source, lake: Lake, feed: Feed, about: tuple[str, Plac
             copy_snapshot(source, path, folder, advance)
         delta = _open_version(folder, version, f"{path} of {source.root}")
         given = match_columns(feed, pa.schema(delta.schema().to_arrow()), shown)
-        try:
-            rows = delta.to_pyarrow_dataset()
-        except (DeltaError, OSError) as error:
-            raise MedallionError(f"{shown} cannot be read without Spark: {one_line(error, 160)}") from None
         own = [name for name in given.values() if name is not None]
-        batches = (
-            declared_batch(feed, batch, given, shown) for batch in rows.to_batches(columns=own, batch_size=_BATCH_ROWS)
-        )
+        batches = (declared_batch(feed, batch, given, shown) for batch in _rows_of(delta, own, shown))
         files.remove_tree(staged)
         table = pa.Table.from_batches(batches, declared_schema(feed))
         write_deltalake(str(staged), table, mode="overwrite", storage_options=lake.storage_options)
@@ -145,6 +139,21 @@ def _from_version(source: Source, lake: Lake, feed: Feed, about: tuple[str, Plac
     )
     given = {column.name: column.name for column in feed.columns}
     return Snapshot(staged, given, state_of(lake.opened(str(staged))).rows, shown, (*notes,))
+
+
+def _rows_of(delta: "DeltaTable", columns: Sequence[str], shown: str) -> Iterator[pa.RecordBatch]:
+    """Yield rows of a Delta table, also of one with deletion vectors. Raises MedallionError where it cannot be read."""
+    from deltalake import QueryBuilder
+    from deltalake.exceptions import DeltaError
+
+    query = exp.select(*(exp.column(name, quoted=True) for name in columns)).from_("t").sql()
+    try:
+        if "deletionVectors" in (delta.protocol().reader_features or ()):
+            yield from pa.RecordBatchReader.from_stream(QueryBuilder().register("t", delta).execute(query))
+        else:
+            yield from delta.to_pyarrow_dataset().to_batches(columns=[*columns], batch_size=_BATCH_ROWS)
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise MedallionError(f"{shown} cannot be read without Spark: {one_line(error, 160)}") from None
 
 
 def _files_near(source: Source, path: str) -> Mapping[str, Any]:
@@ -177,6 +186,7 @@ def _parts(source: Source, feed: Feed, path: str, listed: Collection[str]) -> li
             )
     if not names:
         raise MedallionError(_missing(source, path))
+    require_one_kind(names, f"{path} of {source.root}", "move those of one kind elsewhere, then load again")
     return names
 
 
@@ -259,7 +269,7 @@ def _rows_of_csv(
     Raises MedallionError for the first row that does not fit.
     """
     landed, changes = folder / "rows.json", folder / "rows.parquet"
-    parts = land_files(source, [name], landed, feed.keys).parts
+    parts = land_files(source, [name], landed, Columns(keys=feed.keys)).parts
     any_time = replace(feed, event_time=())  # rows that happened too late go to quarantine when they are loaded
     decoded = decode_file(landed, any_time, format_hour(datetime.now(UTC)), changes, None, parts)
     for line, reason, _ in decoded.rejected:

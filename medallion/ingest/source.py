@@ -25,8 +25,8 @@ BACK_OFF_SECONDS = 0.5  # seconds before the second try of a file, doubled for e
 Advance = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 
-def silent(_what: str, _done: int, _total: int) -> None:
-    """Tell nobody."""
+def no_progress(_what: str, _done: int, _total: int) -> None:
+    """Report nothing."""
 
 
 @dataclass(frozen=True)

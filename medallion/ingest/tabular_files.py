@@ -9,7 +9,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
@@ -23,30 +24,69 @@ if TYPE_CHECKING:
 CSV, PARQUET = ".csv", ".parquet"
 GZIP, ZSTD = (".gz", ".gzip"), (".zst", ".zstd")
 _OPERATION = "Op"  # names the first column of AWS DMS: a first row with it is one of names
+_MIN_NAMES = 2  # of declared columns, which make a first row without the key one of names
 _NAME = re.compile(r"[^\W\d][\w$#]*")
 _BATCH_ROWS = 10_000
 _MAX_CELL = 1 << 20
+_SHOWN_NAMES = 200  # characters of the names of columns
+_KINDS = {"": "lines of JSON", CSV: "CSV", PARQUET: "Parquet"}
 
 
-def csv_lines(stream: IO[bytes], shown: str, keys: Collection[str] = ()) -> Iterator[bytes]:
+@dataclass(frozen=True)
+class Columns:
+    """What is known of the columns of CSV and Parquet files, to tell a row of names and to miss one that is needed.
+
+    declared: the names of all that are declared. keys: those of the key. operation: the column that says what a row
+    does; None where rows do without.
+    """
+
+    declared: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    operation: str | None = None
+
+    def are_names(self, row: Sequence[str]) -> bool:
+        """Check whether the first row of a CSV is one of names: it begins with Op, or has the key."""
+        cells = [cell.casefold() for cell in row]
+        if cells[0] == _OPERATION.casefold():
+            return True
+        if not all(_NAME.fullmatch(cell) for cell in cells):
+            return False
+        has_key = bool(self.keys) and {*self.keys} <= {*cells}
+        return has_key or (self.operation is not None and len({*self.declared} & {*cells}) >= _MIN_NAMES)
+
+    def require_operation(self, names: Sequence[str], shown: str) -> None:
+        """Raise MedallionError where none of the names of a file's columns says what a row does."""
+        if self.operation is None or self.operation.casefold() in (name.casefold() for name in names):
+            return
+        found, expected = ", ".join(names)[:_SHOWN_NAMES], ", ".join((self.operation, *self.declared))
+        raise MedallionError(
+            f"{shown} has the columns {found} and no {self.operation}, which tells deletions from other rows: expected"
+            f" {expected}; nothing of its hour was landed: have it delivered with {self.operation}, or elsewhere if it"
+            " is a full load, then run the hour again"
+        )
+
+
+ANY = Columns()
+
+
+def csv_lines(stream: IO[bytes], shown: str, columns: Columns = ANY) -> Iterator[bytes]:
     """Yield each row of a CSV file as a line, but for a first row of names.
 
-    That begins with Op or, where ``keys`` of the table are given, has all of them.
-
-    Raises MedallionError where it is no CSV in UTF-8, or ends within quotes.
+    Raises MedallionError where it is no CSV in UTF-8, ends within quotes, or its names lack one that is needed.
     """
     csv.field_size_limit(_MAX_CELL)
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="strict", newline="")
-    names: list[str] | None = None
+    beginning = b""  # of each line under a row of names
     reader = csv.reader(text, strict=True)
     try:
         for number, row in enumerate(reader):
             if not row:
                 continue
-            if number == 0 and _is_header(row, keys):
-                names = row
+            if number == 0 and columns.are_names(row):
+                columns.require_operation(row, shown)
+                beginning = line_under(row)
             else:
-                yield row_line(row if names is None else [names, row])
+                yield beginning + row_line(row)[:-1] + b"]\n" if beginning else row_line(row)
     except (csv.Error, UnicodeDecodeError) as error:
         raise MedallionError(
             f"{shown} is no CSV that can be read, at line {reader.line_num}: {one_line(error, 120)}; nothing of its"
@@ -54,28 +94,22 @@ def csv_lines(stream: IO[bytes], shown: str, keys: Collection[str] = ()) -> Iter
         ) from None
 
 
-def _is_header(row: list[str], keys: Collection[str]) -> bool:
-    cells = [cell.casefold() for cell in row]
-    if cells[0] == _OPERATION.casefold():
-        return True
-    return bool(keys) and {*keys} <= {*cells} and all(_NAME.fullmatch(cell) for cell in cells)
-
-
-def parquet_lines(file: Path, shown: str) -> Iterator[bytes]:
+def parquet_lines(file: Path, shown: str, columns: Columns = ANY) -> Iterator[bytes]:
     """Yield each row of a Parquet file as a line. Raises as ``parquet_rows`` does."""
-    return map(row_line, parquet_rows(file, shown))
+    return map(row_line, parquet_rows(file, shown, columns))
 
 
-def parquet_rows(file: Path, shown: str) -> Iterator[dict[str, Any]]:
-    """Yield each row of a Parquet file. Raises MedallionError where it cannot be read."""
+def parquet_rows(file: Path, shown: str, columns: Columns = ANY) -> Iterator[dict[str, Any]]:
+    """Yield each row of a Parquet file. Raises MedallionError where it cannot be read, or lacks a column it needs."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(file) as parquet:
+            columns.require_operation(parquet.schema_arrow.names, shown)
             for batch in parquet.iter_batches(_BATCH_ROWS):
                 yield from _rows(batch)
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
         raise MedallionError(
             f"{shown} is no Parquet file that can be read: {one_line(error, 120)}; nothing of its hour was landed: have"
             " it delivered again, then run the hour again"
@@ -97,7 +131,7 @@ def _values(column: "pa.Array") -> list[Any]:
 
     values: list[Any]
     try:
-        values = column.to_pylist()
+        values = column.to_pylist(maps_as_pydicts="strict")
     except (ValueError, OverflowError):
         values = column.cast(pa.string()).to_pylist()
     return values
@@ -111,9 +145,25 @@ def kind_of(name: str) -> str:
     return path.suffix if path.suffix in (CSV, PARQUET) else ""
 
 
+def require_one_kind(names: Sequence[str], what: str, remedy: str) -> None:
+    """Raise MedallionError where files that are read as one are of two kinds, naming one of each.
+
+    what: what they are. remedy: what to do then.
+    """
+    firsts = {kind_of(name): name for name in reversed(names)}
+    if len(firsts) > 1:
+        found = " and ".join(f"{_KINDS[kind]}, such as {name}" for kind, name in sorted(firsts.items())[:2])
+        raise MedallionError(f"{what} has files of two kinds, {found}: {remedy}")
+
+
+def line_under(names: Sequence[Any]) -> bytes:
+    """Return how the line of each row under a row of names begins: all but its cells, a bracket and the line end."""
+    return row_line([names, []])[: -len(b"[]]\n")]
+
+
 def row_line(row: Any) -> bytes:
     """Return a row as a line of JSON."""
-    return json.dumps(row, default=_text, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+    return _JSON.encode(row).encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _text(value: Any) -> str:
@@ -126,3 +176,6 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
     return str(value)
+
+
+_JSON = json.JSONEncoder(default=_text, ensure_ascii=False)

@@ -30,6 +30,7 @@ _OTHER_TIMESTAMP = re.compile(  # as fewer tools write them
 _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1).toordinal()
 _MICROSECONDS_IN = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1, "days": 86_400_000_000}
 MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"  # how Spark writes a moment whole: its own format drops digits
+_MAX_DIGITS = 30  # of a whole number as text
 Decoder = Callable[[Any], Any]
 NoteUnknown = Callable[[str], None]  # is told the path of a field that no STRUCT declares
 
@@ -272,7 +273,8 @@ def _from_text(parse: Callable[[str], Any], decode: Decoder) -> Decoder:
 
 
 def _whole_number(text: str) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]{1,30}", text):
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS):
         raise ValueError
     return int(text)
 

@@ -1,12 +1,15 @@
 """Which columns a column is made from, and which are made from it: read from the SQL of the tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medallion.model.parsed_query import Schemas, parse
 from medallion.model.registry import Registry
 from medallion.model.table import Feed, Log, Table
+
+if TYPE_CHECKING:
+    from sqlglot.lineage import Node as Origin
 
 Node = Feed | Log | Table
 
@@ -21,9 +24,13 @@ class ColumnOf:
 
 @dataclass(frozen=True)
 class ColumnLineage:
-    """By column, the columns that its values are computed from; without any for what counts rows or is a constant."""
+    """By column, the columns that its values are computed from; without any for what counts rows or is a constant.
+
+    copied: those of them whose values can be read from it: not what only counts, adds up or compares them.
+    """
 
     sources: Mapping[ColumnOf, frozenset[ColumnOf]]
+    copied: Mapping[ColumnOf, frozenset[ColumnOf]]
 
     def upstream(self, column: ColumnOf) -> list[ColumnOf]:
         """Every column that ``column`` is made from, the nearest first."""
@@ -55,20 +62,24 @@ def _lineage(nodes: tuple[Node, ...]) -> ColumnLineage:
     schemas = Schemas({node.name: node for node in nodes})
     columns = {node.name: dict.fromkeys(schemas.of(node.name), "text") for node in nodes}
     sources: dict[ColumnOf, frozenset[ColumnOf]] = {}
+    copied: dict[ColumnOf, frozenset[ColumnOf]] = {}
     for node in nodes:
         if isinstance(node, Table):
-            sources |= _sources_of(node, columns)
+            for name, origin in _origins_of(node, columns).items():
+                sources[ColumnOf(node.name, name)] = frozenset(_leaves(origin, copies_alone=False))
+                copied[ColumnOf(node.name, name)] = frozenset(_leaves(origin, copies_alone=True))
         elif isinstance(node, Log):
             fed = {column.name.lower() for column in node.fed_by.columns}
-            sources |= {
+            of_feed = {
                 ColumnOf(node.name, name): frozenset({ColumnOf(node.of, name)} if name in fed else ())
                 for name in columns[node.name]
             }
-    return ColumnLineage(sources)
+            sources, copied = sources | of_feed, copied | of_feed
+    return ColumnLineage(sources, copied)
 
 
-def _sources_of(table: Table, columns: Mapping[str, Mapping[str, str]]) -> dict[ColumnOf, frozenset[ColumnOf]]:
-    from sqlglot import exp
+def _origins_of(table: Table, columns: Mapping[str, Mapping[str, str]]) -> "dict[str, Origin]":
+    """By column, the tree of expressions that it is computed by."""
     from sqlglot.lineage import lineage
     from sqlglot.optimizer.qualify import qualify
     from sqlglot.optimizer.scope import build_scope
@@ -77,14 +88,40 @@ def _sources_of(table: Table, columns: Mapping[str, Mapping[str, str]]) -> dict[
     tree = parse(table.query, table.inputs).copy()
     tree = qualify(tree, schema=schema, dialect="spark", quote_identifiers=False, validate_qualify_columns=False)
     scope = build_scope(tree)
-    sources = {}
-    for name in columns[table.name]:
-        origin = lineage(name, tree, schema, scope=scope, dialect="spark", trim_selects=False)
-        leaves = (leaf for leaf in origin.walk() if not leaf.downstream and isinstance(leaf.source, exp.Table))
-        sources[ColumnOf(table.name, name)] = frozenset(
-            ColumnOf(leaf.source.name, leaf.name.rsplit(".", 1)[-1].strip('"`')) for leaf in leaves
-        )
-    return sources
+    return {
+        name: lineage(name, tree, schema, scope=scope, dialect="spark", trim_selects=False)
+        for name in columns[table.name]
+    }
+
+
+def _leaves(origin: "Origin", *, copies_alone: bool) -> Iterator[ColumnOf]:
+    """Yield the columns of tables that an expression is made from; copies_alone: those whose values show in it."""
+    from sqlglot import exp
+
+    if not origin.downstream and isinstance(origin.source, exp.Table):
+        yield ColumnOf(origin.source.name, origin.name.rsplit(".", 1)[-1].strip('"`'))
+    for part in origin.downstream:
+        if not copies_alone or _is_copied(origin.expression, part.name.rsplit(".", 1)[-1].strip('"`')):
+            yield from _leaves(part, copies_alone=copies_alone)
+
+
+def _is_copied(expression: Any, column: str) -> bool:
+    """Whether values of ``column`` show in what ``expression`` gives: not where it counts, adds up or compares them."""
+    from sqlglot import exp
+
+    uses = [use for use in expression.find_all(exp.Column) if use.name.lower() == column.lower()]
+    return not uses or any(_shows(use, expression) for use in uses)
+
+
+def _shows(use: Any, whole: Any) -> bool:
+    from sqlglot import exp
+
+    hidden = (exp.Count, exp.CountIf, exp.ApproxDistinct, exp.Sum, exp.Avg, exp.Predicate, exp.Stddev, exp.Variance)
+    while use is not whole and use.parent is not None:
+        if isinstance(use.parent, hidden) or (isinstance(use.parent, exp.Window) and use.arg_key != "this"):
+            return False
+        use = use.parent
+    return True
 
 
 def _reach(start: ColumnOf, edges: Mapping[ColumnOf, Any]) -> list[ColumnOf]:

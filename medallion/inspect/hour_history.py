@@ -14,7 +14,7 @@ from medallion.storage.lake import Lake
 HourStatus = Literal["published", "running", "restated", "reprocessed", "red", "skipped", "pending", "missing"]
 COLUMNS = ("run_id", "hour", "event_type", "table_name", "status", "details")
 MAX_DAYS = 14
-MAX_DELAY = timedelta(days=1)  # from the end of an hour to its release, of a lake that goes with the clock
+MAX_DELAY = timedelta(days=1)  # from the end of an hour to its release, of a lake that is refreshed as hours pass
 
 
 @dataclass(frozen=True)

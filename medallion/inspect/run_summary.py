@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from medallion.counts import counted
 from medallion.inspect.run_history import final_steps
 from medallion.model.table import QUARANTINE
 from medallion.ops import event_log
@@ -22,7 +23,7 @@ def run_summary(lake: Lake, run_id: str) -> str:
     parts = []
     if applied := [row for row in whole if row.event_type == "apply"]:
         changed, lines = sum(row.rows_out or 0 for row in applied), sum(row.rows_in or 0 for row in applied)
-        parts.append(f"{changed:,} rows of Bronze changed by {lines:,} lines")
+        parts.append(f"{counted(changed, 'row')} of Bronze changed by {counted(lines, 'line')}")
     if refreshed := [row for row in steps if row.event_type == "refresh" and row.table_name]:
         written = sum(row.status in DID_WORK for row in refreshed)
         parts.append(f"{written} of {len(refreshed)} tables written")

@@ -15,6 +15,7 @@ from medallion.ingest.listing import Listing, change_files
 from medallion.ingest.put_together import land_files
 from medallion.ingest.snapshot_source import describe_snapshot
 from medallion.ingest.source import Source
+from medallion.ingest.sources import columns_in_hours
 from medallion.model.table import Feed
 
 MAX_REJECTED = 5  # lines of a feed that are shown
@@ -119,7 +120,7 @@ def _check_feed(
     with TemporaryDirectory(prefix="medallion-") as folder:
         landed_at = Path(folder, f"{wanted}.json")
         try:
-            landed = land_files(source, names, landed_at)
+            landed = land_files(source, names, landed_at, columns_in_hours(feed))
             decoded = decode_file(landed_at, feed, wanted, Path(folder, "changes.parquet"), None, landed.parts)
             found = _with_hour(found, feed, decoded, Path(folder, "changes.parquet"))
             require_few_bad_lines(feed, wanted, landed_at, decoded, max_bad_lines)
@@ -138,7 +139,9 @@ def _with_hour(found: FeedCheck, feed: Feed, decoded: Decoded, changes: Path) ->
         for line, reason, _ in decoded.rejected[:MAX_REJECTED]
     )
     shown = {"": "deletes" if first.get(DELETED) else "inserts or updates"} if first else {}
-    shown |= {name: value for name, value in first.items() if name not in (LINE, DELETED)}
+    kept = {feed.columns[place].name for place in decoded.kept.get(first.get(LINE, 0), ())}
+    values = {name: value for name, value in first.items() if name not in (LINE, DELETED)}
+    shown |= {name: "stays as it is" if name in kept else value for name, value in values.items()}
     return replace(
         found,
         lines=decoded.lines,

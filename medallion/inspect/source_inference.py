@@ -13,7 +13,8 @@ from medallion.ingest.change_lines import read_lines
 from medallion.ingest.listing import change_files
 from medallion.ingest.put_together import land_files
 from medallion.ingest.source import Source
-from medallion.ingest.sources import NOTHING, Change, RefusedRecord, Unfit, reader_of
+from medallion.ingest.sources import NOTHING, Change, RecordForms, RefusedRecord, Unfit, reader_of
+from medallion.ingest.tabular_files import CSV, kind_of
 from medallion.ingest.value_decoders import Forms, value_decoder
 from medallion.model.column_types import Scalar
 from medallion.model.table import BESIDE_A_CHANGE, Feed
@@ -21,6 +22,7 @@ from medallion.model.table import BESIDE_A_CHANGE, Feed
 MAX_HOURS, MAX_CHANGES = 6, 20_000  # of the newest ones, that are read
 MIN_ROWS = 100  # from which on a column that is never null is taken for one that must have a value
 _COLUMN = re.compile(r"[a-z_][a-z0-9_]*")
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")  # with zeros before it, a code is a text
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,30}\.[0-9]{1,18}")
 _USUAL_DIGITS, _MAX_DIGITS, _MAX_SCALE = 18, 38, 9
@@ -66,6 +68,8 @@ class _Column:
             for name, inner in value.items():
                 self.fields.setdefault(name, _Column()).add(inner, dict(forms.fields).get(name) if forms else None)
             return "STRUCT"
+        if forms is not None and forms.texts and (kind := _kind_of_cell(str(value))):
+            return kind
         return self._text(str(value))
 
     def _decimal(self, value: Decimal) -> str:
@@ -102,6 +106,13 @@ class _Column:
             inner = ", ".join(f"{name}: {column.type}" for name, column in self.fields.items() if name.isidentifier())
             return f"STRUCT<{inner}>" if inner else "MAP<STRING, STRING>"
         return kind
+
+
+def _kind_of_cell(text: str) -> str | None:
+    """Return the type of a cell of a CSV that is a whole number or a truth value, None for another one."""
+    if _WHOLE.fullmatch(text):
+        return "BIGINT"
+    return "BOOLEAN" if text in ("true", "false") else None
 
 
 def infer_declaration(source: Source, feed: Feed) -> str:
@@ -154,7 +165,9 @@ def _changes(source: Source, feed: Feed, notes: list[str]) -> Iterator[Change]:
         reader = reader_of(feed)
         with TemporaryDirectory(prefix="medallion-") as folder:
             landed = Path(folder, f"{hour}.json")
-            land_files(source, listing.hours[hour][feed.topic], landed)
+            names = listing.hours[hour][feed.topic]
+            has_cells = kind_of(names[0]) == CSV
+            land_files(source, names, landed)
             for number, raw, _ in read_lines(landed):
                 try:
                     changes: Sequence[Change] = reader.read(raw)
@@ -163,10 +176,15 @@ def _changes(source: Source, feed: Feed, notes: list[str]) -> Iterator[Change]:
                         notes.append(f"line {number} of {hour} could not be read: {unfit}")
                     rejected += 1
                     continue
-                yield from changes
+                yield from (_as_cells(change) for change in changes) if has_cells else changes
                 count += len(changes)
                 if count >= MAX_CHANGES:
                     return
+
+
+def _as_cells(change: Change) -> Change:
+    """Return a change whose values are the texts of a CSV."""
+    return change._replace(forms=RecordForms(dict.fromkeys(change.row, Forms(texts=True))))
 
 
 def _keys(

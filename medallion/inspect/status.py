@@ -65,10 +65,9 @@ class LakeStatus:
 
     release: the newest one, None before the first. writer, restatement: who writes, what is being restated right now.
     late: which files came after their hour was applied, and the command. left: which hours of the source the schedule
-    leaves to a person. red: which hour is red, why, and what heals
-    it. goes_with_clock: whether hours are refreshed
-    as they end; in a history that is replayed nothing is stale unless a limit is given. problems: a line for each thing
-    that is late, stale or red.
+    leaves to a person. refused: a line for each step of Bronze that failed and has not gone well since. red: which hour
+    is red, why, and what heals it. goes_with_clock: whether hours are refreshed as they end; in a history that is
+    replayed nothing is stale unless a limit is given. problems: a line for each thing that is late, stale or red.
     """
 
     lake: str
@@ -77,6 +76,7 @@ class LakeStatus:
     restatement: Restatement | None = None
     late: str | None = None
     left: str | None = None
+    refused: Sequence[str] = ()
     red: str | None = None
     goes_with_clock: bool = True
     tables: Sequence[TableStatus] = ()
@@ -136,7 +136,7 @@ def lake_status(
     applied = ledger.last_common_hour({row.table: row.hour for row in tables if row.table in feeds})
     red_hour = find_red(lake, registry, applied, restatement)
     red = f"{red_hour.describe()}. {red_hour.recovery}" if red_hour else None
-    left = read_never_applied(lake, applied)
+    left = None if red_hour else read_never_applied(lake, applied)  # what it advises waits until the red hour is healed
     cut_short = restatement.describe_cut_short() if restatement and not (writer or is_at_work) else None
     return LakeStatus(
         lake.root,
@@ -145,6 +145,7 @@ def lake_status(
         restatement=restatement,
         late=late,
         left=left,
+        refused=refused,
         red=red,
         goes_with_clock=with_clock,
         tables=tables,

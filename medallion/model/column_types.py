@@ -182,6 +182,11 @@ class _Parser:
             return self._struct(depth)
         if name != name.upper():
             raise self._unreadable()
+        if name == "VARIANT":
+            raise UnreadableColumn(
+                f"column {self._text!r}: VARIANT is not supported, as only Spark reads and writes it: declare STRING,"
+                " have the source write its JSON as text, and take it apart in a query with GET_JSON_OBJECT"
+            )
         raise UnreadableColumn(f"column {self._text!r} is of type {name}, which is not supported: use {SUPPORTED}")
 
     def _decimal(self) -> DecimalType:

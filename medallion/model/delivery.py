@@ -29,7 +29,7 @@ _BESIDE_STAR = re.compile(rf"\{{feed\}}{_NAME_GOES_ON}*\*|\*{_NAME_GOES_ON}*\{{f
 _DIGIT = "\0"  # stands for any digit where two layouts are compared
 _SHAPES = {"hour": "0000-00-00T00", "YYYY": "0000", "MM": "00", "DD": "00", "HH": "00"}
 _IN_HOUR = ("YYYY", "MM", "DD", "HH")
-_COMPLETE = re.compile(r"ended|next hour|settled ([0-9]{1,6})|marker ([^\s]+)")
+_COMPLETE = re.compile(r"ended|next hour(?: or settled ([0-9]{1,6}))?|settled ([0-9]{1,6})|marker ([^\s]+)")
 
 
 class UnusableDelivery(ValueError):
@@ -182,7 +182,7 @@ class Completeness:
     """When the files of an hour that has ended are all there.
 
     rule: ``ended`` at once; ``settled`` when none was modified for ``seconds``; ``marker`` when the file ``marker`` is
-    there; ``next hour`` when a file of a later hour is.
+    there; ``next hour`` when a file of a later hour of the same feed is or, with ``seconds``, when they have settled.
     """
 
     rule: str = "ended"
@@ -204,10 +204,14 @@ def parse_completeness(text: str) -> Completeness:
     """Parse the rule as it is written in medallion.toml. Raises UnusableDelivery."""
     match = _COMPLETE.fullmatch(text)
     if match is None:
-        raise UnusableDelivery('it is "ended", "settled 600" (seconds), "marker _SUCCESS" or "next hour"')
-    if match[2] and ("*" in match[2] or Layout(match[2]).names("table")):
+        raise UnusableDelivery(
+            'it is "ended", "settled 600" (seconds), "marker _SUCCESS", "next hour" or "next hour or settled 600"'
+        )
+    quiet, settled, marker = match.groups()
+    if marker and ("*" in marker or Layout(marker).names("table")):
         raise UnusableDelivery("a marker is one file: its name may have {feed} and {hour}, neither * nor {table}")
-    return Completeness(text.partition(" ")[0] if match[1] or match[2] else text, int(match[1] or 0), match[2] or "")
+    rule = next((rule for rule in ("next hour", "settled", "marker") if text.startswith(rule)), "ended")
+    return Completeness(rule, int(quiet or settled or 0), marker or "")
 
 
 @dataclass(frozen=True)
@@ -236,6 +240,11 @@ class Delivery:
     moments: str | None = None
     decimals: str = "text"
     version: int = 0
+
+    @property
+    def has_several_files(self) -> bool:
+        """Return whether a feed may have several files for an hour."""
+        return self.format == DELTA or self.layout.has_several_files
 
 
 USUAL = Delivery()

@@ -14,6 +14,7 @@ from medallion.model.chart import output_columns
 from medallion.model.column_types import UnreadableColumn, is_key_type, is_ordered_type
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.methods import POLICIES, Method
+from medallion.model.personal import require_erasable
 from medallion.model.table import BESIDE_A_CHANGE, Feed, Log, Table
 
 Node = Feed | Log | Table
@@ -100,6 +101,7 @@ def build(tables: Iterable[Node], layers: Sequence[str]) -> Registry:
             raise MedallionError(f"{where} has no docstring: say what the table holds and what one row is")
         if isinstance(table, Feed):
             _require_columns(where, table)
+            require_erasable(where, table, by_name)
         _require_keys(where, table)
         _require_event_time(where, table)
         _require_chart(where, table)

@@ -16,6 +16,7 @@ from medallion.model.methods import Additive, ByKey, Full, Kept, Method, Recent
 from medallion.model.refresh_method import RefreshMethod
 
 STRATEGIES = ("full", "incremental")
+DELETE, BLANK = "delete", "blank"  # what erasing a person does to a row of a feed
 QUARANTINE = "quarantine_"  # begins the name of the table of rows that another table drops
 BROKEN = "_broken"  # its column that says which expectations a row fails
 BESIDE_A_CHANGE = ("_line", "_deleted")  # its place in the file, and whether it deletes: no columns of a feed
@@ -146,6 +147,11 @@ class Feed:
         event_time: Columns that say when something happened: a row of an hour's file is rejected where one is before
             EARLIEST, or after the end of the hour by more than max_skew.
         max_skew: See event_time.
+        subject: The column that names the person whom a row is about; empty where rows are about nobody.
+        subject_of: The feed's table whose key ``subject`` is, as lines have the key of their order: a row is about the
+            person whom that row is about. Empty where ``subject`` names the person itself.
+        personal: Further columns that tell of the person.
+        erase: What erasing the person does to a row: ``delete`` it, or ``blank`` the columns ``personal_columns``.
         delivery: How the source delivers it, from medallion.toml; the project fills it in. The rest as for Table.
     """
 
@@ -154,6 +160,10 @@ class Feed:
     event_time: tuple[str, ...] = ()
     max_skew: timedelta = timedelta(days=1)
     delivery: Delivery = USUAL
+    subject: str = ""
+    subject_of: str = ""
+    personal: tuple[str, ...] = ()
+    erase: str = DELETE
     expect: tuple[Expectation, ...] = ()
     pruned_by: tuple[str, ...] = ()
     extra: bool = False
@@ -169,6 +179,12 @@ class Feed:
     def columns(self) -> tuple[Column, ...]:
         """The declared columns, in order."""
         return tuple(Column(name, str(kind), required) for name, kind, required in parse_columns(self.schema))
+
+    @property
+    def personal_columns(self) -> tuple[str, ...]:
+        """The columns that tell of a person, the one that names them first."""
+        own = () if self.subject_of or not self.subject else (self.subject,)
+        return tuple(dict.fromkeys((*own, *self.personal)))
 
     @property
     def refresh_method(self) -> str:

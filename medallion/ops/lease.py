@@ -150,10 +150,10 @@ def lease_record(lake: Lake) -> SharedRecord:
 
 
 def _is_held(entry: Entry) -> bool:
-    """Whether it has a holder whose time has not ended.
+    """Whether somebody holds the lease, and their time has not run out.
 
-    In a copy of a lake it ends by time as well. Nothing proves a copy sooner: what a file system tells of a folder,
-    such as its inode, may be another at the next look or on the next machine, and the holder be alive.
+    A lease that was copied along with its lake runs out the same way. A copy cannot be recognised earlier: a folder's
+    inode, say, may differ at the next look or on another machine while the holder is alive.
     """
     return bool(entry.content.get("owner")) and entry.age < TTL_SECONDS
 

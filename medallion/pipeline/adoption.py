@@ -65,7 +65,7 @@ def discard(run: Run, driver: Driver, table: str) -> Outcome:
         commit = properties(metadata, None if number is None else (LEDGER, number), upon=delta)
         hook = PostCommitHookProperties(cleanup_expired_logs=False)
         delta.restore(former.version(), commit_properties=commit, post_commithook_properties=hook)
-        turn_off_log_cleanup(delta, metadata)
+        turn_off_log_cleanup(delta, lake.at(_path(driver, table)), metadata)
         event.details = {"version": delta.version(), "restored": former.version(), "discarded": discarded}
     message = f"{table}: as it was at version {found.version}, without {found.describe()}"
     return driver.report_outcome(Outcome("succeeded", message, None))

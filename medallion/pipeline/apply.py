@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from medallion import advice
+from medallion.counts import counted
 from medallion.errors import HourOutOfOrder, MedallionError
 from medallion.ingest import apply, change_log, landing, ledger, quarantine
 from medallion.ingest.decode import Decoded
@@ -54,7 +55,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
                     step.details["note"] = RECOVERED
                 _fill_applied(step, done)
             if done is not None:
-                changed = f"{done.lines:,} lines, {done.changed:,} rows changed"
+                changed = f"{counted(done.lines, 'line')}, {counted(done.changed, 'row')} changed"
                 driver.report(f"{table.layer}  {table.name}  {changed}  {step.seconds:.1f} s")
             return done
 
@@ -68,14 +69,17 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
         event.bytes_out = sum(done.bytes for done in results)
         rejected = sum(done.rejected for done in results)
         event.details["rejected"] = rejected
+        if repeated := sum(content.repeated for content in decoded.values()):
+            event.details["repeated"] = repeated
         if not results:
             event.status = "skipped"
         drift = [*landing.drift(feeds, decoded), *warnings]
         if rejected:
-            drift.append(f"{rejected} lines rejected: {advice.see_quarantine()}")
+            drift.append(f"{counted(rejected, 'line')} rejected: {advice.see_quarantine()}")
         if drift:
             event.status, event.details["note"] = "warned", "; ".join(drift)
-    message = "; ".join([f"applied {event.rows_in:,} lines of {hour}, {event.rows_out:,} rows changed", *drift])
+    applied = f"applied {counted(event.rows_in, 'line')} of {hour}, {counted(event.rows_out, 'row')} changed"
+    message = "; ".join([applied, *drift])
     return driver.report_outcome(Outcome(event.status, message, hour))
 
 

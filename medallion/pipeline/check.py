@@ -17,6 +17,7 @@ from medallion.ops.check_records import CheckedTable, CheckRecord, Failure, read
 from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import RedHour
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.erase_plan import read_plan
 from medallion.pipeline.outdated import defer_step
 from medallion.pipeline.refresh import require_bronze_at
 from medallion.pipeline.run import Outcome, Run
@@ -165,13 +166,16 @@ def _volume_rules(driver: Driver, run: Run, layer: str, history: "History") -> "
     if restated is not None and restated.remaining(ledger.applied_hour(driver.lake, driver.tables)):
         release = None  # of a later hour: nothing is published before that hour is reached again
     tables = {table.name: table for table in driver.tables.layer(layer)}
+    erasing = read_plan(driver.lake) is not None
     before = releases.row_counts_of(driver.lake, release, tables) if release else {}
     rules = {}
     for name, table in tables.items():
         row_count = None
         if release is not None and name in before:
             known = earlier_measures(history, name, ROW_COUNT_IN_HISTORY, run.hour)
-            row_count = RowCountRule(before[name], release.release_id, table.max_row_change, table.may_be_empty, known)
+            row_count = RowCountRule(
+                before[name], release.release_id, table.max_row_change, table.may_be_empty, known, erasing
+            )
         drops = tuple(
             DropRule(name.removeprefix(QUARANTINE), drop, earlier_measures(history, name, drop.meaning, run.hour))
             for drop in (table.drops if isinstance(table, Table) else ())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest.listing import Listing
 from medallion.inspect.openlineage import send_lineage
+from medallion.inspect.personal_columns import require_no_personal_columns
 from medallion.model.proven import Proof
 from medallion.model.refresh_lock import NAME, read_lock
 from medallion.model.registry import Registry
@@ -129,8 +130,8 @@ class Driver:
             self.tables = tables_in(record, self.settings.extras)
 
     def require_proven_tables(self, layer: str, run: Run, log: EventLog) -> None:
-        """Raise MedallionError for a table of ``layer`` whose refresh method could give other rows than its query, or
-        with an expectation of which changed rows do not prove what it declares.
+        """Raise MedallionError for a table of ``layer`` whose refresh method could give other rows than its query, with
+        an expectation of which changed rows do not prove what it declares, or with a personal column that it forbids.
 
         Not when the registry is built, which the DAG does at each parse: reading SQL takes ten times as long as that.
         And for one layer, as each is refreshed by a process of its own. A strategy that is not the engine's own goes by
@@ -141,6 +142,7 @@ class Driver:
             raise MedallionError(wrong[0])
         tables = self.tables.queries(layer)
         if self._proven.get(layer) != tables:
+            require_no_personal_columns(self.tables, self.project.suite(layer), layer)
             from medallion.checks.scope_proof import require_proven
             from medallion.checks.suites import suites
 

@@ -4,9 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from medallion import advice
+from medallion.counts import counted
 from medallion.errors import UsageError
 from medallion.ingest import landing, ledger, quarantine
 from medallion.ingest.change_names import shown_path
+from medallion.ingest.erased_lines import ErasedLines
 from medallion.ingest.late_files import find_late, late_warning, missing_topics
 from medallion.ingest.listing import Listing, change_files
 from medallion.ingest.restatement import Restatement, rewind_bronze, without_withdrawn, write_restatement
@@ -18,6 +20,7 @@ from medallion.ops import event_log, releases
 from medallion.ops.event_log import EventLog
 from medallion.ops.red_hours import UnpublishedHour
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.erase_plan import require_no_erasure
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.definitions import find_tables_to_rebuild
 from medallion.storage.lake import Lake
@@ -56,6 +59,7 @@ class Arrival:
 
 def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome:
     with log.timed("land", driver.tables.fed_layer, cpu=driver.cpu) as event:
+        require_no_erasure(driver.lake)
         notes: list[str] = []
         source = open_source(run.settings)
         restated = rewind_bronze(driver.lake, driver.tables, driver.report, notes)
@@ -73,7 +77,8 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
             event.details["note"] = "; ".join([outcome.message, *notes])
             return driver.report_outcome(outcome)
         arrival.listing.require_understood(arrival.hour)
-        manifest, about_hour = _copy(driver.lake, driver.tables, arrival)
+        forget = ErasedLines.of(driver.lake, driver.tables.feeds, arrival.hour)
+        manifest, about_hour = _copy(driver.lake, driver.tables, arrival, forget)
         if arrival.restated is not None:
             write_restatement(driver.lake, arrival.restated.with_landed(arrival.hour))
         driver.listing = arrival.listing
@@ -81,11 +86,15 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
         event.details["files"] = {topic: file.facts() for topic, file in manifest.files.items()}
         if notes := [*notes, *about_hour]:
             event.status, event.details["note"] = "warned", "; ".join(notes)
+        if erased := forget.describe():
+            event.details["erased"] = erased
         if rule := arrival.listing.complete.get(arrival.hour):
             event.details["complete"] = rule
     count = sum(len(file.parts) or 1 for file in manifest.files.values())
-    landed = f"landed {count} files, {event.bytes_out / 1e6:.1f} MB of {arrival.hour}" + (f" ({rule})" if rule else "")
-    message = "; ".join([landed, *about_hour])
+    landed = f"landed {counted(count, 'file')}, {event.bytes_out / 1e6:.1f} MB of {arrival.hour}"
+    if rule:
+        landed += f" ({rule})"
+    message = "; ".join([landed, *([erased] if erased else ()), *about_hour])
     return driver.report_outcome(Outcome(event.status, message, arrival.hour))
 
 
@@ -182,7 +191,7 @@ def _applied_already(lake: Lake, log: EventLog, arrival: Arrival) -> Outcome:
     return Outcome("skipped", note, hour)
 
 
-def _copy(lake: Lake, tables: Registry, arrival: Arrival) -> tuple[ledger.Manifest, list[str]]:
+def _copy(lake: Lake, tables: Registry, arrival: Arrival, forget: ErasedLines) -> tuple[ledger.Manifest, list[str]]:
     """Copy the files of an hour; return the manifest and warnings."""
     hour, names, former = arrival.hour, arrival.names, arrival.former
     if not names:
@@ -194,7 +203,8 @@ def _copy(lake: Lake, tables: Registry, arrival: Arrival) -> tuple[ledger.Manife
             if feed.topic not in taken:
                 landing.require_all_commits_landed(lake, feed, hour, arrival.listing)
         to_land = {topic: name for topic, name in names.items() if topic not in taken}
-        manifest = landing.copy_change_files(arrival.source, lake, hour, to_land, former, arrival.listing.several)
+        landing_now = landing.ToLand(to_land, tables.feeds, forget)
+        manifest = landing.copy_change_files(arrival.source, lake, hour, landing_now, former)
     return manifest, [*_landing_warnings(lake, manifest, arrival), *changed_since]
 
 

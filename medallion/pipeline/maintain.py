@@ -9,9 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from medallion.checks import report_store
 from medallion.errors import MedallionError, one_line
@@ -33,8 +31,10 @@ from medallion.storage.foreign_commits import ChangedByOthers, provenance, rewri
 from medallion.storage.lake import Lake, state_of
 from medallion.storage.log_cleanup import clean_log, turn_off_log_cleanup
 from medallion.storage.named_versions import holds, moment_set_aside, set_aside_folders
+from medallion.storage.purge import purge
 from medallion.storage.rewind import require_version_before
 from medallion.storage.table_features import note_of
+from medallion.storage.vacuum import vacuum
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -189,46 +189,23 @@ def maintain_table(
         return {"merged": 0, "removed": 0, "note": note}
     if by_spark := note_of(delta):
         return {"merged": 0, "removed": 0, "note": f"left as it is: {by_spark}"}
-    metadata = json.dumps(found.origin) if found.origin else None  # said again, so that no log is read for it
-    turn_off_log_cleanup(delta, metadata)
+    metadata = json.dumps(found.origin) if found.origin else None  # repeated, so that nobody searches the log for it
+    turn_off_log_cleanup(delta, folder, metadata)
     merged, note, state = 0, "", state_of(delta)
-    if column is None:
-        if state.files > SPARE_FILES + state.bytes // _FILE_BYTES:
-            done = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties(metadata, upon=delta))
-            merged = done["numFilesRemoved"]
-    elif state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):
+    if column is not None and state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):
         size = max(1, state.bytes // wanted)
         merged, note = cluster(delta, column, size, state.bytes, metadata)
-    removed = _vacuum(delta, folder, needed, keep, metadata)
+    else:
+        merged = purge(delta, folder, metadata)
+        if column is None and state.files > SPARE_FILES + state.bytes // _FILE_BYTES:
+            done = delta.optimize.compact(target_size=_FILE_BYTES, commit_properties=properties(metadata, upon=delta))
+            merged += done["numFilesRemoved"]
+    removed = vacuum(delta, folder, needed, keep.hours, metadata)
     fence.require()
     delta.update_incremental()
     delta.create_checkpoint()
     clean_log(folder, {*needed, delta.version()}, time.time() - max(_LOG_DAYS * 24, keep.hours) * 3600)
     return {"merged": merged, "removed": removed} | ({"note": note} if note else {})
-
-
-def _vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], keep: Retention, metadata: str | None) -> int:
-    # Full, as what a crash left behind is in no log. The log also names files that went long ago.
-    def vacuum(*, dry_run: bool) -> list[str]:
-        return delta.vacuum(
-            keep.hours,
-            dry_run,
-            enforce_retention_duration=False,
-            full=True,
-            keep_versions=sorted(needed) or None,
-            commit_properties=properties(metadata, upon=delta),
-        )
-
-    unneeded = [folder / unquote(name) for name in vacuum(dry_run=True)]
-    gone = [
-        file for file, exists in zip(unneeded, files.each(lambda file: file.exists(), unneeded), strict=True) if exists
-    ]
-    if gone:
-        vacuum(dry_run=False)
-    if isinstance(folder, Path):
-        for file in gone:
-            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum beside it
-    return len(gone)
 
 
 def _forget_events(lake: Lake, keep: Retention) -> None:

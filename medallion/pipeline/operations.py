@@ -7,6 +7,7 @@ from medallion import advice
 from medallion.errors import HourNotAvailable, MedallionError, UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import landing, ledger, quarantine
+from medallion.ingest.erased_lines import without_erased
 from medallion.ingest.listing import change_files
 from medallion.ingest.restatement import (
     Restatement,
@@ -15,7 +16,7 @@ from medallion.ingest.restatement import (
     read_restatement,
     write_restatement,
 )
-from medallion.ingest.source import Advance, open_source, silent
+from medallion.ingest.source import Advance, no_progress, open_source
 from medallion.ingest.unpublished import find_red
 from medallion.model.selection import select_tables
 from medallion.model.table import Feed
@@ -23,6 +24,7 @@ from medallion.ops import releases
 from medallion.pipeline.analysis import analyse_queries
 from medallion.pipeline.difference import report_difference
 from medallion.pipeline.driver import Driver
+from medallion.pipeline.erase_plan import require_no_erasure
 from medallion.pipeline.load import load_snapshot
 from medallion.pipeline.reprocess import is_of_published_hour, rebuild_changed_tables, reprocess
 from medallion.pipeline.run import Outcome, Run
@@ -61,7 +63,7 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
         return refresh_onward(run, driver)
 
 
-def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent) -> None:
+def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = no_progress) -> None:
     """Refresh the hours of ``runs`` in order; an hour that the source lacks is skipped for a later one.
 
     Args:
@@ -90,7 +92,7 @@ def refresh_hours(runs: Sequence[Run], driver: Driver, advance: Advance = silent
         raise missing[0]
 
 
-def load(run: Run, driver: Driver, advance: Advance = silent) -> Outcome:
+def load(run: Run, driver: Driver, advance: Advance = no_progress) -> Outcome:
     """Load the snapshot into Bronze, compute Silver and Gold in full, and publish the first release.
 
     Args:
@@ -124,6 +126,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     lake = driver.lake
     releases.require_earlier(lake, releases.require_release(lake, None), number)  # a wrong number is no failed run
     with driver.recording(run, "rollback") as log, log.timed("rollback", cpu=driver.cpu) as event:
+        require_no_erasure(lake)
         newest = releases.require_release(lake, None)
         target = releases.require_earlier(lake, newest, number)
         _end_if_published(driver, newest)
@@ -194,7 +197,7 @@ def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None
         else:
             _require_same_file(driver, feed, hour)
             _plan_restatement(driver, hour)  # a refused restatement leaves no corrected lines behind
-            quarantine.record_corrections(driver.lake, feed, hour, lines)
+            quarantine.record_corrections(driver.lake, feed, hour, without_erased(driver.lake, feed, hour, lines))
             fitting = len(lines)
         driver.report(f"{fitting:,} lines of {topic} in {hour} fit now")
         return restate(run, driver)

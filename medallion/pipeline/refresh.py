@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from medallion import advice
+from medallion.counts import counted
 from medallion.errors import MedallionError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
@@ -77,9 +78,8 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
                     driver.report(f"{table.name}: {written.warning}")
             results.append(written)
             state = f", {_STATE_WORDS[written.state_work]}" if written.state_work else ""
-            driver.report(
-                f"{layer}  {table.name}  {written.rows_out:,} rows  {step.seconds:.1f} s  {written.method}{state}"
-            )
+            rows = counted(written.rows_out, "row")
+            driver.report(f"{layer}  {table.name}  {rows}  {step.seconds:.1f} s  {written.method}{state}")
 
         try:
             failures = run_in_order(tables, work)

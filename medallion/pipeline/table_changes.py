@@ -1,6 +1,7 @@
 """Adding and dropping tables of a lake, between two hours."""
 
 from medallion import advice
+from medallion.counts import counted
 from medallion.errors import UsageError
 from medallion.hours import hour_or_snapshot
 from medallion.ingest import ledger
@@ -31,7 +32,7 @@ def drop_tables(run: Run, driver: Driver, name: str) -> str:
             _require_no_hour_under_way(driver)
         names = lake_tables.drop_tables(driver.lake, name)
     return (
-        f"dropped {len(names)} table{'s' * (len(names) != 1)}: the next release will not have {', '.join(names)};"
+        f"dropped {counted(len(names), 'table')}: the next release will not have {', '.join(names)};"
         " files stay, and releases up to now still name them"
     )
 

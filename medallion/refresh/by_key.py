@@ -23,6 +23,7 @@ from medallion.storage.delta_writes import (
 )
 from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import TableState
+from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.table_features import features_for_spark, note_of
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[
     """Write the new rows by this process."""
     former = refresh.former
     size = max(1, former.bytes // files_by_key(former.rows))
-    replace_rows(former.delta, data, column, values, properties(commit, upon=former.delta), size)
+    layout = FileLayout(refresh.lake.at(refresh.path), size, refresh.lake.marks_from)
+    replace_rows(former.delta, data, column, values, properties(commit, upon=former.delta), layout)
 
 
 def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: list[Any], commit: str) -> int:

@@ -13,8 +13,9 @@ from medallion.spark.collect import collect
 from medallion.storage import fence
 from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import Lake, TableState, state_of
+from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.replaced_rows import replacement
-from medallion.storage.row_difference import replace_differing
+from medallion.storage.row_difference import FILE_BYTES, replace_differing
 from medallion.storage.table_features import features_for_spark
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def overwrite(
     data = collect(rows, SMALL_ROWS) if is_small else None  # a table may have been small until now
     if data is not None:
         key = replaced_by(table)
-        replace_differing(former.delta, data, key, commit(key))
+        layout = FileLayout(lake.folder(table.name), FILE_BYTES, lake.marks_from)
+        replace_differing(former.delta, data, key, commit(key), layout)
     else:
         target = (
             rows.write.format("delta").mode("overwrite").option("userMetadata", stamped(commit(None), former.delta))

@@ -19,7 +19,7 @@ LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 # Each table's own properties, given when it is created.
 TABLE_PROPERTIES = {
-    # Every reader can open the files: DuckDB, pandas and delta-rs do not apply deletion vectors.
+    # Every reader can open the files; where a lake merges on read, a large table's first marked row switches them on.
     "delta.enableDeletionVectors": "false",
     # Incremental consumers read what changed; overwrites derive it at no cost.
     "delta.enableChangeDataFeed": "true",
@@ -31,6 +31,10 @@ TABLE_PROPERTIES = {
 
 # What makes a small lake fast; docs/explanation/performance.md has the measurements.
 TUNING = {
+    # Of rows that Spark marks as deleted there is no change file, and whoever follows the table would recompute.
+    "spark.databricks.delta.delete.deletionVectors.persistent": "false",
+    "spark.databricks.delta.update.deletionVectors.persistent": "false",
+    "spark.databricks.delta.merge.deletionVectors.persistent": "false",
     # One task per core: an hour's work is small, and each task costs more than it carries.
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     "spark.databricks.delta.snapshotPartitions": "1",

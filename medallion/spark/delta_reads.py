@@ -1,7 +1,7 @@
 """Reading Delta tables by the files that their log names: Spark then needs no jobs of its own to read the log.
 
-A version of a table that only the engine writes is the rows of its files: it uses neither deletion vectors nor renamed
-columns. One that somebody gave such features is read through Delta, and so is one of very many files.
+A version of a table is the rows of its files but those that deletion vectors mark. One that somebody gave features
+with which that is not all, such as renamed columns, is read through Delta, and so is one of very many files.
 """
 
 import json
@@ -18,6 +18,8 @@ from medallion.model.plan import Column
 from medallion.model.refresh_method import SIDE
 from medallion.spark.collect import quoted
 from medallion.storage.change_feed import Changes
+from medallion.storage.deletion_vectors import Positions, deleted_positions, file_name
+from medallion.storage.table_features import unreadable_here
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -60,14 +62,14 @@ def read_table(
         only: Which files are read; all if not given.
         columns: Those that are wanted, in order; all of the table's if not given.
     """
-    if state.delta.protocol().min_reader_version > 1 or state.files > MAX_LISTED_FILES:
+    if unreadable_here(state.delta) or state.files > MAX_LISTED_FILES:
         rows = spark.read.format("delta").option("versionAsOf", state.version).load(path)
         return rows if columns is None else rows.selectExpr(*_selected(columns, rows.columns))
     files = [*zip(state.actions["path"], state.actions["size_bytes"], strict=True)]
     if only is not None:
         files = [*compress(files, only.selects(state))]
     stored = schema_of(state.delta)
-    rows = _parquet(spark, path, [file for file, _ in files], stored)
+    rows = _live_rows(spark, path, [file for file, _ in files], stored, deleted_positions(state.delta))
     if columns is not None and stored.names != [name for name, _, _ in columns]:
         rows = rows.selectExpr(*_selected(columns, stored.names))
     return _in_one_task_if_small(rows, sum(size for _, size in files))
@@ -129,6 +131,32 @@ def schema_of(delta: "DeltaTable") -> Any:
 def _in_one_task_if_small(rows: "DataFrame", size: int) -> "DataFrame":
     """Read rows of ``size`` bytes in one task where they are small."""
     return rows.coalesce(1) if size <= MAX_SINGLE_TASK_BYTES else rows
+
+
+def _live_rows(spark: "SparkSession", path: str, files: Sequence[str], schema: Any, deleted: Positions) -> "DataFrame":
+    """The rows of data files but those at the positions that are ``deleted``, by the name of a file."""
+    marked = [file for file in files if file_name(file) in deleted]
+    plain = [file for file in files if file_name(file) not in deleted]
+    rows = _parquet(spark, path, plain, schema)
+    if not marked:
+        return rows
+    import numpy as np
+    import pyarrow as pa
+    from pyspark.sql import functions as F
+
+    names = [file_name(file) for file in marked]
+    lengths = [len(deleted[name]) for name in names]
+    positions = pa.table(
+        {
+            "_dead_file": pa.array(np.repeat(np.array(names, object), lengths), pa.string()),
+            "_dead_row": pa.array(np.concatenate([deleted[name] for name in names]), pa.int64()),
+        }
+    )
+    dead = F.broadcast(spark.createDataFrame(positions))
+    found = _parquet(spark, path, marked, schema)
+    place = [F.col("_metadata.file_name") == dead["_dead_file"], F.col("_metadata.row_index") == dead["_dead_row"]]
+    live = found.join(dead, place, "left_anti")
+    return rows.unionAll(live) if plain else live
 
 
 def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any) -> "DataFrame":

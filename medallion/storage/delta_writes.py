@@ -7,8 +7,11 @@ from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from medallion.storage.change_feed import actions_of
+from medallion.storage.deletion_vectors import may_have_vectors, vector_files
 from medallion.storage.files import Place
 from medallion.storage.foreign_commits import stamp, stamped
+from medallion.storage.live_rows import read_live_rows
+from medallion.storage.merge_on_read import FileLayout, replace_marking
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,33 +37,33 @@ def text_column(name: str) -> "Expression":
     return pc.field(name).cast(pa.string())
 
 
-def rows_having(delta: "DeltaTable", column: str, values: list[Any], columns: list[str] | None = None) -> "pa.Table":
-    """The rows whose ``column`` has one of ``values``, which are sorted and not none at all.
+def rows_having(
+    delta: "DeltaTable", folder: Place, column: str, values: list[Any], columns: list[str] | None = None
+) -> "pa.Table":
+    """The rows whose ``column`` has one of ``values``, none of which is null. The rest as for ``rows_with_keys``."""
+    import pyarrow as pa
 
-    columns: those that are wanted, all if not given.
+    kind = pa.schema(delta.schema().to_arrow()).field(column).type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    keys = pa.table({column: pa.array(values, pa.string() if is_text else kind)})
+    return rows_with_keys(delta, folder, keys, columns)
+
+
+def rows_with_keys(
+    delta: "DeltaTable", folder: Place, keys: "pa.Table", columns: list[str] | None = None
+) -> "pa.Table":
+    """The rows whose key is one of ``keys``, whose columns are those of the key.
+
+    folder: of the table. columns: those that are wanted, all if not given.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    data, at = delta.to_pyarrow_dataset(), pc.field(column)
-    kind = data.schema.field(column).type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        wanted = text_column(column).isin(pa.array(values, pa.string()))
-    else:
-        sought = pa.array(values, kind)
-        # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
-        wanted = (at >= sought[0]) & (at <= sought[-1]) & at.isin(sought)
-    return with_plain_texts(data.to_table(columns, filter=wanted))
-
-
-def rows_with_keys(delta: "DeltaTable", keys: "pa.Table", columns: list[str]) -> "pa.Table":
-    """The rows whose key is one of ``keys``, whose columns are those of the key."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    if may_have_vectors(delta):
+        return read_live_rows(delta, folder, columns, keys)
     data = delta.to_pyarrow_dataset()
     if not len(keys):
-        return data.schema.empty_table().select(columns)
+        return data.schema.empty_table().select(columns or data.schema.names)
     conditions = []
     for name in keys.column_names:
         sought, at = pc.unique(keys[name]), pc.field(name)
@@ -89,24 +92,26 @@ def with_plain_texts(rows: "pa.Table") -> "pa.Table":
 
 
 def replace_keys(
-    delta: "DeltaTable", rows: "pa.Table", deleted_keys: "pa.Table", commit: "CommitProperties", size: int
+    delta: "DeltaTable", rows: "pa.Table", deleted_keys: "pa.Table", commit: "CommitProperties", layout: FileLayout
 ) -> None:
     """Put ``rows`` in the place of those with the keys ``deleted_keys``, in one commit with its change feed.
 
     rows: some columns of the table; the others become null. deleted_keys: key columns alone, of rows that the table
-    has. size: of a data file that is written, in bytes.
+    has. layout: of the files that are touched and written.
     """
     import pyarrow as pa
 
     if not len(deleted_keys):
         append_rows(delta, _rows_like_table(delta, rows), commit)
         return
+    if replace_marking(delta, layout, _rows_like_table(delta, rows), deleted_keys, commit):
+        return
     if len(deleted_keys.column_names) == 1:
         (name,) = deleted_keys.column_names
         named_type = pa.types.is_integer(deleted_keys[name].type) or pa.types.is_string(deleted_keys[name].type)
         if named_type and len(deleted_keys) + len(rows) <= MAX_LISTED_KEYS:  # new rows must be among those replaced
             values = sorted({*deleted_keys[name].to_pylist(), *rows[name].to_pylist()})
-            replace_rows(delta, rows, name, values, commit, size)
+            _rewrite_rows(delta, rows, name, values, commit, layout.bytes)
             return
     _replace_by_merge(delta, _rows_like_table(delta, rows), deleted_keys, commit)
 
@@ -123,31 +128,47 @@ def append_rows(
 
 
 def replace_rows(
-    delta: "DeltaTable", rows: "pa.Table | None", column: str, values: list[Any], commit: "CommitProperties", size: int
+    delta: "DeltaTable",
+    rows: "pa.Table | None",
+    column: str,
+    values: list[Any],
+    commit: "CommitProperties",
+    layout: FileLayout,
 ) -> None:
     """Put ``rows`` in the place of those whose ``column`` has one of ``values``, in one commit with its change feed.
 
     rows: with the table's columns; None where none come. values: sorted whole numbers, days or texts, null last; none
-    where none go.
-    size: of a data file that is written, in bytes.
+    where none go. layout: of the files that are touched and written.
     """
-    from deltalake import write_deltalake
+    import pyarrow as pa
 
     data = _rows_like_table(delta, rows)
     if not values:
         append_rows(delta, data, commit)
-    elif len(values) <= MAX_LISTED_KEYS:
-        condition = key_condition(column, values)
-        write_deltalake(
-            delta, data, mode="overwrite", predicate=condition, target_file_size=size, commit_properties=commit
-        )
+        return
+    keys = pa.table({column: pa.array(values, data.schema.field(column).type)})
+    if replace_marking(delta, layout, data, keys, commit):
+        return
+    if len(values) <= MAX_LISTED_KEYS:
+        _rewrite_rows(delta, data, column, values, commit, layout.bytes)
+        return
+    # A row to go that is not there would go wrong: delta-rs puts a row of nulls in its place into the change feed.
+    deleted_keys = rows_having(delta, layout.folder, column, values, [column]).group_by([column]).aggregate([])
+    if len(deleted_keys):
+        _replace_by_merge(delta, data, deleted_keys, commit)
     else:
-        # A row to go that is not there would go wrong: delta-rs puts a row of nulls in its place into the change feed.
-        deleted_keys = rows_having(delta, column, values, [column]).group_by([column]).aggregate([])
-        if len(deleted_keys):
-            _replace_by_merge(delta, data, deleted_keys, commit)
-        else:
-            append_rows(delta, data, commit)
+        append_rows(delta, data, commit)
+
+
+def _rewrite_rows(
+    delta: "DeltaTable", rows: "pa.Table", column: str, values: list[Any], commit: "CommitProperties", size: int
+) -> None:
+    """Replace the rows of a few values by writing their files anew. size: of a data file, in bytes."""
+    from deltalake import write_deltalake
+
+    condition = key_condition(column, values)
+    data = _rows_like_table(delta, rows)
+    write_deltalake(delta, data, mode="overwrite", predicate=condition, target_file_size=size, commit_properties=commit)
 
 
 def _replace_by_merge(
@@ -260,5 +281,12 @@ def timestamp_literal(moment: datetime) -> str:
 
 
 def bytes_written(folder: Place, version: int) -> int:
-    """Return the size in bytes of the files that a version added: its rows, and its change feed."""
-    return sum(file.get("size") or 0 for kind, file in actions_of(folder, version) if kind in {"add", "cdc"})
+    """Return the size in bytes of the files that a version wrote: its rows, its change feed, and deletion vectors."""
+    actions = actions_of(folder, version)
+    former = {file["path"] for kind, file in actions if kind == "remove"}  # a file with other rows deleted stays
+    written = [file for kind, file in actions if kind in {"add", "cdc"} and file["path"] not in former]
+    vectors = vector_files(file for kind, file in actions if kind == "add") - vector_files(
+        file for kind, file in actions if kind == "remove"
+    )
+    sizes = (place.stat().st_size for name in vectors if (place := folder / name).exists())
+    return sum(file.get("size") or 0 for file in written) + sum(sizes)

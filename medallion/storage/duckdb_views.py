@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError, one_line
 from medallion.storage.change_feed import Changes, data_file
+from medallion.storage.deletion_vectors import deleted_positions
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, TableState, data_files, open_table, state_of, table_id
+from medallion.storage.live_rows import can_number, configure, live_parts, names_of, rows_of_files, serve_files
 from medallion.storage.s3 import AWS, S3Path
 from medallion.storage.table_features import unreadable_here
 
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
 
     from medallion.storage.read_only_files import ReadOnlyFiles
 
-# A reader that only lists files would see deleted rows, or columns under other names: delta-rs reads such a table.
-_UNREADABLE_FEATURES = frozenset({"deletionVectors", "columnMapping"})
+_MAPPED = "columnMapping"  # whose files have columns under other names: delta-rs reads such a table
 # Of the rows that commits changed: the view they are in, the kinds of files, and how a change feed marks them.
 _SIDES = (
     ("inserted", {"cdc", "add"}, "('insert', 'update_postimage')"),
@@ -87,7 +88,8 @@ class Views:
             for number, (_, kind, names) in enumerate(changes.by_kind()):
                 if kind not in kinds:
                     continue
-                rows = _rows_of(f"{name}__{side}{number}", [data_file(folder, file) for file in names], served)
+                places = [data_file(folder, file) for file in names]
+                rows = rows_of_files(map(glob.escape, names_of(f"{name}__{side}{number}", places, served)))
                 parts.append(f"FROM {rows} WHERE _change_type IN {types}" if kind == "cdc" else f"FROM {rows}")
             declared, columns = f"SELECT * FROM declared.{name}", _columns(self.opened[name], self.tables[name].columns)
             rows = " UNION ALL BY NAME ".join([declared, *(f"SELECT * {part}" for part in parts)])
@@ -110,11 +112,9 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
     errors: dict[str, str] = {}
     opened: dict[str, DeltaTable] = {}
     with TemporaryDirectory(prefix="checks-") as spill, duckdb.connect(database) as connection:
-        _configure(connection, spill)
+        configure(connection, spill)
         # Without a file system of this process's own, DuckDB would have to fetch an extension for a bucket.
-        served = (
-            _serve_files(connection) if any(isinstance(table.folder, S3Path) for table in tables.values()) else None
-        )
+        served = serve_files(connection) if any(isinstance(table.folder, S3Path) for table in tables.values()) else None
         for name, table in tables.items():
             try:
                 delta = open_table(table.folder, table.version)
@@ -134,9 +134,7 @@ def open_views(tables: Mapping[str, TableAt]) -> Iterator[Views]:
 
 def _count_rows(connection: "DuckDBPyConnection", name: str, state: TableState) -> int:
     """The rows of a table by its log, or by its files where a writer left the numbers out."""
-    counts = state.actions.get("num_records", [None])
-    has_deleted_rows = "deletionVectors" in unreadable_here(state.delta)  # which the numbers count
-    if not state.files or (None not in counts and not has_deleted_rows):
+    if not state.files or None not in state.actions.get("num_records", [None]):
         return state.rows
     (count,) = connection.execute(f"SELECT COUNT(*) FROM {name}").fetchall()[0]
     return int(count)
@@ -154,11 +152,11 @@ def open_sealed_views(lake: Lake, tables: "Mapping[str, DeltaTable]") -> Iterato
     with TemporaryDirectory(prefix="release-") as scratch:
         database = f"{scratch}/views.duckdb"
         with duckdb.connect(database) as connection:
-            served = _serve_files(connection)
+            served = serve_files(connection)
             _create_views(connection, lake, tables, served)
         with duckdb.connect(database, read_only=True) as connection:
             connection.register_filesystem(served)
-            _configure(connection, f"{scratch}/spill")
+            configure(connection, f"{scratch}/spill")
             connection.execute("SET GLOBAL allowed_paths = ?", [served.names()])
             for setting in _SEALED:
                 connection.execute(f"SET GLOBAL {setting}")
@@ -202,22 +200,6 @@ _SEALED = (
 )
 
 
-def _configure(connection: "DuckDBPyConnection", spill: str) -> None:
-    """Fetch nothing at run time, read each file's footer once, and let what does not fit in memory go to ``spill``."""
-    connection.execute("SET GLOBAL autoinstall_known_extensions = false")
-    connection.execute("SET GLOBAL temp_directory = ?", [spill])
-    connection.execute("SET GLOBAL TimeZone = 'UTC'")
-    connection.execute("SET GLOBAL parquet_metadata_cache = true")
-
-
-def _serve_files(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
-    from medallion.storage.read_only_files import ReadOnlyFiles
-
-    served = ReadOnlyFiles()
-    connection.register_filesystem(served)
-    return served
-
-
 def _create_view(
     connection: "DuckDBPyConnection",
     name: str,
@@ -241,25 +223,18 @@ def _create_view(
     empty = pa.schema(delta.schema().to_arrow()).empty_table()  # noqa: F841  DuckDB finds it by its name
     connection.execute("CREATE SCHEMA IF NOT EXISTS declared")  # of its own, so that SHOW TABLES lists the tables alone
     connection.execute(f"CREATE TABLE declared.{name} AS SELECT * FROM empty")
-    rows = f"SELECT * FROM declared.{name}"
-    if _UNREADABLE_FEATURES & unreadable_here(delta):
+    rows, deleted = f"SELECT * FROM declared.{name}", deleted_positions(delta)
+    if _MAPPED in unreadable_here(delta) or (deleted and not can_number(delta)):
         from deltalake import QueryBuilder
 
         # DuckDB finds it by its name.
         read = pa.table(QueryBuilder().register("t", delta).execute("SELECT * FROM t").read_all())  # noqa: F841
         connection.execute(f"INSERT INTO declared.{name} SELECT {_columns(delta)} FROM read")
     elif places:
-        parquet = f"SELECT * FROM {_rows_of(name, places, served)}"
-        rows = f"SELECT {_columns(delta)} FROM ({rows} UNION ALL BY NAME {parquet})"
+        files = [*zip(names_of(name, places, served), map(str, places), strict=True)]
+        parts = live_parts(connection, name, files, deleted)
+        rows = f"SELECT {_columns(delta)} FROM ({' UNION ALL BY NAME '.join([rows, *parts])})"
     connection.execute(f"CREATE VIEW {name} AS SELECT {_columns(delta, columns)} FROM ({rows})")
-
-
-def _rows_of(name: str, places: "Sequence[Place]", served: "ReadOnlyFiles | None") -> str:
-    """What DuckDB reads Parquet files by. name: under which ``served`` has them."""
-    names = [glob.escape(str(place)) for place in places] if served is None else served.add(name, places)
-    file_list = ", ".join("'" + file.replace("'", "''") + "'" for file in names)
-    # Without hive_partitioning, a folder called x=1 on the way would become a column.
-    return f"read_parquet([{file_list}], hive_partitioning = false, union_by_name = true)"
 
 
 def _columns(delta: "DeltaTable", wanted: Sequence[str] | None = None) -> str:

@@ -18,6 +18,7 @@ from tempfile import NamedTemporaryFile, TemporaryDirectory
 from threading import get_ident
 from time import sleep
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from uuid import uuid4
 
 from medallion.errors import DamagedFile
 from medallion.storage import s3
@@ -75,9 +76,41 @@ def write_text(place: Place, text: str) -> None:
             os.fsync(out.fileno())  # before its name stands for it, or a power cut leaves an empty file
 
 
+def write_new(place: Place, content: bytes) -> None:
+    """Write a file that nobody knows of yet."""
+    if isinstance(place, S3Path):
+        place.write_bytes(content)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("xb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())  # before a log entry names it
+
+
+def create_whole(place: Place, content: bytes) -> bool:
+    """Make a file with this content, at once and whole; False where there is one, which stays as it is."""
+    if isinstance(place, S3Path):
+        return place.create(content)
+    draft = place.with_name(f".{place.name}.{uuid4()}.tmp")
+    try:
+        write_new(draft, content)
+        os.link(draft, place)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink(missing_ok=True)
+    return True
+
+
 def write_json(place: Place, content: Mapping[str, object]) -> None:
     """Write ``content`` to ``place``, whole or not at all."""
-    write_text(place, json.dumps(content, indent=1) + "\n")
+    write_text(place, json_text(content))
+
+
+def json_text(content: Mapping[str, object]) -> str:
+    """Return the JSON that ``write_json`` writes."""
+    return json.dumps(content, indent=1) + "\n"
 
 
 def read_json(place: Place, remedy: str = "restore it from a backup") -> dict[str, Any] | None:

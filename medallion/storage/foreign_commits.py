@@ -292,8 +292,10 @@ def _row_counts(folder: Place, entry: LogEntry) -> tuple[int | None, int | None]
 
 
 def _records(action: Mapping[str, Any]) -> int | None:
+    deleted = (action.get("deletionVector") or {}).get("cardinality", 0)
     try:
-        return _number(json.loads(action.get("stats") or "{}").get("numRecords"))
+        held = _number(json.loads(action.get("stats") or "{}").get("numRecords"))
+        return None if held is None else held - deleted
     except (AttributeError, ValueError):  # statistics that no reader could use
         return None
 

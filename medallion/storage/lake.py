@@ -14,6 +14,7 @@ from medallion.hours import hour_from_number
 from medallion.settings import Settings
 from medallion.storage import files
 from medallion.storage.change_feed import changes
+from medallion.storage.deletion_vectors import count_deleted, deleted_positions, may_have_vectors, read_positions
 from medallion.storage.files import Place
 from medallion.storage.log_entries import LEDGER as LEDGER
 from medallion.storage.log_repair import record_repair, repair_checkpoints
@@ -45,11 +46,11 @@ class TableState:
 
 
 def state_of(delta: "DeltaTable") -> TableState:
-    """Return rows, files and bytes of an opened table, from the statistics in its log."""
+    """Return rows, files and bytes of an opened table, from the statistics in its log and its deletion vectors."""
     import pyarrow as pa
 
     actions = pa.table(delta.get_add_actions(flatten=True)).to_pydict()
-    rows = sum(count or 0 for count in actions.get("num_records", ()))
+    rows = sum(count or 0 for count in actions.get("num_records", ())) - count_deleted(deleted_positions(delta))
     return TableState(delta.version(), rows, len(actions["path"]), sum(actions["size_bytes"]), delta, actions)
 
 
@@ -65,7 +66,14 @@ def table_id(delta: "DeltaTable") -> str:
 
 
 def is_complete(delta: "DeltaTable", access: S3Access) -> bool:
-    """Check whether every data file of an opened table exists."""
+    """Check whether every data file of an opened table exists, and can be read as its log has it."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        if may_have_vectors(delta):
+            read_positions(delta)
+    except (DeltaError, OSError):
+        return False
     return files.all_there(data_files(delta, access))
 
 
@@ -127,16 +135,18 @@ def _open_once(folder: Place, version: int | None) -> "DeltaTable | None":
 class Lake:
     """The lakehouse under ``root``. Paths follow from names; nothing is registered in a catalog.
 
-    access: how a bucket is reached, which a lake on a disk does not need.
+    access: how a bucket is reached, which a lake on a disk does not need. marks_from: the size in bytes from which
+    tables are merged on read; None for never.
     """
 
     root: str
     access: S3Access = AWS
+    marks_from: int | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> "Lake":
         """Return the lake that ``settings`` name."""
-        return cls(settings.lake, S3Access.of(settings))
+        return cls(settings.lake, S3Access.of(settings), settings.marks_from)
 
     def at(self, path: str, *names: str) -> Place:
         """Return the place of ``path`` on this lake's storage, and of ``names`` under it."""

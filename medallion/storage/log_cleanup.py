@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.storage import files
 from medallion.storage.delta_writes import properties
 from medallion.storage.files import Place
+from medallion.storage.log_writer import commit_actions, metadata_with
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -19,15 +20,15 @@ _ENTRY = re.compile(r"\.?(\d{20})\..+")  # Hadoop's checksums are hidden files b
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.[0-9a-f-]{36})?\.parquet")
 
 
-def turn_off_log_cleanup(delta: "DeltaTable", metadata: str | None = None) -> None:
-    """Have commits leave old log entries to upkeep, for a table or a version from before they were made that way."""
-    from deltalake import PostCommitHookProperties
+def turn_off_log_cleanup(delta: "DeltaTable", folder: Place, metadata: str | None = None) -> None:
+    """Have commits leave old log entries to upkeep, for a table or a version from before they were made that way.
 
+    folder: of the table. By an entry of our own: delta-rs 1.6 would give a table that may have deletion vectors the
+    feature ``variantType``, which it then refuses to write.
+    """
     if delta.metadata().configuration.get(LOG_CLEANUP, "true") != "false":
-        hook = PostCommitHookProperties(cleanup_expired_logs=False)
-        delta.alter.set_table_properties(
-            {LOG_CLEANUP: "false"}, commit_properties=properties(metadata, upon=delta), post_commithook_properties=hook
-        )
+        actions = [("metaData", metadata_with(delta, LOG_CLEANUP, "false"))]
+        commit_actions(delta, folder, actions, properties(metadata, upon=delta), "SET TBLPROPERTIES", {})
 
 
 def clean_log(folder: Place, needed: Collection[int], before: float) -> int:

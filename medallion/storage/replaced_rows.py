@@ -1,7 +1,7 @@
 """What each commit of a table says of its change: which rows it replaces as a whole, and how they were found.
 
 Whoever follows a change by groups relies on it: of a commit that replaces rows by ``order_id``, the change feed has all
-rows of an order that it touches, as they were and as they are.
+rows of an order that it touches, from before and after it.
 """
 
 import json

@@ -35,7 +35,8 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
         version = version - 1 if _has_same_rows(lake, table, version) else -1
     if version < 0:
         raise MedallionError(
-            f"no version of {table} from before {hour} exists: maintenance removed it; restate a later hour"
+            f"no version of {table} from before {hour} exists: maintenance or an erasure removed it; restate a later"
+            " hour"
         )
     return version
 
@@ -74,5 +75,5 @@ def rewind(lake: Lake, table: str, keys: Collection[str], hour: str) -> int:
         commit_properties=properties(bronze_metadata(keys, "rewind"), (LEDGER, number), upon=delta),
         post_commithook_properties=hook,
     )
-    turn_off_log_cleanup(delta)
+    turn_off_log_cleanup(delta, lake.folder(table))
     return target

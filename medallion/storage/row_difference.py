@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from medallion.storage.deletion_vectors import may_have_vectors
 from medallion.storage.delta_writes import append_rows, cast_to_schema, properties, replace_keys, with_plain_texts
+from medallion.storage.files import Place
+from medallion.storage.live_rows import read_live_rows
+from medallion.storage.merge_on_read import FileLayout
+from medallion.storage.table_features import unreadable_here
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,7 +19,9 @@ FILE_BYTES = 64 << 20
 _SIDE = "_side"
 
 
-def replace_differing(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str], commit: str) -> None:
+def replace_differing(
+    delta: "DeltaTable", rows: "pa.Table", key: Sequence[str], commit: str, layout: FileLayout
+) -> None:
     """Replace the rows of the table by ``rows``, in one commit that writes only keys whose rows differ.
 
     If nothing differs, the commit carries metadata alone. If most rows differ, or ``key`` has nulls or a type that
@@ -25,12 +32,13 @@ def replace_differing(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str],
         rows: All rows, with the columns of the table.
         key: The columns by which rows are replaced; rows with the same key are replaced together.
         commit: The JSON that the commit carries.
+        layout: Of the files that are touched and written.
     """
     import pyarrow as pa
     from deltalake import write_deltalake
 
     rows = with_plain_texts(cast_to_schema(rows, pa.schema(delta.schema().to_arrow())))
-    keys = _differing_keys(delta, rows, key)
+    keys = _differing_keys(delta, layout.folder, rows, key)
     if keys is None:
         write_deltalake(delta, rows, mode="overwrite", commit_properties=properties(commit, upon=delta))
         return
@@ -41,23 +49,27 @@ def replace_differing(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str],
     names = differing.column_names
     arriving = rows.join(differing, names, join_type="left semi")
     leaving = differing.join(former, names, join_type="left semi")
-    replace_keys(delta, arriving, leaving, properties(commit, upon=delta), FILE_BYTES)
+    replace_keys(delta, arriving, leaving, properties(commit, upon=delta), layout)
 
 
-def _differing_keys(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str]) -> "tuple[pa.Table, pa.Table] | None":
+def _differing_keys(
+    delta: "DeltaTable", folder: Place, rows: "pa.Table", key: Sequence[str]
+) -> "tuple[pa.Table, pa.Table] | None":
     """The keys whose rows differ, and all keys that the table has; None where it is better overwritten."""
+    import duckdb
     import pyarrow as pa
     import pyarrow.compute as pc
+    from deltalake.exceptions import DeltaError
 
     kinds = [rows.schema.field(name).type for name in key]
     if not key or any(map(pa.types.is_nested, rows.schema.types)) or any(map(pa.types.is_floating, kinds)):
         return None
-    if delta.protocol().min_reader_version > 1:  # Arrow cannot read such a table
+    if unreadable_here(delta):
         return None
     try:
-        former = with_plain_texts(delta.to_pyarrow_dataset().to_table()).cast(rows.schema)
-    except (OSError, pa.ArrowException):  # a damaged or lost file: what cannot be read is overwritten
-        return None
+        former = _read_rows(delta, folder).cast(rows.schema)
+    except (OSError, DeltaError, duckdb.Error, pa.ArrowException):
+        return None  # a damaged or lost file: what cannot be read is overwritten
     if not len(former):
         return None
     sides = [(former, -1), (rows, 1)]
@@ -70,6 +82,13 @@ def _differing_keys(delta: "DeltaTable", rows: "pa.Table", key: Sequence[str]) -
     if any(column.null_count for column in touched.columns):  # a NULL is equal to none
         return None
     return touched, former.select(key)
+
+
+def _read_rows(delta: "DeltaTable", folder: Place) -> "pa.Table":
+    """All rows of the table."""
+    if may_have_vectors(delta):
+        return read_live_rows(delta, folder)
+    return with_plain_texts(delta.to_pyarrow_dataset().to_table())
 
 
 def _repeat_number(number: int, count: int) -> Any:

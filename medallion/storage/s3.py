@@ -17,6 +17,7 @@ from medallion.storage.s3_errors import LAKE, explained
 SCHEME = "s3a://"  # Hadoop's name for it, which delta-rs knows too
 AT_ONCE = 8  # requests side by side
 _TRIES = 5  # of a request
+CONFLICTS = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})  # of a conditional put
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,20 @@ class S3Path:
         """Write all of it."""
         with explained(f"{self} cannot be written", LAKE):
             self._client.put_object(Bucket=self.bucket, Key=self.key, Body=content)
+
+    def create(self, content: bytes) -> bool:
+        """Write all of it where there is no such object; False where there is one, which is another's."""
+        from botocore.exceptions import ClientError
+
+        with explained(f"{self} cannot be written", LAKE):
+            try:
+                self._client.put_object(Bucket=self.bucket, Key=self.key, Body=content, IfNoneMatch="*")
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in CONFLICTS:
+                    raise
+                # A request that was tried again after it had succeeded is refused as well.
+                return self.exists() and self.read_bytes() == content
+        return True
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
         """Write all of it."""

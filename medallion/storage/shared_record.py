@@ -19,12 +19,11 @@ from uuid import uuid4
 
 from medallion.errors import NOT_ALLOWED, MedallionError
 from medallion.storage.files import Place
-from medallion.storage.s3 import S3Path
+from medallion.storage.s3 import CONFLICTS, S3Path
 from medallion.storage.s3_errors import LAKE, explained
 
 _KEPT_FILES = 20  # former states that stay on a disk, so that a writer who was long away meets the number it wants
 _REQUEST_SECONDS = 5.0  # the record is small, and whoever holds something by it must not wait long to know
-_CONFLICTS = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ class BucketRecord:
                     Bucket=self._place.bucket, Key=self._place.key, Body=body.encode(), **condition
                 )
             except ClientError as error:
-                if error.response["Error"]["Code"] in _CONFLICTS:
+                if error.response["Error"]["Code"] in CONFLICTS:
                     return None
                 raise
         return replace(entry, tag=answer["ETag"])

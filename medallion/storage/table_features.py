@@ -7,11 +7,11 @@ from medallion.errors import MedallionError
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-# Writer features that delta-rs commits to, and reader features whose rows are the rows of the files.
+# Writer features that delta-rs commits to, and reader features that all readers here follow.
 _WRITTEN_HERE = frozenset(
     ("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping")
 ) | {"deletionVectors", "timestampNtz", "v2Checkpoint"}
-_READ_HERE = frozenset({"timestampNtz"})
+_READ_HERE = frozenset({"deletionVectors", "timestampNtz"})
 # What Delta on Spark knows besides.
 _KNOWN_TO_SPARK = _WRITTEN_HERE | {
     *("allowColumnDefaults", "checkpointProtection", "clustering", "domainMetadata", "identityColumns"),
@@ -26,7 +26,7 @@ def unwritable_here(delta: "DeltaTable") -> frozenset[str]:
 
 
 def unreadable_here(delta: "DeltaTable") -> frozenset[str]:
-    """Return the features of a table with which the rows of its files are not its rows as they are."""
+    """Return the features of a table with which its rows cannot be read from its files here."""
     protocol = delta.protocol()
     if protocol.min_reader_version == 2:
         return frozenset({"columnMapping"})

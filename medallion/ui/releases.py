@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from medallion.counts import counted
 from medallion.inspect.query import diff, diff_rows
 from medallion.model.registry import Registry
 from medallion.ops import releases
@@ -48,7 +49,7 @@ def releases_page(lake: Lake, tables: Registry, old: int | None, new: int | None
         newest=retained[-1],
         old=old if old is not None else retained[max(0, len(retained) - 2)].release_id,
         new=new if new is not None else retained[-1].release_id,
-        releases=Grid(f"The last {len(rows)} releases, newest first", COLUMNS, rows, {0, 4}),
+        releases=Grid(f"The last {counted(len(rows), 'release')}, newest first", COLUMNS, rows, {0, 4}),
         comparison=comparison,
         differing=differing,
     )

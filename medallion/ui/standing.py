@@ -27,9 +27,9 @@ class AtWork:
 class Standing:
     """The lake beside its source.
 
-    status: of the lake; tables are stale by the clock only where it goes with the clock. pending: hours that the
-    source has and the lake has not. blocked: the hour that later ones wait for. source_error: why the source was not
-    listed. hours: what became of each. at_work: the run that refreshes an hour now.
+    status: of the lake; tables are stale only in a lake that is refreshed as hours pass. pending: hours that the
+    source has and the lake lacks. blocked: the hour that later ones wait for. source_error: why the source could not be
+    listed. hours: what became of each. at_work: the run that is refreshing an hour.
     """
 
     status: LakeStatus

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from medallion.errors import MedallionError, UsageError
 from medallion.inspect.check_history import Trend, trends
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
+from medallion.inspect.personal_columns import personal_columns
 from medallion.inspect.results import Sample, read_sample
 from medallion.inspect.table_history import TableRefresh, describe_recent, table_history
 from medallion.model.refresh_lock import NAME, Entry, read_lock
@@ -98,13 +99,15 @@ def _columns(node: Node, sample: Sample | None, tables: Registry) -> Grid:
         types = {key.column: "" for key in column_lineage(tables).sources if key.table == node.name}
     else:
         types = {column.name: column.type for column in node.columns}
-    lineage = column_lineage(tables)
+    lineage, personal = column_lineage(tables), personal_columns(tables)
     rows = []
     for name, kind in types.items():
         sources = sorted(lineage.sources.get(ColumnOf(node.name, name.lower()), ()))
         origin = ", ".join(f"{source.table}.{source.column}" for source in sources)
-        rows.append((_column_link(ColumnOf(node.name, name)), kind, "key" if name in node.keys else "", Long(origin)))
-    return Grid(f"{len(rows)} columns of {node.name}", ("column", "type", "key", "made from"), rows)
+        is_personal = ColumnOf(node.name, name.lower()) in personal
+        marks = [mark for mark, holds in (("key", name in node.keys), ("personal", is_personal)) if holds]
+        rows.append((_column_link(ColumnOf(node.name, name)), kind, ", ".join(marks), Long(origin)))
+    return Grid(f"{len(rows)} columns of {node.name}", ("column", "type", "is", "made from"), rows)
 
 
 def _column_link(column: ColumnOf, *, whole: bool = False) -> Link:
@@ -160,7 +163,7 @@ def _refreshes(history: Sequence[TableRefresh]) -> Grid:
         for row in reversed(history[-SHOWN_REFRESHES:])
     ]
     names = ("hour", "status", "strategy", "method", "reason", "rows written", "rows", "MB written", "seconds", "run")
-    return Grid(f"The last {len(rows)} refreshes, newest first", names, rows, {5, 6, 7, 8})
+    return Grid("The last refreshes, newest first", names, rows, {5, 6, 7, 8})
 
 
 def _checks(judged: Sequence[Trend]) -> Grid:

@@ -19,5 +19,8 @@ TABLE = Feed(
         ingested_at TIMESTAMP NOT NULL
     """,
     event_time=("event_timestamp",),
+    subject="user_id",
+    personal=("session_id",),
+    erase="delete",
     expect=(not_empty(),),
 )

@@ -14,5 +14,8 @@ TABLE = Feed(
         updated_at TIMESTAMP NOT NULL
     """,
     event_time=("updated_at",),
+    subject="customer_id",
+    personal=("email",),
+    erase="delete",
     expect=(not_empty(),),
 )

@@ -18,5 +18,8 @@ TABLE = Feed(
         ingested_at TIMESTAMP NOT NULL
     """,
     event_time=("created_at", "updated_at"),
+    subject="user_id",
+    personal=("coupon_code",),
+    erase="blank",
     expect=(not_empty(),),
 )

@@ -251,7 +251,7 @@ def test_the_page_of_the_dag_shows_every_table_with_what_it_is_made_from() -> No
 
 @pytest.mark.parametrize(
     "module",
-    ["hourly_refresh", "daily_maintenance", "hourly_self_check", "refresh_on_arrival", "replay_quarantine"],
+    ["hourly_refresh", "daily_maintenance", "erase", "hourly_self_check", "refresh_on_arrival", "replay_quarantine"],
 )
 def test_parsing_a_dag_imports_no_engine(module: str) -> None:
     # Airflow's own imports are its own affair: what comes on top must be this project and the standard library.

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dags.daily_maintenance import dag as maintenance
+from dags.erase import dag as erase
 from dags.hourly_refresh import dag
 from dags.hourly_self_check import dag as look
 from dags.refresh_on_arrival import dag as on_arrival
@@ -40,7 +41,7 @@ def test_an_unknown_key_of_a_configuration_is_refused_with_the_nearest_known_one
     require_known_keys({"hour": None, "select": "", "until": H1}, dag.params)
 
 
-@pytest.mark.parametrize("form", [dag, maintenance, look, on_arrival, replay], ids=lambda form: form.dag_id)
+@pytest.mark.parametrize("form", [dag, maintenance, erase, look, on_arrival, replay], ids=lambda form: form.dag_id)
 def test_labels_of_a_form_are_the_words_of_its_keys(form: Any) -> None:
     for key in form.params:
         assert form.params.get_param(key).schema["title"] == key.replace("_", " ").capitalize()

@@ -72,7 +72,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     (wheel,) = folder.glob("*.whl")
     subprocess.run((*UV, "venv", "--quiet", "--python", sys.executable, str(folder / "venv")), check=True)
     python = folder / "venv" / "bin" / "python"
-    wanted = (f"{wheel}[spark,checks,airflow]", "pytest", "--constraint", str(PROJECT / "requirements-dev.txt"))
+    wanted = (f"{wheel}[spark,checks,airflow]", "--constraint", str(PROJECT / "requirements-dev.txt"))
     locked = ("--constraint", str(PROJECT / "requirements.txt"))
     subprocess.run((*UV, "pip", "install", "--quiet", "--python", str(python), *wanted, *locked), check=True)
     return Installed(python, folder, free_port())

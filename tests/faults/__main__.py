@@ -1,4 +1,4 @@
-"""Many faults in one run: ``python -m tests.faults [--seed N] [--faults N] [--strategy S] [--lake L] [--cluster]``.
+"""Many faults in one run: ``python -m tests.faults [--seed N] [--faults N] [--strategy S] [--source S] [--lake L]``.
 
 Each strikes a lake that is its own, is followed by a plain re-run, and then every table is compared with an
 undisturbed run, row by row, while a reader polls the published release. Exit code 1 when anything differs.
@@ -26,6 +26,8 @@ from medallion.settings import Settings
 from medallion.spark.session import spark_session
 from tests.faults.cluster import cluster_in, s3_server
 from tests.faults.faults import Result, every_fault, suffer
+from tests.faults.kafka import KAFKA, SOURCES, from_kafka
+from tests.faults.part_faults import faults_of_parts
 from tests.faults.world import World, make_world, some_tables
 from tests.shop import registry
 
@@ -37,6 +39,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=0, help="at most so many  [all]")
     parser.add_argument("--only", default="", metavar="PATTERN", help="those whose name has this regular expression")
     parser.add_argument("--strategy", choices=STRATEGIES, default="full", help="how hours are refreshed")
+    parser.add_argument("--source", choices=SOURCES, default="files", help="kafka: several change files of an hour")
     parser.add_argument("--lake", choices=("disk", "s3"), default="disk", help="where it is: an S3 server over HTTP")
     parser.add_argument("--cluster", action="store_true", help="on a master and two workers, not in one JVM")
     parser.add_argument("--all-tables", action="store_true", help="the 22 tables, not the 10 that go every way")
@@ -48,6 +51,8 @@ def main() -> int:
     tables = registry()
     if not given.all_tables:
         tables = some_tables("gold_order_status_summary", *(feed.name for feed in tables.feeds))
+    if given.source == KAFKA:
+        tables = from_kafka(tables)
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="faults-"))
         bucket = stack.enter_context(s3_server()) if given.lake == "s3" else ""
@@ -69,7 +74,8 @@ def main() -> int:
             last.append(world.copy(Path(folder, name), since, given.strategy))
             return last[-1]
 
-        faults = [fault for fault in every_fault(fresh, given.seed) if re.search(given.only, fault.name)]
+        every = faults_of_parts if given.source == KAFKA else every_fault
+        faults = [fault for fault in every(fresh, given.seed) if re.search(given.only, fault.name)]
         if given.faults:
             faults = random.Random(given.seed).sample(faults, min(given.faults, len(faults)))
         results = json.loads(given.report.read_text()) if given.report and given.report.exists() else []

@@ -24,6 +24,7 @@ from medallion.pipeline.maintain import Retention, maintain
 from medallion.storage import fence
 from medallion.storage.s3 import S3Path
 from tests.faults.few import SHORT_LEASE
+from tests.faults.kafka import source_of
 from tests.faults.world import HOURS, Effects, Reader, World, dies, differing
 
 H0, H1, H2 = HOURS
@@ -155,6 +156,7 @@ def start(
         "MEDALLION_SOURCE": world.settings.source,
         "MEDALLION_LOCK_WAIT": str(wait),
         "MEDALLION_DRIVER_MEMORY": "1g",
+        "FAULTS_SOURCE": source_of(world.tables),
         **more,
     }
     hours = ("--from-hour", hour, "--to-hour", until) if until else ("--hour", hour)

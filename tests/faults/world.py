@@ -4,7 +4,7 @@ import random
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import wraps
@@ -25,6 +25,7 @@ from medallion.refresh import additive
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 from medallion.storage.s3 import S3Path
+from tests.faults.kafka import deliver
 from tests.shop import graph, registry
 
 HOURS = list(hour_range("2025-11-30T00", "2025-11-30T02"))
@@ -133,8 +134,12 @@ def some_tables(*wanted: str) -> Registry:
 def make_world(
     root: Path, spark: Any, tables: Registry, seed: int = 1, hours: list[str] = HOURS, bucket: str = ""
 ) -> World:
-    """Generate, load, and run the hours on copies to learn what is expected. The lake itself is just loaded."""
+    """Generate, load, and run the hours on copies to learn what is expected. The lake itself is just loaded.
+
+    The source delivers as the feeds of ``tables`` say.
+    """
     generate(root / "source", days=2, hours=len(hours), scale=0.02, seed=seed)
+    deliver(root / "source", tables)
     world = World(root, spark, tables, bucket=bucket)
     operations.load(Run(world.settings, None, "load"), world.driver())
     world.expected[None], world.ahead[None] = world.published()[1], root
@@ -176,11 +181,19 @@ _EFFECTS = (
 class Effects:
     """Counts what a run makes durable, and dies before or after the one it is told to.
 
-    error: what is raised at that one and all later ones, where it is not death.
+    error: what is raised at that one and all later ones, where it is not death. further: effects beside the usual ones.
     """
 
-    def __init__(self, die_at: int | None = None, *, after: bool = False, error: BaseException | None = None) -> None:
+    def __init__(
+        self,
+        die_at: int | None = None,
+        *,
+        after: bool = False,
+        error: BaseException | None = None,
+        further: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self.seen: list[str] = []
+        self._effects = (*_EFFECTS, *further)
         self._error = error or Killed()
         self._die_at, self._after, self._dead = die_at, after, False
         self._lock = threading.Lock()
@@ -211,7 +224,7 @@ class Effects:
         from importlib import import_module
 
         with ExitStack() as stack:
-            for owner, name in _EFFECTS:
+            for owner, name in self._effects:
                 module, _, cls = owner.rpartition(".") if owner.split(".")[-1][0].isupper() else (owner, "", "")
                 target = import_module(module)
                 target = getattr(target, cls) if cls else target
@@ -219,9 +232,9 @@ class Effects:
             yield self
 
 
-def dies(work: Callable[[], Any], die_at: int, *, after: bool) -> str:
-    """Run ``work`` until its ``die_at``-th effect; what that was."""
-    effects = Effects(die_at, after=after)
+def dies(work: Callable[[], Any], die_at: int, *, after: bool, further: Sequence[tuple[str, str]] = ()) -> str:
+    """Run ``work`` until its ``die_at``-th effect; what that was. further: as for Effects."""
+    effects = Effects(die_at, after=after, further=further)
     try:
         with effects.watched():
             work()

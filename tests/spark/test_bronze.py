@@ -16,7 +16,7 @@ from medallion.ingest import apply, snapshot
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.quarantine import read_rejected
 from medallion.ingest.snapshot_source import open_snapshot
-from medallion.ingest.source import silent
+from medallion.ingest.source import no_progress
 from medallion.model.table import Feed, Log
 from medallion.ops import event_log, releases
 from medallion.pipeline.driver import Driver
@@ -342,7 +342,7 @@ def load_suppliers(shop: Shop, max_bad_lines: float, *moments: str) -> None:
     write_deltalake(str(shop.source / "snapshot" / SUPPLIERS), rows, mode="overwrite")
     run = Run(shop.settings.replace(max_bad_lines=max_bad_lines), None, "load")
     with shop.driver.recording(run, "load") as log:
-        load_snapshot(shop.driver, run, log, silent)
+        load_snapshot(shop.driver, run, log, no_progress)
 
 
 def test_rows_of_the_snapshot_that_have_not_happened_go_to_quarantine_and_none_is_lost(shop: Shop) -> None:

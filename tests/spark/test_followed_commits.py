@@ -19,6 +19,7 @@ from medallion.refresh.run import Written
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes
 from medallion.storage.lake import Lake
+from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.refresh_run import refresh_run
 from tests.shop import build
@@ -67,7 +68,8 @@ class Shop:
         orders = {int(item.removeprefix("item_")): order for item, order in order_by_item.items()}
         rows = [{"item_id": item, "order_id": order, "product_id": 1} for item, order in orders.items() if order]
         commit = delta_writes.properties(bronze_metadata(ITEMS.keys))
-        delta_writes.replace_rows(delta, pa.Table.from_pylist(rows, schema), "item_id", sorted(orders), commit, 1 << 20)
+        layout, data = FileLayout(self.lake.folder(ITEMS.name), 1 << 20), pa.Table.from_pylist(rows, schema)
+        delta_writes.replace_rows(delta, data, "item_id", sorted(orders), commit, layout)
 
     def refresh(
         self, tables: Registry, *names: str, refresh: Callable[..., Written] = refresh_incremental

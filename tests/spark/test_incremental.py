@@ -46,6 +46,7 @@ from medallion.storage.change_feed import actions_of, changes
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import Lake
+from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.replaced_rows import bronze_metadata
 from tests.refresh_run import refresh_run
 from tests.shop import registry
@@ -170,6 +171,10 @@ class Shop:
         elif special == "nothing at all":
             self.changed = {}
 
+    def layout(self, path: str) -> FileLayout:
+        """How a change leaves the files of the table in ``path``: files of changed rows are written anew."""
+        return FileLayout(self.lake.at(path), 1 << 20)
+
     def write(self) -> None:
         """Bring the lake to it, in one commit per table that changed, and to each log."""
         from pyspark.sql.types import StructType
@@ -195,7 +200,7 @@ class Shop:
                     [row for row in rows.values() if row], pa.schema([(c.name, arrow_type(c)) for c in feed.columns])
                 )
                 commit = properties(bronze_metadata(feed.keys), upon=delta)
-                replace_rows(delta, there, key_column, sorted(rows), commit, 1 << 20)
+                replace_rows(delta, there, key_column, sorted(rows), commit, self.layout(path))
                 continue
             lines: list[Any] = []
             for number, (key, row) in enumerate(rows.items()):
@@ -224,8 +229,9 @@ class Shop:
         told = change_log.log_rows(
             log, pa.Table.from_pylist(lines, change_schema(log.fed_by)), f"{self.hour:%Y-%m-%dT%H}", "a file"
         )
-        delta = self.lake.opened(self.lake.path(log.name))
-        replace_rows(delta, told, key, [], properties(bronze_metadata(log.keys), upon=delta), 1 << 20)
+        path = self.lake.path(log.name)
+        delta = self.lake.opened(path)
+        replace_rows(delta, told, key, [], properties(bronze_metadata(log.keys), upon=delta), self.layout(path))
 
 
 @pytest.fixture(scope="module")

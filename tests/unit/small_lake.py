@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import CommitProperties, write_deltalake
 
 from medallion.checks import checkpoint
 from medallion.checks.result import CheckResult, TableResult
@@ -30,8 +30,10 @@ from medallion.refresh.inputs import input_states
 from medallion.refresh.run import RefreshRun, Written
 from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
+from medallion.storage import fence
 from medallion.storage.delta_writes import properties
 from medallion.storage.lake import Lake, state_of, table_id
+from medallion.storage.live_rows import read_live_rows
 from tests.shop import build
 
 H0, H1, H2, H3, H4 = (f"2025-11-30T{n:02}" for n in range(5))
@@ -47,6 +49,7 @@ TABLES: Registry = build(
 ORDERS: Feed = next(feed for feed in TABLES.feeds if feed.topic == "orders")
 ARROW = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
 CHANGE_FEED = {"delta.enableChangeDataFeed": "true"}
+BY_A_LOAD = CommitProperties(custom_metadata={fence.KEY: "0"})  # so that the first commit is known as ours
 Rows = Mapping[int, str]
 
 
@@ -64,7 +67,7 @@ def copied(run: RefreshRun, table: Table, rows_kept: int | None = None) -> Writt
     """Refresh a table that is a copy of its one input, or of its first rows, as a full refresh does."""
     lake, (name,) = run.lake, table.inputs
     delta, former = input_states(lake, table)[name].delta, lake.open(lake.path(table.name))
-    rows = delta.to_pyarrow_table()[:rows_kept]
+    rows = read_live_rows(delta, lake.folder(name))[:rows_kept]
     lineage = {"hour": run.hour, "run": run.run_id, "query": table.fingerprint, "inputs": {name: delta.version()}}
     commit = properties(json.dumps(lineage), upon=former)
     mode = None if former is None else "overwrite"
@@ -102,11 +105,10 @@ STRATEGIES = {**ENGINE_STRATEGIES, "full": copied}
 
 
 @dataclass(frozen=True)
-class Shop:
-    """A source and a lake that was loaded from it, in one folder."""
+class InFolder:
+    """A source and a lake in one folder."""
 
     root: Path
-    tables: Registry = TABLES
 
     @cached_property
     def settings(self) -> Settings:
@@ -115,6 +117,13 @@ class Shop:
     @cached_property
     def lake(self) -> Lake:
         return Lake.of(self.settings)
+
+
+@dataclass(frozen=True)
+class Shop(InFolder):
+    """A source of two feeds, and a lake that was loaded from it."""
+
+    tables: Registry = TABLES
 
     def put(self, hour: str, rows: Rows | str, topic: str = "orders") -> Path:
         """Have the source deliver a file: these rows inserted, or this very text."""
@@ -151,7 +160,7 @@ class Shop:
     def rows(self, table: str = "bronze_orders", version: int | None = None) -> dict[int, str]:
         """What a table holds, by id."""
         delta = self.lake.opened(self.lake.path(table), version)
-        return {row["id"]: row["name"] for row in delta.to_pyarrow_table().to_pylist()}
+        return {row["id"]: row["name"] for row in read_live_rows(delta, self.lake.folder(table)).to_pylist()}
 
     def published(self, table: str = "gold_orders") -> dict[int, str]:
         """What readers see of a table."""
@@ -167,7 +176,9 @@ def load(root: Path, tables: Registry = TABLES) -> Shop:
     shop = Shop(root, tables)
     (root / "source" / "cdc").mkdir(parents=True)
     for feed in tables.feeds:
-        write_deltalake(shop.lake.path(feed.name), ARROW.empty_table(), configuration=CHANGE_FEED)
+        write_deltalake(
+            *(shop.lake.path(feed.name), ARROW.empty_table()), configuration=CHANGE_FEED, commit_properties=BY_A_LOAD
+        )
     operations.refresh_onward(Run(shop.settings, None, "load"), shop.driver())
     return shop
 
@@ -175,6 +186,11 @@ def load(root: Path, tables: Registry = TABLES) -> Shop:
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the steps check without Great Expectations, and start no session."""
     monkeypatch.setattr(checkpoint, "run_checkpoint", passed)
+    without_session(monkeypatch)
+
+
+def without_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the steps start no session."""
     monkeypatch.setattr(analysis, "problems_by_spark", lambda *_: {})
     for name in ("spark", "sessions"):
         monkeypatch.setattr(Driver, name, lambda *_: None)

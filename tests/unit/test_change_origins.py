@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from medallion.ingest.change_origins import ChangeOrigins
-from medallion.ingest.landing import copy_change_files
+from medallion.ingest.landing import ToLand, copy_change_files
 from medallion.ingest.source import FolderSource
 from medallion.model.table import Feed, Table
 from tests.shop import build
@@ -37,7 +37,7 @@ def shop(tmp_path: Path) -> Shop:
     made.put(H0, '{"insert": {"id": 1, "name": "a"}}\n{"delete": {"id": 7}}\n{"delete": {"id": 8}}\n')
     made.put(H0, '{"insert": {"item_id": 70, "id": 7, "name": "x"}}\n', "items")
     names = {topic: (f"cdc/{topic}/{H0}.json",) for topic in ("orders", "items")}
-    copy_change_files(FolderSource(made.settings.source), made.lake, H0, names)
+    copy_change_files(FolderSource(made.settings.source), made.lake, H0, ToLand(names))
     return made
 
 

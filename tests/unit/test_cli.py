@@ -48,7 +48,7 @@ WORK = {  # these do something, and say in words how it went
         ("data-docs",),
     },
     *{("catalog", "duckdb"), ("catalog", "spark")},
-    *{("adopt",), ("discard",), ("release", "rollback"), ("quarantine", "replay"), ("feldera-program",)},
+    *{("adopt",), ("discard",), ("erase",), ("release", "rollback"), ("quarantine", "replay"), ("feldera-program",)},
     *{("source", name) for name in ("generate", "break", "mend", "check", "infer")},
     ("init",),
     *{("airflow", name) for name in ("up", "down", "run")},

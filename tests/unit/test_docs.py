@@ -79,3 +79,11 @@ def test_architecture_names_the_floors_in_their_order_and_files_that_exist() -> 
     }
     missing = [name for name in re.findall(r"`((?:medallion|tests)/[\w/.]+)`", page) if not Path(name).exists()]
     assert not missing
+
+
+def test_architecture_explains_words_that_are_classes_where_it_says() -> None:
+    page = Path("docs/explanation/architecture.md").read_text()
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \|[^|]*\| `(medallion/[\w/]+\.py)` \|$", page, re.M)
+    explained = [(word, file) for words, file in rows for word in re.findall(r"\w+", words)]
+    assert len(explained) > 15
+    assert not [(word, file) for word, file in explained if f"\nclass {word}" not in Path(file).read_text()]

@@ -1,11 +1,13 @@
 """A Delta table that somebody else writes, as a source: its commits are the changes of their hours."""
 
 import json
+import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
@@ -21,7 +23,7 @@ from medallion.model.delivery import Delivery, Layout
 from medallion.model.table import Feed
 from medallion.project.manifest import read_manifest
 from medallion.storage.lake import Lake
-from tests.unit.small_lake import ARROW, H0, H1, H2, ORDERS, TABLES, Shop, load, without_spark
+from tests.unit.small_lake import ARROW, H0, H1, H2, H3, ORDERS, TABLES, Shop, load, without_spark
 from tests.unit.test_layouts import delivered, manifest
 
 LAYOUT = Layout("tables/{feed}")
@@ -56,6 +58,13 @@ class Foreign:
     def commit(self, hour: str, work: Callable[[DeltaTable], Any]) -> None:
         work(DeltaTable(str(self.path)))
         self.date(hour, DeltaTable(str(self.path)).version())
+
+    def vacuum(self, hour: str) -> None:
+        """Remove every file that the newest version does not need."""
+        before = DeltaTable(str(self.path)).version()
+        DeltaTable(str(self.path)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+        for version in range(before + 1, DeltaTable(str(self.path)).version() + 1):
+            self.date(hour, version)
 
     def date(self, hour: str, version: int) -> None:
         """Have a commit be of an hour, by what it says of its time."""
@@ -146,7 +155,7 @@ def test_file_that_was_vacuumed_is_an_error_that_says_how_to_go_on(shop: Shop) -
         MedallionError, match="version 2 of .*/tables/orders needs a file that cannot be had"
     ) as refused:
         shop.refresh(H1)
-    assert "one can go on from the table's present version" in str(refused.value)
+    assert "one can go on from version 2, the table's newest: set version = 2 in" in str(refused.value)
     assert shop.rows() == {1: "a"}, "nothing is half-applied"
     shop.restate(H0)
     assert shop.rows() == {1: "a"}, "what landed is enough to restate"
@@ -175,10 +184,6 @@ def test_commit_that_is_gone_before_it_landed_is_an_error_with_the_version_to_go
             lambda action: action["add"].update(deletionVector={"storageType": "u"}),
             "has deletion vectors: set delta.enable",
         ),
-        (
-            lambda action: action.update(metaData={"configuration": {"delta.columnMapping.mode": "name"}}),
-            "has column mapping by name, which is not read",
-        ),
         (lambda action: action["add"].update(path="../../secret"), "has a file outside of the table"),
     ],
 )
@@ -194,8 +199,138 @@ def test_what_only_an_engine_can_read_refuses_the_hour(
     table.entry(1).write_text("".join(f"{json.dumps(action)}\n" for action in actions))
     with pytest.raises(MedallionError, match=said) as refused:
         shop.refresh(H0)
-    assert "one can go on from" in str(refused.value) or "outside" in said
+    assert "one can go on from version 1" in str(refused.value) or "outside" in said
     assert shop.applied is None
+
+
+def set_property(table: Foreign, version: int, name: str, value: str) -> None:
+    """Have the table's metadata, written anew in an entry, say this."""
+    (created,) = [a for line in table.entry(0).read_text().splitlines() if "metaData" in (a := json.loads(line))]
+    created["metaData"]["configuration"] |= {f"delta.{name}": value}
+    entry = table.entry(version)
+    others = [line for line in entry.read_text().splitlines() if "metaData" not in json.loads(line)]
+    entry.write_text("".join(f"{line}\n" for line in [*others, json.dumps(created)]))
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_column_mapping_refuses_every_hour_since_it_was_switched_on(shop: Shop, version: int) -> None:
+    table = Foreign(shop.root)
+    table.insert(H0, {1: "a"})
+    table.insert(H0, {2: "b"})
+    table.insert(H1, {3: "c"})
+    set_property(table, version, "columnMapping.mode", "name")
+    with pytest.raises(MedallionError, match=f"version {max(1, version)} of .* has column mapping by name, which is"):
+        shop.refresh(H0)
+    assert shop.applied is None
+
+
+def test_column_mapping_that_a_checkpoint_alone_tells_refuses_the_hour(shop: Shop) -> None:
+    table = Foreign(shop.root, **{"columnMapping.mode": "none"})
+    set_property(table, 0, "columnMapping.mode", "id")
+    table.insert(H0, {1: "a"})
+    DeltaTable(str(table.path)).create_checkpoint()
+    table.entry(0).unlink()
+    source = FolderSource(str(shop.root / "source"))
+    with pytest.raises(MedallionError, match="version 1 of .* has column mapping by id"):
+        [*commit_lines(source, f"tables/orders/_delta_log/{1:020}.json")]
+
+
+def test_deletion_vectors_of_a_table_with_a_change_feed_are_refused_with_what_to_switch_off(shop: Shop) -> None:
+    table = Foreign(shop.root, enableChangeDataFeed="true")
+    table.insert(H0, {1: "a"})
+    actions = [json.loads(line) for line in table.entry(1).read_text().splitlines()]
+    for action in (action["add"] for action in actions if "add" in action):
+        action["deletionVector"] = {"storageType": "u"}
+    table.entry(1).write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    with pytest.raises(
+        MedallionError, match="has deletion vectors: turn delta.enableDeletionVectors off; one can go on"
+    ):
+        shop.refresh(H0)
+
+
+def delete_by_vector(table: Foreign, row: int) -> None:
+    """Delete one row of the table's only file, by its number there, as engines do with a deletion vector."""
+    bitmap = struct.pack("<QIIIHHIH", 1, 0, 12346, 1, 0, 0, 16, row)  # a 64-bit Roaring bitmap of one value
+    vector = struct.pack("<i", 1681511377) + bitmap
+    file = table.path / "deletion_vector.bin"
+    file.write_bytes(b"\x01" + struct.pack(">i", len(vector)) + vector + struct.pack(">I", crc32(vector)))
+    (add,) = (a["add"] for line in table.entry(1).read_text().splitlines() if "add" in (a := json.loads(line)))
+    place = {"storageType": "p", "pathOrInlineDv": file.as_uri(), "offset": 1, "sizeInBytes": len(vector)}
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    actions = [
+        {"commitInfo": {"timestamp": 0}},
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7} | features},
+        {"remove": {"path": add["path"], "deletionTimestamp": 0, "dataChange": True}},
+        {"add": add | {"deletionVector": place | {"cardinality": 1}}},
+    ]
+    table.entry(2).write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+
+
+def test_version_with_deletion_vectors_is_the_snapshot_without_the_rows_that_they_delete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_spark(monkeypatch)
+    shop = load(tmp_path, delivered(TABLES, format="delta", layout=LAYOUT, version=2))
+    table = Foreign(shop.root)
+    table.insert(H0, {1: "a", 2: "b", 3: "c"})
+    delete_by_vector(table, 1)
+    source, lake = FolderSource(str(shop.root / "source")), Lake(str(tmp_path / "other"))
+    snapshot = open_snapshot(source, shop.tables["bronze_orders"], lake)  # type: ignore[arg-type]
+    rows = lake.opened(str(snapshot.folder)).to_pyarrow_table().to_pylist()
+    assert sorted(row["id"] for row in rows) == [1, 3]
+
+
+def test_table_that_was_optimized_and_vacuumed_before_its_hour_landed_is_refused(shop: Shop) -> None:
+    table = Foreign(shop.root)
+    table.insert(H0, {1: "a"})
+    table.update(H1, "id = 1", "b")
+    table.insert(H1, {2: "c"})
+    table.commit(H2, lambda foreign: foreign.optimize.compact())
+    table.vacuum(H2)
+    with pytest.raises(MedallionError, match="version 1 of .* needs a file that cannot be had.*from version 6"):
+        shop.refresh(H0)
+    assert shop.applied is None
+
+
+def test_table_that_is_vacuumed_once_its_hours_landed_goes_on(shop: Shop) -> None:
+    table = Foreign(shop.root)
+    table.insert(H0, {1: "a", 2: "b"})
+    table.update(H1, "id = 1", "later")
+    shop.refresh(H0)
+    shop.refresh(H1)
+    table.commit(H1, lambda foreign: foreign.optimize.compact())
+    table.vacuum(H1)
+    table.delete(H2, "id = 2")
+    shop.refresh(H2)
+    assert shop.published() == {1: "later"}
+    shop.restate(H0)
+    assert shop.published() == {1: "later"}
+
+
+def test_table_that_is_restored_or_overwritten_changes_by_the_rows_that_differ(shop: Shop) -> None:
+    table = Foreign(shop.root)
+    table.insert(H0, {1: "a", 2: "b"})
+    table.update(H1, "id = 1", "later")
+    table.commit(H2, lambda foreign: foreign.restore(1))
+    overwritten = pa.table({"id": [2, 3], "name": ["b", "c"]}, ARROW)
+    table.commit(H3, lambda _: write_deltalake(str(table.path), overwritten, mode="overwrite"))
+    seen = []
+    for hour in (H0, H1, H2, H3):
+        shop.refresh(hour)
+        seen.append(shop.published())
+    assert seen == [{1: "a", 2: "b"}, {1: "later", 2: "b"}, {1: "a", 2: "b"}, {2: "b", 3: "c"}]
+
+
+def test_column_that_the_table_gains_is_null_before_and_read_since(shop: Shop) -> None:
+    table = Foreign(shop.root)
+    table.insert(H0, {1: "a"})
+    wider = pa.table({"id": pa.array([2], pa.int64()), "name": ["b"], "colour": ["red"]})
+    table.commit(H1, lambda _: write_deltalake(str(table.path), wider, mode="append", schema_mode="merge"))
+    shop.refresh(H0)
+    said: list[str] = []
+    shop.refresh(H1, said)
+    assert any("orders has a column colour (in lines: 1), which is not loaded" in line for line in said)
+    assert shop.published() == {1: "a", 2: "b"}
 
 
 def test_entry_that_is_none_is_named(shop: Shop) -> None:
@@ -208,7 +343,7 @@ def test_entry_that_is_none_is_named(shop: Shop) -> None:
 def test_values_of_each_type_and_partitions_lose_nothing(tmp_path: Path) -> None:
     moment = datetime(2025, 11, 29, 1, 2, 3, 456789, tzinfo=UTC)
     row = {"id": 1, "part": 7, "price": Decimal("12.50"), "rate": 0.1, "at": moment, "day": date(2025, 11, 29)}
-    row |= {"raw": b"\x01\xff", "ok": True, "tags": [Decimal("1.5")]}
+    row |= {"raw": b"\x01\xff", "ok": True, "tags": [Decimal("1.5")], "sizes": [("a", 1), ("b", None)]}
     schema = pa.schema(
         {
             "id": pa.int64(),
@@ -220,6 +355,7 @@ def test_values_of_each_type_and_partitions_lose_nothing(tmp_path: Path) -> None
             "raw": pa.binary(),
             "ok": pa.bool_(),
             "tags": pa.list_(pa.decimal128(4, 1)),
+            "sizes": pa.map_(pa.string(), pa.int32()),
         }
     )
     path = tmp_path / "source" / "tables" / "things"
@@ -231,7 +367,7 @@ def test_values_of_each_type_and_partitions_lose_nothing(tmp_path: Path) -> None
         keys=("id",),
         schema="""
             id BIGINT NOT NULL, part INT, price DECIMAL(12,2), rate DOUBLE, at TIMESTAMP, day DATE, raw BINARY,
-            ok BOOLEAN, tags ARRAY<DECIMAL(4,1)>
+            ok BOOLEAN, tags ARRAY<DECIMAL(4,1)>, sizes MAP<STRING, INT>
         """,
         delivery=Delivery(format="delta", layout=LAYOUT),
     )

@@ -13,11 +13,13 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.ingest.decode import Decoded, decode_file
+from medallion.ingest.hour_files import landed_file
 from medallion.ingest.parts import Part
 from medallion.ingest.put_together import land_files
 from medallion.ingest.quarantine import read_rejected
-from medallion.ingest.snapshot_source import open_snapshot
+from medallion.ingest.snapshot_source import describe_snapshot, open_snapshot
 from medallion.ingest.source import FolderSource
+from medallion.inspect.source_check import check_source
 from medallion.model.delivery import Delivery, Layout
 from medallion.model.table import Feed
 from medallion.storage.lake import Lake
@@ -216,6 +218,42 @@ def test_parquet_that_cannot_be_read_refuses_the_hour(tmp_path: Path) -> None:
         decoded(tmp_path, EMPLOYEE, "a.parquet", b"PAR1")
 
 
+HEADERS = ["ID,LAST,FIRST,HIRED,OFFICE", "last,office,extra"]
+
+
+@pytest.mark.parametrize("names", HEADERS)
+def test_names_without_the_operation_refuse_an_hour_at_once(tmp_path: Path, names: str) -> None:
+    feed = replace(EMPLOYEE, delivery=replace(DMS, layout=Layout("hr/{feed}/{hour}/*")))
+    file = f"hr/employee/{H0}/a.csv"
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(f"{names}\n1,Smith,Bob\n")
+    (found,) = check_source(FolderSource(str(tmp_path)), [feed], H0, 0.01).feeds
+    shown = names.replace(",", ", ")
+    assert found.problems[-1] == (
+        f"{tmp_path}/{file} has the columns {shown} and no Op, which tells deletions from other rows:"
+        " expected Op, id, last, first, hired, office; nothing of its hour was landed: have it delivered with Op, or"
+        " elsewhere if it is a full load, then run the hour again"
+    )
+
+
+def test_parquet_without_the_operation_refuses_an_hour(shop: Shop) -> None:
+    file = shop.root / "source" / "hr" / "orders" / "20251130-001134010000.parquet"
+    file.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1], "name": ["a"]}), file)
+    with pytest.raises(
+        MedallionError, match=r"0000\.parquet has the columns id, name and no Op, .* expected Op, id, name"
+    ):
+        shop.refresh(H0)
+    assert shop.rows() == {}
+
+
+def test_names_without_the_operation_refuse_an_hour_when_it_is_landed(shop: Shop) -> None:
+    put(shop, "20251130-001134010000.csv", "id,name\n1,a\n")
+    with pytest.raises(MedallionError, match=r"0000\.csv has the columns id, name and no Op"):
+        shop.refresh(H0)
+    assert not landed_file(shop.lake, "orders", H0).exists()
+
+
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     without_spark(monkeypatch)
@@ -242,6 +280,16 @@ def test_files_of_an_hour_are_applied_in_order_of_their_names_and_load_files_are
     put(shop, "20251130-001134010001.csv", "U,1,corrected\n")
     shop.restate(H0)
     assert shop.published() == {1: "corrected"}
+
+
+def test_columns_that_change_within_an_hour_are_followed_file_by_file(shop: Shop) -> None:
+    put(shop, "20251130-001134010000.csv", "Op,id,name\nI,1,a\n")
+    put(shop, "20251130-001134010001.csv", "Op,colour,name,id\nI,red,b,2\n")
+    put(shop, "20251130-001134010002.csv", "Op,id\nI,3\n")
+    said: list[str] = []
+    shop.refresh(H0, said)
+    assert shop.published() == {1: "a", 2: "b", 3: None}
+    assert any("orders has a column colour (in lines: 1), which is not loaded" in line for line in said)
 
 
 @pytest.mark.parametrize("with_operation", [False, True])
@@ -276,6 +324,15 @@ def loaded(tmp_path: Path, feed: Feed, **contents: str) -> tuple[tuple[str, ...]
 def test_full_load_with_names_and_without_operation_is_read_by_its_names(tmp_path: Path) -> None:
     _, rows = loaded(tmp_path, CODES, LOAD1_csv="NAME,CODE,EXTRA\nGermany,DE,1\n")
     assert rows == [{"code": "DE", "name": "Germany"}]
+
+
+def test_full_load_of_two_kinds_is_refused_and_one_of_each_is_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        MedallionError, match=r"two kinds, CSV, such as .*LOAD1\.csv and Parquet, such as .*LOAD2\.parquet: "
+    ):
+        loaded(tmp_path, CODES, LOAD1_csv="I,DE,a\n", LOAD2_parquet="PAR1")
+    with pytest.raises(MedallionError, match="two kinds, CSV"):
+        describe_snapshot(FolderSource(str(tmp_path / "source")), CODES)
 
 
 def test_full_load_that_lacks_a_column_is_warned_of(tmp_path: Path) -> None:

@@ -168,6 +168,40 @@ def test_hour_waits_for_the_first_file_of_a_later_one(tmp_path: Path) -> None:
     assert listed(tmp_path, delivery, "orders").hours_after(None) == [H0]
 
 
+def test_file_of_another_feed_makes_no_hour_of_a_feed_whole(tmp_path: Path) -> None:
+    delivery = Delivery(complete=Completeness("next hour"))
+    write(tmp_path, f"cdc/orders/{H0}.json", "{}")
+    write(tmp_path, f"cdc/items/{H0}.json", "{}")
+    write(tmp_path, f"cdc/items/{H1}.json", "{}")
+    listing = listed(tmp_path, delivery, "orders", "items")
+    assert listing.hours_after(None) == []
+    assert listing.waiting[H0].startswith("orders has no file of a later hour: if it may be quiet, write complete =")
+    write(tmp_path, f"cdc/orders/{H2}.json", "{}")
+    assert listed(tmp_path, delivery, "orders", "items").complete[H0] == "a file of a later hour arrived"
+
+
+def test_hour_of_a_quiet_feed_is_whole_once_its_files_have_settled(tmp_path: Path) -> None:
+    delivery = Delivery(complete=parse_completeness("next hour or settled 600"))
+    for topic, hour in (("orders", H0), ("items", H0), ("items", H1)):
+        write(tmp_path, f"cdc/{topic}/{hour}.json", "{}")
+        os.utime(tmp_path / f"cdc/{topic}/{hour}.json", (NOW.timestamp() - 500,) * 2)
+    listing = listed(tmp_path, delivery, "orders", "items")
+    assert listing.waiting[H0] == "orders was modified 500 s ago, and settles after 600 s"
+    os.utime(tmp_path / f"cdc/orders/{H0}.json", (NOW.timestamp() - 700,) * 2)
+    listing = listed(tmp_path, delivery, "orders", "items")
+    assert listing.complete == {
+        H0: "a file of a later hour arrived (items), no file was modified for 600 s (orders)",
+    }
+    assert [*listing.waiting] == [H1]
+
+
+def test_feed_without_a_file_in_an_hour_holds_up_nobody(tmp_path: Path) -> None:
+    for hour in (H0, H1):
+        write(tmp_path, f"cdc/orders/{hour}.json", "{}")
+    listing = listed(tmp_path, Delivery(complete=Completeness("next hour")), "orders", "items")
+    assert listing.hours_after(None) == [H0]
+
+
 def test_later_hours_wait_for_an_earlier_one_that_is_not_whole(tmp_path: Path) -> None:
     listing = Listing({H0: {}, H1: {}, H2: {}}, waiting={H1: "x is missing"})
     assert listing.hours_after(None) == [H0]
@@ -176,7 +210,9 @@ def test_later_hours_wait_for_an_earlier_one_that_is_not_whole(tmp_path: Path) -
         listing.require_whole(H0, H2)
 
 
-@pytest.mark.parametrize("text", ["settled", "settled x", "after 5", "marker", "marker ../x", ""])
+@pytest.mark.parametrize(
+    "text", ["settled", "settled x", "next hour or", "next hour or settled", "after 5", "marker", "marker ../x", ""]
+)
 def test_rule_of_wholeness_is_refused_when_it_is_none(text: str) -> None:
     with pytest.raises(UnusableDelivery):
         parse_completeness(text)
@@ -280,7 +316,7 @@ def test_run_says_by_what_rule_the_hour_was_whole(tmp_path: Path, monkeypatch: p
     without_spark(monkeypatch)
     shop = load(tmp_path, delivered(TABLES, complete=Completeness("next hour")))
     shop.put(H0, {1: "a"})
-    with pytest.raises(HourNotAvailable, match="no file of a later hour has arrived"):
+    with pytest.raises(HourNotAvailable, match="orders has no file of a later hour: if it may be quiet, write"):
         shop.step("land")
     shop.put(H1, {2: "b"})
     assert "(a file of a later hour arrived)" in shop.step("land").message
@@ -556,6 +592,35 @@ def test_refused_file_of_a_later_hour_makes_no_hour_whole(tmp_path: Path) -> Non
     write(tmp_path, f"cdc/orders/{H0}.json", "{}")
     write(tmp_path, f"cdc/orders/{H1}.json.bak", "{}")
     assert H0 in listed(tmp_path, Delivery(complete=Completeness("next hour")), "orders").waiting
+
+
+def test_files_of_two_kinds_refuse_the_hour_and_one_of_each_is_named(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json", "c.csv"):
+        write(tmp_path, f"in/orders/{H0}/{name}", "")
+    (feed,) = feeds("orders")
+    feed = replace(feed, delivery=Delivery(layout=Layout("in/{feed}/{hour}/*")))
+    (found,) = check_source(FolderSource(str(tmp_path)), [feed], H0, 0.01).feeds
+    assert found.problems[-1] == (
+        f"an hour at {tmp_path} has files of two kinds, lines of JSON, such as in/orders/{H0}/a.json and CSV, such as"
+        f" in/orders/{H0}/c.csv: nothing of it was landed; move those of one kind elsewhere, then run the hour again"
+    )
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a"])
+def test_avro_is_refused_with_the_setting_that_gives_json(tmp_path: Path, name: str) -> None:
+    write(tmp_path, f"in/orders/{H0}/{name}", "Obj\x01\x02\x16avro.schema")
+    (feed,) = feeds("orders")
+    feed = replace(feed, delivery=Delivery(layout=Layout("in/{feed}/{hour}/*")))
+    (found,) = check_source(FolderSource(str(tmp_path)), [feed], H0, 0.01).feeds
+    assert "is an Avro file" in found.problems[-1]
+    assert ": set format.class=io.confluent.connect.s3.format.json.JsonFormat in Kafka" in found.problems[-1]
+
+
+def test_avro_in_place_of_the_files_that_the_layout_names_is_refused_with_the_setting(tmp_path: Path) -> None:
+    write(tmp_path, kafka("orders", H0, 0, 0).replace(".json.gz", ".avro"), "Obj")
+    listing = listed(tmp_path, Delivery(layout=Layout(KAFKA)), "orders")
+    (reason,) = listing.refused[H0].values()
+    assert "it looks like Avro: set format.class=io.confluent.connect.s3.format.json.JsonFormat" in reason
 
 
 def test_corrected_line_is_kept_when_another_part_of_its_hour_arrives_late(shop: Shop) -> None:

@@ -163,10 +163,13 @@ def test_the_date_of_the_newest_day_is_that_day() -> None:
 
 
 def test_a_variable_of_the_session_is_no_part_of_the_query(spark: object) -> None:
-    spark.sql("DECLARE OR REPLACE VARIABLE of_session INT DEFAULT 1")  # type: ignore[attr-defined]
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession() or spark  # the one that analyses: an earlier test may have left another
+    session.sql("DECLARE OR REPLACE VARIABLE of_session INT DEFAULT 1")  # type: ignore[attr-defined]
     query = "SELECT order_id, of_session AS v FROM {bronze_items}"
     try:
         assert "is not deterministic" in refusal(query, KEY)
         assert "is not deterministic" in refusal(query, None)
     finally:
-        spark.sql("DROP TEMPORARY VARIABLE of_session")  # type: ignore[attr-defined]
+        session.sql("DROP TEMPORARY VARIABLE of_session")  # type: ignore[attr-defined]

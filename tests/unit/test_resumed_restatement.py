@@ -65,10 +65,10 @@ def test_refused_replay_records_no_corrected_line(shop: Shop, monkeypatch: pytes
     with_bad_line(shop)
 
     def refuse(*_: object) -> int:
-        raise MedallionError("maintenance removed it")
+        raise MedallionError("maintenance or an erasure removed it")
 
     monkeypatch.setattr(operations, "require_version_before", refuse)
-    with pytest.raises(MedallionError, match="maintenance removed it"):
+    with pytest.raises(MedallionError, match="maintenance or an erasure removed it"):
         replay(shop)
     assert not list(shop.lake.corrections.rglob("*.json"))
     assert len(quarantine.read_rejected(shop.lake, ORDERS)) == 1
@@ -129,7 +129,7 @@ def test_hour_is_restated_from_the_version_that_a_release_keeps_of_the_same_rows
     assert require_version_before(shop.lake, "bronze_orders", H2) == kept.version()
     for file in kept.file_uris():
         Path(file).unlink(missing_ok=True)
-    with pytest.raises(MedallionError, match="maintenance removed it"):
+    with pytest.raises(MedallionError, match="maintenance or an erasure removed it"):
         require_version_before(shop.lake, "bronze_orders", H2)
 
 

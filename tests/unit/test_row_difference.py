@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from medallion.storage.change_feed import changes
+from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.row_difference import replace_differing
 
 SCHEMA = pa.schema([("k", pa.int64()), ("place", pa.string()), ("n", pa.int64())])
@@ -31,11 +32,11 @@ def rows_in(path: Path) -> Counter[Any]:
     return Counter(tuple(row.values()) for row in DeltaTable(str(path)).to_pyarrow_table().to_pylist())
 
 
-def replaced(path: Path, rows: list[Row], key: tuple[str, ...]) -> list[dict[str, Any]]:
+def replaced(path: Path, rows: list[Row], key: tuple[str, ...], marks_from: int | None = None) -> list[dict[str, Any]]:
     """Make ``rows`` the table's, in one commit; the change feed of that."""
     delta = DeltaTable(str(path))
     before = delta.version()
-    replace_differing(delta, in_arrow(rows), key, COMMIT)
+    replace_differing(delta, in_arrow(rows), key, COMMIT, FileLayout(path, 1 << 20, marks_from))
     assert delta.version() == before + 1
     assert json.loads(COMMIT).items() <= json.loads(delta.history(1)[0]["userMetadata"]).items()
     assert rows_in(path) == Counter(rows)

@@ -63,7 +63,8 @@ def test_check_names_hours_that_wait_and_files_that_are_not_understood(tmp_path:
     write(tmp_path, f"cdc/orders/{H1}.csv", "")
     write(tmp_path, f"cdc/orders/{H1}.json", lines_of({1: "a"}))
     found = checked(tmp_path, delivery, "orders")
-    assert (found.whole, found.waiting) == ((H0,), {H1: "no file of a later hour has arrived"})
+    assert found.waiting[H1].startswith("orders has no file of a later hour")
+    assert (found.whole, [*found.waiting]) == ((H0,), [H1])
     assert f"{H1} is refused" in found.refused[0]
     assert "has no snapshot/bronze_orders" in found.feeds[0].problems[0]
 
@@ -198,3 +199,13 @@ def test_new_feed_is_declared_by_a_command(project: Path) -> None:
     assert "trip_id BIGINT NOT NULL" in done.output
     assert "fare DECIMAL(18,2)" in done.output
     assert declared(done.output).columns[0].name == "trip_id"
+
+
+def test_cells_of_a_csv_are_inferred_as_the_numbers_that_they_are(tmp_path: Path) -> None:
+    rows = "Op,id,code,ok,price\nI,1,007,true,2.50\nU,-20,008,false,3.00\n"
+    write(tmp_path, f"hr/trips/{H0}.csv", rows)
+    feed = Feed(name="bronze_trips", keys=("id",), schema="id BIGINT NOT NULL")
+    feed = replace(feed, delivery=Delivery(format="dms", layout=Layout("hr/{feed}/{hour}.csv")))
+    declared = infer_declaration(FolderSource(str(tmp_path)), feed)
+    for column in ("id BIGINT NOT NULL", "code STRING", "ok BOOLEAN", "price DECIMAL(18,2)"):
+        assert column in declared

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from medallion.cli.sheets import status_sheet, tables_sheet
+from medallion.errors import MedallionError
 from medallion.hours import format_hour
 from medallion.inspect.status import lake_status
 from medallion.settings import Settings
@@ -40,6 +41,19 @@ def test_table_is_stale_by_the_clock_where_hours_are_refreshed_as_they_end(
     assert status.goes_with_clock
     assert any(row.stale for row in status.tables) == stale
     assert "age" in [column.name for column in status_sheet(status).columns]
+
+
+def test_status_says_why_an_hour_was_refused_until_it_is_applied(shop: Shop) -> None:
+    shop.put(H0, "no record\n" * 3)
+    with pytest.raises(MedallionError, match="nothing of the hour"):
+        shop.refresh(H0)
+    (refused,) = [
+        line for line in status_sheet(lake_status(shop.settings)).title if "refused" in line or "failed" in line
+    ]
+    assert H0 in refused
+    shop.put(H0, {1: "a"})
+    shop.refresh(H0)
+    assert not [line for line in status_sheet(lake_status(shop.settings)).title if "failed" in line]
 
 
 def test_lake_without_a_release_has_no_age(tmp_path: Path) -> None:

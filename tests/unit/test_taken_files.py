@@ -19,6 +19,7 @@ from medallion.settings import Settings
 from medallion.storage import files, remembered
 from medallion.storage.delta_writes import properties, replace_rows, rows_having
 from medallion.storage.lake import Lake, state_of
+from medallion.storage.merge_on_read import FileLayout
 from tests.shop import registry
 from tests.unit.small_lake import H0, H1, H2, Shop
 
@@ -52,9 +53,10 @@ def test_text_keys_match_after_a_merge_has_written_them(tmp_path: Path) -> None:
     delta = DeltaTable(str(tmp_path / "t"))
     codes = rows["code"].to_pylist()
     doubled = pa.table({"code": codes, "value": [2 * number for number in range(3000)]})
-    replace_rows(delta, doubled, "code", codes, properties(), 1 << 20)  # joined: more than are named one by one
-    replaced = rows_having(DeltaTable(str(tmp_path / "t")), "code", ["k00001", "k02999"]).sort_by("code").to_pylist()
-    assert replaced == [{"code": "k00001", "value": 2}, {"code": "k02999", "value": 5998}]
+    layout = FileLayout(tmp_path / "t", 1 << 20)
+    replace_rows(delta, doubled, "code", codes, properties(), layout)  # joined: more than are named one by one
+    replaced = rows_having(DeltaTable(str(tmp_path / "t")), tmp_path / "t", "code", ["k00001", "k02999"])
+    assert replaced.sort_by("code").to_pylist() == [{"code": "k00001", "value": 2}, {"code": "k02999", "value": 5998}]
 
 
 def test_error_in_reading_a_landed_file_is_raised_and_is_no_gap(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,7 @@ def test_timings_can_be_narrowed_to_hours_and_a_strategy(lake: Lake) -> None:
     assert "11-30T03" not in timings_page(lake, until="2025-11-30T02").split("</form>")[1]
     narrowed = timings_page(lake, strategy="incremental").split("</form>")[1]
     assert "11-30T02" in narrowed and "11-30T01" not in narrowed
-    assert "No hour was published there" in timings_page(lake, since="2026-01-01T00")
+    assert "No hour was published in this range" in timings_page(lake, since="2026-01-01T00")
 
 
 def test_timings_mark_set_up_runs_and_leave_them_out_of_medians(lake: Lake) -> None:
@@ -169,7 +169,7 @@ def test_the_colour_of_a_run_is_what_happened_and_the_filter_what_was_asked_for(
     log(lake, *recomputed)
     changes = timings_page(lake, strategy="incremental").split("<h2>")[3]
     assert "full" in changes and "incremental" not in changes
-    assert "No hour was published there" in timings_page(lake, strategy="full")
+    assert "No hour was published in this range" in timings_page(lake, strategy="full")
 
 
 def test_a_run_shows_each_step_and_table_with_what_went_wrong(lake: Lake) -> None:

@@ -41,7 +41,7 @@ _FORM = {
         description=(
             "full recomputes every table above the first layer: each hour costs as much as the whole history."
             " incremental updates the rows that the hour changed: each hour costs as much as its changes; on a"
-            " history of a few days it saves a third. Both give the same rows, and may take turns."
+            " history of a few days it saves a third. Both give the same rows: switch between them at any hour."
         ),
     ),
     "select": Param(

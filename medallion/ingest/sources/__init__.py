@@ -1,7 +1,8 @@
 """What records of a change file mean: a module for each format, found by its name.
 
-A format is a module with a function ``reader(feed)``, which returns a Reader for one file of lines. To add one, add its
-module; medallion.toml names it.
+A format is a module with a function ``reader(feed)``, which returns a Reader for one file of lines. One whose change
+files are tables names in OPERATION the column that says what a row does. To add a format, add its module;
+medallion.toml names it.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -9,9 +10,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pkgutil import iter_modules
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from medallion.errors import UsageError
+from medallion.ingest.tabular_files import Columns
 from medallion.ingest.value_decoders import Forms
 from medallion.model.table import Feed
 
@@ -99,9 +102,19 @@ def known_formats() -> tuple[str, ...]:
 
 def reader_of(feed: Feed) -> Reader:
     """Return a reader of the format in which ``feed`` is delivered. Raises UsageError where there is no such format."""
-    require_known_format(feed)
-    make: Callable[[Feed], Reader] = import_module(f"{__name__}.{feed.delivery.format}").reader
+    make: Callable[[Feed], Reader] = _module_of(feed).reader
     return make(feed)
+
+
+def columns_in_hours(feed: Feed) -> Columns:
+    """Return what is known of the columns of a feed's change files that are tables. Raises UsageError as above."""
+    declared = tuple(column.name for column in feed.columns)
+    return Columns(declared, feed.keys, getattr(_module_of(feed), "OPERATION", None))
+
+
+def _module_of(feed: Feed) -> ModuleType:
+    require_known_format(feed)
+    return import_module(f"{__name__}.{feed.delivery.format}")
 
 
 def require_known_format(feed: Feed) -> None:

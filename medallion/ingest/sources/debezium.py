@@ -72,6 +72,8 @@ class _Reader:
 
         Raises Unfit where it could be both.
         """
+        if event.keys() <= _ENVELOPE and ("before" in event or "after" in event):  # nearly always
+            return True
         if not _MARKS.isdisjoint(event):
             return False
         has_images = any(isinstance(event.get(name), dict) for name in ("before", "after", "source"))

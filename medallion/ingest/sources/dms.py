@@ -6,15 +6,18 @@ columns these are the declared ones in their order, after Op and, where one is w
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from medallion.ingest.json_lines import parse_line
+from medallion.ingest.change_lines import MAX_LINE
+from medallion.ingest.json_lines import parse_line, parse_text
 from medallion.ingest.sources import NOTHING, Change, NoRecord, Unfit
+from medallion.ingest.tabular_files import line_under
 from medallion.ingest.value_decoders import Forms, value_decoder
 from medallion.model.column_types import Scalar
 from medallion.model.table import Feed
 
-_NULL = "NULL"  # in a CSV, unless CsvNullValue says otherwise: then text is empty
+OPERATION = "Op"
+_NULL = "NULL"  # in a CSV, unless CsvNullValue says otherwise: an empty text is null but in columns of text
 _OPERATIONS = {"I": False, "U": False, "D": True}
 _NAMES_WANTED = "set AddColumnName=true at the endpoint, so that columns are found by name"
 _MOMENT = value_decoder(Scalar("TIMESTAMP"), "", lambda _: None)
@@ -25,6 +28,20 @@ def reader(feed: Feed) -> "_Reader":
     return _Reader(feed)
 
 
+class _Header(NamedTuple):
+    """The names of a CSV, as its lines begin with them.
+
+    beginning: the bytes of a line up to its cells. operation: which name is Op; None where none is. why_unfit: why
+    none of its rows can be read; empty where they can.
+    """
+
+    beginning: bytes
+    names: list[str]
+    operation: int | None
+    is_text: list[bool]
+    why_unfit: str
+
+
 class _Reader:
     expected = "rows whose first column, Op, is I, U or D"
     ignored_prefix: str | None = None
@@ -33,22 +50,23 @@ class _Reader:
         self.forms = replace(Forms.of(feed.delivery), texts=True)
         self._columns = [column.name for column in feed.columns]
         self._texts = {column.name for column in feed.columns if column.type == "STRING"}
+        self._header: _Header | None = None  # of the line before, as nearly all lines have the same
 
     def read(self, raw: bytes) -> Sequence[Change]:
+        header = self._header
+        if header is not None and raw.startswith(header.beginning) and len(raw) <= MAX_LINE:
+            cells = _cells(raw.rstrip()[len(header.beginning) : -1])
+            if cells is not None:
+                return (_change(*self._under(header, cells)),)
         record = parse_line(raw)
         if isinstance(record, dict):
-            operation, row = self._by_name(record)
-        elif isinstance(record, list) and len(record) == 2 and all(isinstance(cells, list) for cells in record):
-            operation, row = self._by_name(_under_names(*record))
-            row = self._with_nulls(row)
-        elif isinstance(record, list):
-            operation, row = self._by_place(record)
-            row = self._with_nulls(row)
-        else:
-            raise NoRecord("not a row")
-        if not isinstance(operation, str) or operation not in _OPERATIONS:
-            raise NoRecord(f"Op {str(operation)[:40]!r} is none of I, U and D")
-        return (Change(_OPERATIONS[operation], row, NOTHING, None),)
+            return (_change(*self._by_name(record)),)
+        if isinstance(record, list) and len(record) == 2 and all(isinstance(cells, list) for cells in record):
+            self._header = self._header_of(record[0])
+            return (_change(*self._under(self._header, record[1])),)
+        if isinstance(record, list):
+            return (_change(*self._by_place(record)),)
+        raise NoRecord("not a row")
 
     def position(self) -> None:
         return None  # files are in the order of their names, which are times
@@ -58,12 +76,47 @@ class _Reader:
 
     def _by_name(self, record: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
         """Return operation and row of a line with names: Op, also in other letters as some tools write it."""
-        named = "Op" if "Op" in record else next((name for name in record if name.casefold() == "op"), None)
-        if named is None:
+        place, why_unfit = self._operation_in([*record])
+        if why_unfit:
+            raise Unfit(why_unfit)
+        if place is None:
             return "I", record
-        if named != "Op" and "op" in self._columns:
-            raise Unfit(f"{named} may be the operation or the column op: set IncludeOpForFullLoad=true at the endpoint")
-        return record[named], {name: value for name, value in record.items() if name != named}
+        row = dict(record)
+        return row.pop([*record][place]), row
+
+    def _operation_in(self, names: Sequence[Any]) -> tuple[int | None, str]:
+        """Return which of some names is Op, None where none is, and why that cannot be told."""
+        if OPERATION in names:
+            return names.index(OPERATION), ""
+        place = next((place for place, name in enumerate(names) if name.casefold() == OPERATION.casefold()), None)
+        if place is not None and OPERATION.casefold() in self._columns:
+            what = f"{names[place]} may be the operation or the column op"
+            return None, f"{what}: set IncludeOpForFullLoad=true at the endpoint"
+        return place, ""
+
+    def _header_of(self, names: list[Any]) -> _Header:
+        if not all(isinstance(name, str) for name in names):
+            raise NoRecord("not a row")
+        place, why_unfit = self._operation_in(names)
+        if len({*names}) != len(names):
+            why_unfit = "a column appears twice"
+        others = [name for index, name in enumerate(names) if index != place]
+        is_text = [name.casefold() in self._texts for name in others]
+        return _Header(line_under(names), others, place, is_text, why_unfit)
+
+    def _under(self, header: _Header, cells: list[Any]) -> tuple[Any, Mapping[str, Any]]:
+        """Return operation and row of a line of a CSV with names. Raises Unfit for one of another width."""
+        width = len(header.names) + (header.operation is not None)
+        if len(cells) != width:
+            raise Unfit(f"has {len(cells)} values, and its file names {width} columns")
+        if header.why_unfit:
+            raise Unfit(header.why_unfit)
+        operation = "I" if header.operation is None else cells.pop(header.operation)
+        row = {
+            name: None if cell == _NULL or (cell == "" and not is_text) else cell
+            for name, cell, is_text in zip(header.names, cells, header.is_text, strict=True)
+        }
+        return operation, row
 
     def _by_place(self, cells: list[Any]) -> tuple[Any, Mapping[str, Any]]:
         """Return operation and row of a line without names."""
@@ -76,25 +129,23 @@ class _Reader:
             raise Unfit(f"{cells[0]} may be Op, or the value of {self._columns[0]}: {_NAMES_WANTED}")
         if beside == 0 and [str(cell).casefold() for cell in cells] == self._columns:
             raise NoRecord("names of columns without Op: set IncludeOpForFullLoad=true at the endpoint")
-        return (cells[0] if beside else "I"), dict(zip(self._columns, cells[beside:], strict=True))
-
-    def _with_nulls(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a row of a CSV with null where its text says so: an empty text is one in columns of text alone."""
-        return {
-            name: None if value == _NULL or (value == "" and name.casefold() not in self._texts) else value
-            for name, value in row.items()
-        }
+        header = _Header(b"", self._columns, None, [name in self._texts for name in self._columns], "")
+        return (cells[0] if beside else "I"), self._under(header, cells[beside:])[1]
 
 
-def _under_names(names: list[Any], cells: list[Any]) -> dict[str, Any]:
-    """Return the row of a line of a CSV with names. Raises Unfit for one of another width."""
-    if len(cells) != len(names):
-        raise Unfit(f"has {len(cells)} values, and its file names {len(names)} columns")
-    if not all(isinstance(name, str) for name in names):
-        raise NoRecord("not a row")
-    if len({*names}) != len(names):
-        raise Unfit("a column appears twice")
-    return dict(zip(names, cells, strict=True))
+def _cells(raw: bytes) -> list[Any] | None:
+    """Parse the cells of a row; None where they are none: the whole line says why."""
+    try:
+        cells = parse_text(raw.decode())
+    except (ValueError, RecursionError, ArithmeticError):
+        return None
+    return cells if isinstance(cells, list) else None
+
+
+def _change(operation: Any, row: Mapping[str, Any]) -> Change:
+    if not isinstance(operation, str) or operation not in _OPERATIONS:
+        raise NoRecord(f"Op {str(operation)[:40]!r} is none of I, U and D")
+    return Change(_OPERATIONS[operation], row, NOTHING, None)
 
 
 def _is_moment(text: Any) -> bool:

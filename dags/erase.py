@@ -1,0 +1,3 @@
+from medallion.airflow import erase
+
+dag = erase()

@@ -1,0 +1,44 @@
+"""Erase persons from the lake: their rows, all history that has them, and what would bring them back.
+
+Whom, a file or a Variable says, one on each line: neither this run's configuration, nor its note, nor a log names
+anybody. Hours wait until it has ended; without either, an erasure that was cut short is ended.
+"""
+
+from airflow.sdk import DAG, Param
+
+from medallion.airflow.erase_task import erase_persons
+from medallion.airflow.naming import POOL, project_of_caller
+from medallion.airflow.tasks import dag_of
+from medallion.model.table import STRATEGIES
+from medallion.project import Project
+
+
+def erase(project: Project | None = None, *, pool: str = POOL) -> DAG:
+    """Return the DAG of ``project``, that of the file which calls this if not given."""
+    project = project or project_of_caller()
+    params = {
+        "subjects_file": Param(
+            "",
+            type="string",
+            title="Subjects file",
+            description="A file that the worker can read, with one subject on each line. Never a subject itself.",
+        ),
+        "subjects_variable": Param(
+            "",
+            type="string",
+            pattern="^[A-Za-z0-9_.-]*$",
+            title="Subjects variable",
+            description="The name of a Variable, or of a secret of the secrets backend, with one subject on each line.",
+        ),
+        "strategy": Param(
+            "incremental",
+            type="string",
+            enum=[*STRATEGIES],
+            title="Strategy",
+            description="How the tables above Bronze follow.",
+        ),
+        "dry_run": Param(False, type="boolean", title="Dry run", description="Say what would go, and change nothing."),
+    }
+    with dag_of(project, "erase", pool=pool, doc_md=__doc__, schedule=None, params=params) as dag:
+        erase_persons(str(project.root))
+    return dag

@@ -1,0 +1,47 @@
+"""The task of the DAG that erases persons: whom, it reads from where neither a form, a note nor a log shows it."""
+
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import Variable, task
+
+from medallion.airflow.failures import as_airflow_errors
+from medallion.airflow.naming import at
+from medallion.airflow.notes import leave_note, noting_failures
+from medallion.airflow.runs import require_known_keys, text_of
+from medallion.airflow.tasks import RunOnSpark, spark_master
+from medallion.errors import UsageError
+
+
+@task(task_id="erase")
+def erase_persons(root: str, *, params: Any = None, dag_run: Any = None, ti: Any = None, dag: Any = None) -> None:
+    """Erase the persons whom a file or a Variable names, in a Spark session of this process; the note names nobody."""
+    from medallion.ingest.erased_subjects import subjects_in
+    from medallion.pipeline import erasure
+    from medallion.pipeline.driver import open_driver
+    from medallion.pipeline.erase_forecast import forecast
+    from medallion.pipeline.run import Run
+
+    with at(root) as project, noting_failures(ti, "erase"), as_airflow_errors():
+        require_known_keys(dag_run.conf, dag.params)
+        file, variable = (text_of(params, key) for key in ("subjects_file", "subjects_variable"))
+        subjects = [*subjects_in(_read(file)), *subjects_in(str(Variable.get(variable)) if variable else "")]
+        settings = project.settings().replace(spark_master=spark_master(RunOnSpark.connection))
+        with open_driver(settings) as driver:
+            if params["dry_run"]:
+                would = forecast(driver.lake, driver.tables, subjects, (), settings.source)
+                leave_note(ti, "; ".join(would.lines()))
+                return
+            run = Run(settings, None, dag_run.run_id, ti.try_number, strategy=params["strategy"])
+            outcome, _ = erasure.erase(run, driver, subjects)
+        leave_note(ti, outcome.message)
+
+
+def _read(file: str | None) -> str:
+    """The text of a file of subjects. Raises UsageError, which quotes nothing of it."""
+    if file is None:
+        return ""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise UsageError("subjects_file cannot be read by this worker as a text in UTF-8") from None

@@ -1,0 +1,147 @@
+"""Rows of persons in Bronze: found by what feeds declare, and deleted or blanked, in one commit of each table."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from medallion.ingest.erased_subjects import PERSON, values_for
+from medallion.ingest.needles import MIN_LENGTH
+from medallion.model.registry import Registry
+from medallion.model.table import DELETE, Feed, Log
+from medallion.storage.delta_writes import properties, replace_keys, rows_having, rows_with_keys, with_plain_texts
+from medallion.storage.foreign_commits import require_ours
+from medallion.storage.lake import Lake, state_of
+from medallion.storage.merge_on_read import FileLayout
+from medallion.storage.replaced_rows import bronze_metadata
+from medallion.storage.table_features import require_writable_here
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class PersonRows:
+    """Where rows of persons are in Bronze.
+
+    subjects: by feed, the values of its subject column that are theirs. rows: by table, how many it has. texts: values
+    of personal columns that are those of nobody else, by which they are found where nothing names them. keys: by feed
+    whose rows others are about, the keys of theirs.
+    """
+
+    subjects: dict[str, list[Any]] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    texts: set[str] = field(default_factory=set)
+    keys: dict[str, set[Any]] = field(default_factory=dict)
+
+    def by_kind(self, persons: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+        """Everything that is remembered as a digest, by its kind."""
+        return {PERSON: persons, **{name: sorted(keys) for name, keys in self.keys.items()}}
+
+
+def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mapping[str, set[Any]] = {}) -> PersonRows:
+    """Look for rows of ``persons`` in Bronze, the rows of others' rows after these.
+
+    known: keys by feed as an attempt before this one has found them, as rows that named them may be gone.
+    """
+    found = PersonRows(keys={name: set(keys) for name, keys in known.items()})
+    owners = {feed.subject_of for feed in tables.feeds}
+    for feed in _owners_first(tables.feeds):
+        values = sorted(found.keys.get(feed.subject_of, ())) if feed.subject_of else values_for(feed, persons)
+        found.subjects[feed.name] = values
+        logs = [log for log in tables.logs if log.of == feed.name]
+        own, shared = set[str](), set[str]()
+        tables_of_feed: list[Feed | Log] = [feed, *logs]
+        for table in tables_of_feed:
+            rows = _rows_of(lake, table, values)
+            if rows is None:
+                continue
+            found.rows[table.name] = len(rows)
+            theirs, of_others = _texts(lake, table, rows, values)
+            own, shared = own | theirs, shared | of_others
+            if feed.name in owners:
+                found.keys.setdefault(feed.name, set()).update(rows[feed.keys[0]].to_pylist())
+        found.texts |= own - shared
+    return found
+
+
+def erase_rows(lake: Lake, tables: Registry, found: PersonRows, hour: str | None) -> Iterator[tuple[str, int]]:
+    """Delete or blank what was found, as of ``hour``, in one commit of each table; yield table and number of rows.
+
+    Tables in which nothing is found any more are left alone, so this can be repeated.
+    """
+    every: list[Feed | Log] = [*tables.feeds, *tables.logs]
+    for table in every:
+        feed = table.fed_by if isinstance(table, Log) else table
+        rows = _rows_of(lake, table, found.subjects.get(feed.name, []))
+        if rows is None or not len(rows):
+            continue
+        delta = lake.opened(lake.path(table.name))
+        require_writable_here(table.name, lake.path(table.name), delta)
+        require_ours(lake, table.name, delta.version(), has_hours=isinstance(table, Feed))
+        counts = {"hour": hour, "inserted": 0, "updated": 0, "deleted": len(rows)}
+        commit = properties(bronze_metadata(table.keys, "erase", counts), upon=delta)
+        kept = rows.slice(0, 0) if feed.erase == DELETE else _blanked(rows, feed)
+        state = state_of(delta)
+        # Rows of persons are to leave the files too: none is marked.
+        layout = FileLayout(lake.folder(table.name), max(1 << 20, state.bytes // max(1, state.files)))
+        replace_keys(delta, kept, rows.select([*table.keys]), commit, layout)
+        yield table.name, len(rows)
+
+
+def _owners_first(feeds: Sequence[Feed]) -> list[Feed]:
+    """Feeds with a subject, each after the one whose rows its rows are about."""
+    by_name = {feed.name: feed for feed in feeds}
+
+    def depth(feed: Feed) -> int:
+        return 1 + depth(by_name[feed.subject_of]) if feed.subject_of else 0
+
+    return sorted((feed for feed in feeds if feed.subject), key=depth)
+
+
+def _rows_of(lake: Lake, table: Feed | Log, values: Sequence[Any]) -> "pa.Table | None":
+    """The rows of a table with one of ``values`` as subject; of a log of deleted rows, every line of theirs."""
+    import pyarrow as pa
+
+    delta = lake.open(lake.path(table.name)) if values else None
+    if delta is None:
+        return None
+    feed = table.fed_by if isinstance(table, Log) else table
+    columns = [column.name for column in pa.schema(delta.schema().to_arrow())]
+    if feed.subject not in columns:  # of a table from before it was declared, which the next hour gives it
+        return None
+    rows = rows_having(delta, lake.folder(table.name), feed.subject, [*values], columns)
+    if isinstance(table, Log) and feed.erase == DELETE and len(rows) and feed.subject not in feed.keys:
+        # A line that deletes a row has its key alone.
+        keys = rows.select([*feed.keys]).group_by([*feed.keys]).aggregate([])
+        rows = rows_with_keys(delta, lake.folder(table.name), with_plain_texts(keys), columns)
+    return rows
+
+
+def _blanked(rows: "pa.Table", feed: Feed) -> "pa.Table":
+    import pyarrow as pa
+
+    for name in feed.personal_columns:
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, rows.schema.field(place), pa.nulls(len(rows), rows.schema.field(place).type))
+    return rows
+
+
+def _texts(lake: Lake, table: Feed | Log, rows: "pa.Table", values: Sequence[Any]) -> tuple[set[str], set[str]]:
+    """Texts in personal columns of ``rows``, and those of them that rows of others have as well."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    feed = table.fed_by if isinstance(table, Log) else table
+    own, shared = set[str](), set[str]()
+    for name in feed.personal_columns:
+        if not len(rows) or not pa.types.is_string(rows.schema.field(name).type):
+            continue
+        texts = sorted({t for t in rows[name].to_pylist() if t is not None and len(t) >= MIN_LENGTH})
+        own |= {*texts}
+        if texts and name != feed.subject:
+            delta = lake.opened(lake.path(table.name))
+            holders = rows_having(delta, lake.folder(table.name), name, texts, [name, feed.subject])
+            wanted = pa.array(values, holders.schema.field(feed.subject).type)
+            others = holders.filter(pc.invert(pc.is_in(holders[feed.subject], value_set=wanted)))
+            shared |= {*others[name].to_pylist()}
+    return own, shared

@@ -1,0 +1,227 @@
+"""Lines of change files about erased persons: dropped or blanked before they count as landed.
+
+A dropped line leaves an empty one, so that the numbers of the others hold. What a line means is not asked here: in
+whatever format it is, an object that has the subject's column with an erased value is the person's.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from medallion.counts import counted
+from medallion.ingest.change_lines import MAX_LINE, is_too_long
+from medallion.ingest.erased_subjects import PERSON, ErasedSubjects, Registered
+from medallion.ingest.needles import Needles
+from medallion.ingest.parts import Part
+from medallion.ingest.source import Landed, digest
+from medallion.model.table import BLANK, Feed
+from medallion.storage.files import Place, whole
+from medallion.storage.lake import Lake
+
+_VALUE = rb'"\s*:\s*("(?:[^"\\]|\\.)*"|[-+.0-9eE]+)'
+_NUMBER = "\0#"  # begins the text that stands for a number with a fraction, whose digits stay as they are
+_AS_NUMBER = re.compile(r'"\\u0000#([^"]*)"')
+_DROPPED: Any = object()
+_KNOWN_VALUES = 1 << 16  # of the subject column, that are not digested again
+NO_NEEDLES = Needles()
+Forbids = Callable[[Any], bool]
+
+
+@dataclass
+class ErasedLines:
+    """Takes what is of erased persons out of the landed files of one hour.
+
+    counts: lines, by topic and what was done.
+    """
+
+    feeds: Mapping[str, Feed]
+    known: ErasedSubjects
+    hour: str
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, lake: Lake, feeds: Iterable[Feed], hour: str) -> "ErasedLines":
+        """For what ``lake`` knows. Raises DamagedFile where that cannot be read."""
+        return cls({feed.topic: feed for feed in feeds if feed.subject}, Registered(lake).read(), hour)
+
+    def in_landed(self, topic: str, place: Place, landed: Landed, names: Sequence[str]) -> Landed:
+        """Rewrite a file that has just landed from ``names`` at the source, if it has lines of erased persons.
+
+        What is returned knows the source's files as they came: a corrected one is still noticed.
+        """
+        if topic not in self.feeds or not self.known.digests:
+            return landed
+        cleaner = LineCleaner.of(self.feeds[topic], self.known, self.hour)
+        found = clean_file(place, cleaner)
+        if not found.dropped and not found.blanked:
+            return landed
+        self.counts[topic, "dropped"] += found.dropped
+        self.counts[topic, "blanked"] += found.blanked
+        parts = landed.parts or (Part(names[0], landed.bytes, landed.sha256, found.lines),)
+        return replace(facts_of(place), parts=parts)
+
+    def describe(self) -> str:
+        """Say what was done; nothing where there was nothing to do."""
+        done = [
+            f"{counted(count, 'line')} of {topic} {what}"
+            for (topic, what), count in sorted(self.counts.items())
+            if count
+        ]
+        return f"{', '.join(done)}, as they are about erased persons" if done else ""
+
+
+def without_erased(lake: Lake, feed: Feed, hour: str, lines: Mapping[int, str]) -> dict[int, str]:
+    """Corrected lines, those about erased persons blanked, or empty where they are dropped."""
+    known = Registered(lake).read() if lines and feed.subject else ErasedSubjects()
+    if not known.digests:
+        return dict(lines)
+    cleaner = LineCleaner.of(feed, known, hour)
+    return {number: (cleaner.clean_text(raw) or "") for number, raw in lines.items()}
+
+
+def facts_of(place: Place) -> Landed:
+    """Size and checksum of a file as it is now."""
+    with place.open("rb") as stream:
+        return digest(stream)
+
+
+def clean_file(place: Place, cleaner: "LineCleaner", record: Callable[[Landed, int], None] | None = None) -> "Cleaned":
+    """Rewrite a file of lines without what is of erased persons, if there is any.
+
+    record: called with the facts and the number of lines of what is about to be put in its place.
+    """
+    found = _clean_lines(place, cleaner, lambda _: None)
+    if found.dropped or found.blanked:
+        with whole(place) as partial:
+            with partial.open("wb") as out:
+                _clean_lines(place, cleaner, out.write)
+            if record is not None:
+                record(facts_of(partial), found.lines)
+    return found
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What was found in a file: its lines, those that were dropped, and those that were blanked."""
+
+    lines: int = 0
+    dropped: int = 0
+    blanked: int = 0
+
+
+def _clean_lines(place: Place, cleaner: "LineCleaner", write: Callable[[bytes], Any]) -> Cleaned:
+    lines = dropped = blanked = 0
+    with place.open("rb") as stream:
+        while raw := stream.readline(MAX_LINE + len(b"\r\n")):
+            cleaned = cleaner.clean(raw)
+            lines, dropped, blanked = lines + 1, dropped + (cleaned is None), blanked + (cleaned not in (None, raw))
+            write(b"\n" if cleaned is None else cleaned)
+            while not raw.endswith(b"\n") and (raw := stream.readline(MAX_LINE)):  # of a line that is too long
+                write(b"" if cleaned is None else raw)
+    return Cleaned(lines, dropped, blanked)
+
+
+@dataclass
+class LineCleaner:
+    """Cleans the lines of one feed. forbids: whether a value of the subject's column is that of an erased person.
+
+    needles: texts that are one of theirs wherever they stand.
+    """
+
+    feed: Feed
+    forbids: Forbids
+    needles: Needles = NO_NEEDLES
+
+    def __post_init__(self) -> None:
+        self._subject = re.compile(b'(?i)"' + re.escape(self.feed.subject.encode()) + _VALUE)
+        self._blanked_columns = {name.casefold() for name in self.feed.personal_columns}
+        self._forbids = lru_cache(_KNOWN_VALUES)(self.forbids)
+        self._changed = False
+
+    @classmethod
+    def of(cls, feed: Feed, known: ErasedSubjects, hour: str | None) -> "LineCleaner":
+        """For everybody who is ``known`` and erased as of ``hour``."""
+        kind = feed.subject_of or PERSON
+        return cls(feed, lambda value: known.forbids(kind, value, hour))
+
+    def clean_text(self, line: str) -> str | None:
+        """As ``clean``, of a text."""
+        cleaned = self.clean(line.encode("utf-8", "surrogatepass"))
+        return None if cleaned is None else cleaned.decode("utf-8", "surrogatepass")
+
+    def clean(self, raw: bytes) -> bytes | None:
+        """The line without what is of erased persons; as it is where nothing is, None where nothing is left of it."""
+        return self._cleaned(raw) if self._may_have_one(raw) else raw
+
+    def _may_have_one(self, raw: bytes) -> bool:
+        if self._has_needle(raw):
+            return True
+        if b"\\u" in raw:  # a name may be written in other characters
+            return True
+        return any(self._forbids(_scalar(match[1])) for match in self._subject.finditer(raw))
+
+    def _cleaned(self, raw: bytes) -> bytes | None:
+        try:
+            if is_too_long(raw):
+                raise ValueError
+            record = json.loads(
+                raw.removeprefix(b"\xef\xbb\xbf").decode(), parse_float=_as_text, parse_constant=_as_text
+            )
+        except (ValueError, RecursionError):  # it will be rejected, and what it quotes must not stay
+            named = any(self._forbids(_scalar(match[1])) for match in self._subject.finditer(raw))
+            return None if named or self._has_needle(raw) else raw
+        self._changed = False
+        kept = self._clean_value(record)
+        if kept is _DROPPED:
+            return None
+        if not self._changed:  # a needle in a line that names nobody, or somebody else, is the erased person's
+            return None if self._has_needle(raw) else raw
+        text = _AS_NUMBER.sub(r"\1", json.dumps(kept, ensure_ascii=False))
+        cleaned = text.encode("utf-8", "surrogatepass")
+        return None if self._has_needle(cleaned) else cleaned + b"\n"
+
+    def _has_needle(self, raw: bytes) -> bool:
+        return bool(self.needles.texts) and self.needles.are_in(raw.decode("utf-8", "replace"))
+
+    def _clean_value(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return self._clean_object(value)
+        if isinstance(value, list) and value:
+            kept = [item for item in map(self._clean_value, value) if item is not _DROPPED]
+            self._changed |= len(kept) < len(value)
+            return kept or _DROPPED
+        return value
+
+    def _clean_object(self, row: dict[str, Any]) -> Any:
+        subject = next((name for name in row if name.casefold() == self.feed.subject.casefold()), None)
+        if subject is not None and not isinstance(row[subject], dict | list) and self._forbids(_plain(row[subject])):
+            self._changed = True
+            if self.feed.erase != BLANK:
+                return _DROPPED
+            return {name: None if name.casefold() in self._blanked_columns else v for name, v in row.items()}
+        kept = {name: self._clean_value(value) for name, value in row.items()}
+        gone = {name for name, value in kept.items() if value is _DROPPED}
+        if gone == {"before"} and isinstance(kept.get("after"), dict):  # the row has gone over to somebody else
+            return kept | {"before": None}
+        return _DROPPED if gone else kept
+
+
+def _as_text(number: str) -> str:
+    return f"{_NUMBER}{number}"
+
+
+def _plain(value: Any) -> Any:
+    return value.removeprefix(_NUMBER) if isinstance(value, str) else value
+
+
+def _scalar(raw: bytes) -> Any:
+    """The value of a text or a number as it stands in a line; as it stands there, where it is neither."""
+    text = raw.decode("utf-8", "replace")
+    try:
+        return json.loads(text, parse_float=str)
+    except ValueError:
+        return text.strip('"')

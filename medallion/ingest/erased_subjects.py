@@ -1,0 +1,188 @@
+"""The persons who were erased, each as a keyed digest: what is needed to know them again, and not enough to name them.
+
+``<lake>/ops/erasure/subjects.json`` has the digests, ``key`` beside it the secret that they are made with. Readers of
+tables need neither.
+"""
+
+import hmac
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from medallion.errors import DamagedFile, UsageError
+from medallion.model.column_types import parse_type
+from medallion.model.registry import Registry
+from medallion.model.table import Feed
+from medallion.storage import fence, files
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+
+PERSON = ""  # the kind of a digest of a person; of a key of a feed whose rows are about one, it is the feed's table
+
+
+@dataclass(frozen=True)
+class ErasedSubject:
+    """One digest. erased_at: in ISO 8601. lifted: the hour from which it is allowed again; None while it is not."""
+
+    erased_at: str
+    lifted: str | None = None
+
+
+@dataclass(frozen=True)
+class ErasedSubjects:
+    """Everybody who was erased from a lake."""
+
+    key: bytes = field(default=b"", repr=False)
+    digests: Mapping[str, ErasedSubject] = field(default_factory=dict)
+
+    def digest(self, kind: str, value: Any) -> str:
+        """The digest of ``value``; kind: PERSON, or the table whose key it is."""
+        text = f"{kind}\0{subject_text(value)}"
+        return hmac.digest(self.key, text.encode("utf-8", "surrogatepass"), "sha256").hex()
+
+    def forbids(self, kind: str, value: Any, hour: str | None = None) -> bool:
+        """Whether rows of ``hour`` about that person must not be in the lake; hour: None for the snapshot."""
+        if not self.digests or value is None:
+            return False
+        known = self.digests.get(self.digest(kind, value))
+        return known is not None and (known.lifted is None or (hour or "") < known.lifted)
+
+    def with_erased(self, values: Mapping[str, Iterable[Any]]) -> "ErasedSubjects":
+        """The same with further persons; values: by kind of digest."""
+        entry = ErasedSubject(datetime.now(UTC).isoformat(timespec="seconds"))
+        added = {self.digest(kind, value): entry for kind, known in values.items() for value in known}
+        return replace(self, digests={**self.digests, **added})
+
+    def with_lifted(self, values: Iterable[Any], hour: str) -> "ErasedSubjects":
+        """The same with persons allowed from ``hour`` on. Raises UsageError for one who was not erased."""
+        lifted = {}
+        for place, value in enumerate(values, start=1):
+            digest = self.digest(PERSON, value)
+            if digest not in self.digests:
+                raise UsageError(f"subject {place} was not erased from this lake: there is nothing to lift")
+            lifted[digest] = replace(self.digests[digest], lifted=hour)
+        return replace(self, digests={**self.digests, **lifted})
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Where a lake keeps whom it has erased."""
+
+    lake: Lake
+
+    @cached_property
+    def folder(self) -> Place:
+        """The folder of it and of the plan of an erasure, which belongs to the writer alone."""
+        return self.lake.at(self.lake.ops("erasure"))
+
+    def read(self) -> ErasedSubjects:
+        """Everybody who was erased; nobody where nobody was.
+
+        Raises DamagedFile where the key is gone: then nobody would be known again.
+        """
+        place = self.folder / "subjects.json"
+
+        def parse(content: dict[str, Any]) -> dict[str, ErasedSubject]:
+            return {digest: ErasedSubject(**known) for digest, known in content["digests"].items()}
+
+        digests = files.read_record(place, parse, "restore it from a backup: erased persons would come back")
+        if not digests:
+            return ErasedSubjects()
+        try:
+            return ErasedSubjects(self._key(), digests)
+        except FileNotFoundError:
+            raise DamagedFile(
+                f"{self.folder / 'key'} is gone: without it no erased person is known again; restore it from a backup"
+            ) from None
+
+    def read_or_begin(self) -> ErasedSubjects:
+        """The same, with a new key where nobody was erased yet."""
+        known = self.read()
+        if known.key:
+            return known
+        place = self.folder / "key"
+        try:
+            return ErasedSubjects(self._key())
+        except FileNotFoundError:
+            write_private(place, token_hex(32))
+            return ErasedSubjects(self._key())
+
+    def write(self, known: ErasedSubjects) -> None:
+        """Replace what is known, whole or not at all."""
+        fence.require()
+        content = {"digests": {digest: asdict(entry) for digest, entry in sorted(known.digests.items())}}
+        write_private(self.folder / "subjects.json", files.json_text(content))
+
+    def _key(self) -> bytes:
+        return bytes.fromhex((self.folder / "key").read_text(encoding="ascii").strip())
+
+
+def write_private(place: Place, text: str) -> None:
+    """Write a file that its owner alone may read, whole or not at all; in a bucket, as its policy has it."""
+    if not isinstance(place, Path):
+        place.write_text(text)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    partial = place.with_name(f".{place.name}.{os.getpid()}.part")
+    partial.unlink(missing_ok=True)
+    with open(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    partial.replace(place)
+
+
+def subject_text(value: Any) -> str:
+    """One text for equal values: 42, "42" and 42.0 name the same person."""
+    text = str(value)
+    whole, point, fraction = text.partition(".")
+    return whole if point and not fraction.strip("0") and whole.lstrip("-").isdecimal() else text
+
+
+def subjects_in(text: str) -> list[str]:
+    """The subjects in a text, one on each line."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def parse_subjects(tables: Registry, texts: Iterable[str]) -> list[str]:
+    """Return subjects as ``subject_text`` has them, without doubles.
+
+    Raises UsageError where no feed declares a subject, and for a text that no feed's subject can be; by its place, as a
+    message must not name a person.
+    """
+    kinds = {feed.name: _type_of(feed) for feed in tables.feeds if feed.subject and not feed.subject_of}
+    if not kinds:
+        raise UsageError("this project declares no subject: name the column of the person in a feed, as subject=...")
+    known = dict[str, None]()
+    for place, text in enumerate(texts, start=1):
+        if not text.strip() or not any(_fits(kind, text) for kind in kinds.values()):
+            of = ", ".join(f"{name} has {kind}" for name, kind in kinds.items())
+            raise UsageError(f"subject {place} is of no type that names a person here: {of}")
+        known[subject_text(text)] = None
+    return [*known]
+
+
+def values_for(feed: Feed, texts: Iterable[str]) -> list[Any]:
+    """Subjects as values of the subject column of ``feed``, without those that its type cannot hold."""
+    kind = _type_of(feed)
+    fitting = [text for text in texts if _fits(kind, text)]
+    return sorted(fitting) if kind == "STRING" else sorted(int(text) for text in fitting)
+
+
+def _type_of(feed: Feed) -> str:
+    return next(str(parse_type(column.type)) for column in feed.columns if column.name == feed.subject)
+
+
+_LIMITS = {"TINYINT": 7, "SMALLINT": 15, "INT": 31, "BIGINT": 63}  # bits beside the sign
+
+
+def _fits(kind: str, text: str) -> bool:
+    if kind == "STRING":
+        return True
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and len(digits) < 20 and abs(int(text)) < 1 << _LIMITS[kind]

@@ -1,0 +1,39 @@
+"""Texts that tell of a person wherever they stand, such as an address: many of them are looked for in one pass."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+MIN_LENGTH = 5  # a shorter text stands in other words by chance
+_TOKEN = re.compile(r"[^\s\"'`\\<>,;:=?&|/(){}\[\]]+")
+
+
+@dataclass(frozen=True)
+class Needles:
+    """Texts, each looked for as a word or a group of words."""
+
+    texts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, texts: Collection[str]) -> "Needles":
+        """Those of ``texts`` that are long enough to mean something."""
+        return cls(frozenset(text.strip() for text in texts if len(text.strip()) >= MIN_LENGTH))
+
+    @cached_property
+    def tokens(self) -> frozenset[str]:
+        """Those that are one word, without what separates words."""
+        return frozenset(text for text in self.texts if _TOKEN.fullmatch(text))
+
+    @cached_property
+    def _phrases(self) -> "re.Pattern[str] | None":
+        phrases = sorted(self.texts - self.tokens, key=len, reverse=True)
+        return re.compile("|".join(rf"(?<!\w){re.escape(phrase)}(?!\w)" for phrase in phrases)) if phrases else None
+
+    def are_in(self, text: str) -> bool:
+        """Whether one of them stands in ``text``."""
+        if self.tokens and any(
+            token in self.tokens or token.rstrip(".!") in self.tokens for token in _TOKEN.findall(text)
+        ):
+            return True
+        return self._phrases is not None and self._phrases.search(text) is not None

@@ -1,0 +1,58 @@
+"""Personal columns above Bronze: those that copy, over whatever tables, what a feed declares as personal."""
+
+from collections.abc import Mapping, Set
+
+from medallion.errors import MedallionError
+from medallion.expect.vocabulary import NO_PERSONAL_COLUMNS, Expectation
+from medallion.inspect.column_lineage import ColumnOf, column_lineage
+from medallion.model.registry import Registry
+from medallion.model.table import Log, Table
+
+
+def personal_columns(tables: Registry) -> Mapping[ColumnOf, Set[ColumnOf]]:
+    """By personal column of any table, the declared columns of feeds that it copies; of such a column, itself."""
+    return _carried(tables, {ColumnOf(f.name, c.lower()) for f in tables.feeds for c in f.personal_columns})
+
+
+def subject_columns(tables: Registry) -> Set[ColumnOf]:
+    """Every column of any table whose values name persons."""
+    named = {ColumnOf(f.name, f.subject.lower()) for f in tables.feeds if f.subject and not f.subject_of}
+    return _carried(tables, named).keys()
+
+
+def _carried(tables: Registry, declared: Set[ColumnOf]) -> dict[ColumnOf, Set[ColumnOf]]:
+    carried: dict[ColumnOf, Set[ColumnOf]] = {column: {column} for column in declared}
+    if not declared:
+        return carried
+    copied = column_lineage(tables).copied
+    order = {name: place for place, name in enumerate(tables.tables)}
+    for column in sorted(copied, key=lambda known: order[known.table]):  # each table after what it reads
+        if origins := {origin for source in copied[column] for origin in carried.get(source, ())}:
+            carried[column] = origins
+    return carried
+
+
+def require_no_personal_columns(
+    tables: Registry, promises: Mapping[str, tuple[Expectation, ...]], layer: str | None = None
+) -> None:
+    """Raise MedallionError for a personal column of a table that promises to have none.
+
+    promises: of suites, by table, beside what tables declare. layer: the one that is looked at; all if not given.
+    """
+    promised = [
+        table
+        for table in tables
+        if isinstance(table, Table | Log)
+        and layer in (None, table.layer)
+        and any(e.kind == NO_PERSONAL_COLUMNS for e in (*table.expectations, *promises.get(table.name, ())))
+    ]
+    if not promised:
+        return
+    personal = personal_columns(tables)
+    for table in promised:
+        for column in sorted(column for column in personal if column.table == table.name):
+            origin = min(personal[column])
+            raise MedallionError(
+                f"{table.name} promises no personal columns, and its {column.column} is copied from"
+                f" {origin.table}.{origin.column}: leave it out of the query, or take no_personal_columns() away"
+            )

@@ -1,0 +1,89 @@
+"""What erasing persons would do: rows, releases, files and bytes, and what it cannot reach. Nothing is changed."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from medallion.counts import counted
+from medallion.ingest.erase_rows import find_rows
+from medallion.ingest.erased_subjects import parse_subjects
+from medallion.inspect.person_search import Person, every_file, where_found
+from medallion.inspect.personal_columns import subject_columns
+from medallion.inspect.verify_erased import names_of_subjects
+from medallion.model.registry import Registry
+from medallion.model.table import Table
+from medallion.pipeline.erase_history import releases_naming
+from medallion.pipeline.erase_plan import Plan
+from medallion.pipeline.erase_search import search
+from medallion.storage.delta_writes import rows_having
+from medallion.storage.files import Place, in_bucket
+from medallion.storage.lake import Lake
+
+
+@dataclass
+class Forecast:
+    """What would be done.
+
+    rows: by table. files, bytes: rewritten or removed. outside: files that are not the lake's.
+    """
+
+    rows: dict[str, int] = field(default_factory=dict)
+    releases: list[int] = field(default_factory=list)
+    files: int = 0
+    bytes: int = 0
+    outside: list[str] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        """Yield it for people."""
+        yield from (f"{table}: {counted(rows, 'row')}" for table, rows in self.rows.items())
+        if not self.rows:
+            yield "no table has a row about them"
+        yield f"releases that would be dropped: {', '.join(map(str, self.releases)) or 'none'}"
+        yield f"files with them: {self.files:,}, {self.bytes / 1e6:,.1f} MB"
+        yield from (f"not reached, the source's own: {file}" for file in self.outside)
+
+
+def forecast(lake: Lake, tables: Registry, subjects: Sequence[str], values: Collection[str], source: str) -> Forecast:
+    """Say what erasing ``subjects`` would do. Arguments and errors as for ``erase``."""
+    known = parse_subjects(tables, subjects)
+    plan = Plan("", "", tuple(known), names_of_subjects(tables), tuple(values))
+    found = find_rows(lake, tables, known)
+    plan = plan.with_found(found.texts, found.keys)
+    finds = search(lake, tables, plan)
+    by_folder = {str(lake.folder(table.name)): table.name for table in tables}
+    tainted = [by_folder[folder] for folder in finds.tables if folder in by_folder]
+    places = [place for own in (*finds.tables.values(), finds.beside) for place in own]
+    return Forecast(
+        {name: count for name, count in (found.rows | _computed_rows(lake, tables, known)).items() if count},
+        releases_naming(lake, tainted),
+        len(places),
+        sum(place.stat().st_size for place in places),
+        [*_at_source(source, plan.person)],
+    )
+
+
+def _computed_rows(lake: Lake, tables: Registry, subjects: Sequence[str]) -> dict[str, int]:
+    """By computed table, the rows that name one of them."""
+    import pyarrow as pa
+
+    counts: dict[str, int] = {}
+    for column in sorted(subject_columns(tables)):
+        delta = lake.open(lake.path(column.table)) if isinstance(tables[column.table], Table) else None
+        if delta is None:
+            continue
+        names = {field.name.lower(): field for field in pa.schema(delta.schema().to_arrow())}
+        field_of = names.get(column.column)
+        if field_of is None or not (pa.types.is_integer(field_of.type) or pa.types.is_string(field_of.type)):
+            continue
+        values = sorted(int(text) for text in subjects) if pa.types.is_integer(field_of.type) else sorted(subjects)
+        rows = rows_having(delta, lake.folder(column.table), field_of.name, [*values], [field_of.name])
+        counts[column.table] = max(counts.get(column.table, 0), len(rows))
+    return counts
+
+
+def _at_source(source: str, person: Person) -> list[str]:
+    """The source's own files that tell of them; of a bucket, that they are not looked through."""
+    if in_bucket(source):
+        return [f"{source}: a bucket, which is not looked through"]
+    places: list[Place] = [*every_file(Path(source))] if Path(source).is_dir() else []
+    return [str(place) for place in places if where_found(place, person) is not None]

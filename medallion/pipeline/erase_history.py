@@ -1,0 +1,175 @@
+"""The end of a table's history: a commit that says its metadata again, a checkpoint, and nothing of before.
+
+Readers keep a release all along: the new versions are published before the old ones go.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import MedallionError
+from medallion.ops import releases
+from medallion.ops.check_records import CheckedTable, read_check_records, write_check_record
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.run import Run
+from medallion.storage import fence, files
+from medallion.storage.change_feed import data_file
+from medallion.storage.delta_writes import append_rows, properties
+from medallion.storage.files import Place
+from medallion.storage.foreign_commits import ChangedByOthers, provenance
+from medallion.storage.lake import Lake, state_of
+from medallion.storage.log_entries import identity_at
+from medallion.storage.purge import purge
+from medallion.storage.table_features import require_writable_here
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_ANY_SHARE = 1e-12  # of a file's rows that are marked as deleted: those of a person may be among them
+_ENTRY = re.compile(r"\.?(\d{20})\..+")  # of a log, with the checksums beside it
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A table whose newest version has the rows of ``before``, and needs nothing of it."""
+
+    path: str
+    before: int
+    version: int
+    commit: str | None
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What went with the history of tables: files, and their bytes."""
+
+    files: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: "Removed") -> "Removed":
+        return Removed(self.files + other.files, self.bytes + other.bytes)
+
+
+def seal_tables(driver: Driver, tainted: Collection[str]) -> dict[str, Sealed]:
+    """Give each table whose history is to end, and each that reads one, a version that needs nothing of before.
+
+    tainted: names of tables, and of aggregate states and other tables of the lake by their path. By name or path, what
+    was sealed, inputs first.
+    """
+    lake, sealed = driver.lake, dict[str, Sealed]()
+    for table in driver.tables:
+        if table.name in tainted or any(name in sealed for name in table.inputs):
+            sealed[table.name] = _seal(lake, table.name, lake.path(table.name), sealed)
+    for place in files.glob(lake.aggregate_states, "*.*"):
+        delta = lake.open(str(place))
+        inputs = provenance(place, delta.version()).origin.get("inputs", {}) if delta is not None else {}
+        if any(name in sealed for name in inputs):
+            sealed[str(place)] = _seal(lake, place.name, str(place), sealed)
+    for path in sorted({*tainted} - {*driver.tables.tables} - {*sealed}):
+        sealed[path] = _seal(lake, path, path, sealed)
+    return sealed
+
+
+def _seal(lake: Lake, name: str, path: str, sealed: Mapping[str, Sealed]) -> Sealed:
+    delta = lake.opened(path)
+    require_writable_here(name, path, delta)
+    found, before = provenance(lake.at(path), delta.version()), delta.version()
+    if found.changes and not path.endswith("/event_log"):
+        raise ChangedByOthers(f"{name} was changed by somebody else: {found.describe()}; its history stays")
+    origin = _with_inputs(found.origin, sealed)
+    metadata = json.dumps(origin) if origin else None
+    while purge(delta, lake.at(path), metadata, least_share=_ANY_SHARE):
+        pass
+    append_rows(delta, None, properties(metadata, upon=delta))
+    delta.update_incremental()
+    fence.require()
+    delta.create_checkpoint()
+    return Sealed(path, before, delta.version(), identity_at(lake.at(path), delta.version()))
+
+
+def _with_inputs(origin: Mapping[str, Any], sealed: Mapping[str, Sealed]) -> dict[str, Any]:
+    """The metadata of a table's rows, with the versions of its inputs that have the same rows and will be kept."""
+    known = dict(origin)
+    moved = {name: sealed[name] for name, at in origin.get("inputs", {}).items() if _is_sealed(sealed, name, at)}
+    if moved:
+        known["inputs"] = {**known["inputs"], **{name: table.version for name, table in moved.items()}}
+        commits = {name: table.commit for name, table in moved.items() if table.commit}
+        known["commits"] = {**known.get("commits", {}), **commits}
+    return known
+
+
+def _is_sealed(sealed: Mapping[str, Sealed], name: str, version: int) -> bool:
+    return name in sealed and sealed[name].before >= version
+
+
+def publish_sealed(driver: Driver, run: Run, sealed: Mapping[str, Sealed]) -> releases.Release:
+    """Publish the sealed versions in place of those with the same rows, and have the records of checks name them."""
+    lake, last = driver.lake, releases.require_release(driver.lake, None)
+    own = {name: table for name, table in sealed.items() if name in last.versions}
+    for record in read_check_records(lake, driver.tables.layers).values():
+        if record is not None and own.keys() & record.tables.keys():
+            tables = {name: _as_sealed(table, own.get(name)) for name, table in record.tables.items()}
+            write_check_record(lake, replace(record, tables=tables))
+    versions = {name: table.version for name, table in own.items()}
+    commits = {name: table.commit for name, table in own.items() if table.commit}
+    return releases.publish(
+        lake,
+        after=last,
+        hour=last.hour,
+        run_id=run.run_id,
+        strategy=last.strategy,
+        contents=releases.Contents(
+            {**last.versions, **versions}, last.table_ids, last.row_counts, {**last.commits, **commits}
+        ),
+    )
+
+
+def _as_sealed(checked: CheckedTable, sealed: Sealed | None) -> CheckedTable:
+    if sealed is None or checked.version > sealed.version:
+        return checked
+    return replace(checked, version=sealed.version, commit=sealed.commit)
+
+
+def releases_naming(lake: Lake, tainted: Collection[str]) -> list[int]:
+    """The releases that name a table whose history ends."""
+    return [release.release_id for release in releases.read_all(lake) if {*tainted} & release.versions.keys()]
+
+
+def drop_releases(lake: Lake, numbers: Collection[int]) -> None:
+    """Have readers no longer see these releases, in one commit."""
+    if numbers:
+        delta = lake.opened(lake.releases)
+        condition = f"release_id IN ({', '.join(map(str, sorted(numbers)))})"
+        delta.delete(condition, commit_properties=properties(upon=delta))
+
+
+def cut_history(lake: Lake, table: Sealed) -> Removed:
+    """Remove every file of a sealed table that its newest version does not read, and the log of before."""
+    folder, delta = lake.at(table.path), lake.opened(table.path)
+    if delta.version() < table.version:
+        raise MedallionError(f"{table.path} went back to version {delta.version()}: nothing of it was removed")
+    fence.require()
+    live = _live_files(folder, delta)
+    gone = [file for file in folder.rglob("*") if file.is_file() and _is_of_before(file, folder, live, table.version)]
+    size = sum(file.stat().st_size for file in gone)
+    files.each(_remove, gone)
+    return Removed(len(gone), size)
+
+
+def _live_files(folder: Place, delta: "DeltaTable") -> set[str]:
+    return {str(data_file(folder, path)) for path in state_of(delta).actions["path"]}
+
+
+def _is_of_before(file: Place, folder: Place, live: Collection[str], version: int) -> bool:
+    if file.parent == folder / "_delta_log":
+        entry = _ENTRY.fullmatch(file.name)
+        return entry is not None and int(entry[1]) < version
+    if file.name.startswith(".") and file.name.endswith(".crc"):  # Hadoop's checksum beside a file
+        return str(file.with_name(file.name[1:-4])) not in live
+    return str(file) not in live and "_delta_log" not in file.parts[len(folder.parts) :]
+
+
+def _remove(file: Place) -> None:
+    file.unlink(missing_ok=True)

@@ -1,0 +1,99 @@
+"""Where in a lake persons are: the tables whose history must end, and files beside the tables.
+
+What is passed over is what lineage says cannot have them; ``medallion erase --verify`` reads everything.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from medallion.ingest.erased_subjects import Registered, subject_text
+from medallion.inspect.column_lineage import ColumnOf, column_lineage
+from medallion.inspect.person_search import Person, every_file, is_below, where_found
+from medallion.inspect.personal_columns import personal_columns
+from medallion.inspect.verify_erased import folder_of_table, persons_by_folder
+from medallion.model.registry import Registry
+from medallion.pipeline.erase_plan import Plan
+from medallion.storage import files
+from medallion.storage.files import Place
+from medallion.storage.lake import Lake
+
+
+@dataclass
+class Finds:
+    """Where persons are. tables: by folder of a Delta table, the files of it. beside: other files."""
+
+    tables: dict[str, list[Place]] = field(default_factory=dict)
+    beside: list[Place] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One way to look into the files of a table. columns: of Parquet files, the only ones that can have the person."""
+
+    person: Person
+    columns: frozenset[str] | None = None
+
+    def finds(self, place: Place) -> bool:
+        return where_found(place, self.person, self.columns) is not None
+
+
+def search(lake: Lake, tables: Registry, plan: Plan) -> Finds:
+    """Look for the persons of ``plan`` in every file of the lake that can have them."""
+    own, looks = Registered(lake).folder, _looks(lake, tables, plan)
+    folders, finds, usual = dict[Place, Place | None](), Finds(), (_Look(plan.person),)
+    places = [place for place in every_file(lake.at(lake.root)) if not is_below(place, own)]
+    of_table = {place: folder_of_table(place, lake.at(lake.root), folders) for place in places}
+    looking = partial(_is_found, of_table=of_table, looks=looks, usual=usual)
+    for place, found in zip(places, files.side_by_side(looking, places), strict=True):
+        if found and (folder := of_table[place]) is not None:
+            finds.tables.setdefault(str(folder), []).append(place)
+        elif found:
+            finds.beside.append(place)
+    return finds
+
+
+def _is_found(
+    place: Place,
+    of_table: Mapping[Place, Place | None],
+    looks: Mapping[str, tuple[_Look, ...]],
+    usual: tuple[_Look, ...],
+) -> bool:
+    folder = of_table[place]
+    return any(look.finds(place) for look in (usual if folder is None else looks.get(str(folder), usual)))
+
+
+def _looks(lake: Lake, tables: Registry, plan: Plan) -> dict[str, tuple[_Look, ...]]:
+    """By folder of each table of the project, how its files are looked into: not at all without personal columns."""
+    personal = personal_columns(tables)
+    looks: dict[str, tuple[_Look, ...]] = {}
+    linked, persons = _linked(tables, plan), persons_by_folder(lake, tables, plan.person)
+    for table in tables:
+        columns = frozenset(found.column for found in personal if found.table == table.name)
+        folder = str(lake.folder(table.name))
+        own = (_Look(persons[folder], columns),) if columns else ()
+        looks[folder] = (*own, *linked.get(table.name, ()))
+    return looks
+
+
+def _linked(tables: Registry, plan: Plan) -> dict[str, tuple[_Look, ...]]:
+    """By table, how rows are found that are about persons through other rows, by the keys of these."""
+    linked: dict[str, tuple[_Look, ...]] = {}
+    for feed in tables.feeds:
+        keys = plan.keys.get(feed.subject_of, ()) if feed.subject_of else ()
+        if not keys:
+            continue
+        start = ColumnOf(feed.name, feed.subject.lower())
+        for column in (start, *_copies_of(start, column_lineage(tables).copied)):
+            person = Person(frozenset(map(subject_text, keys)), frozenset({column.column}))
+            look = _Look(person, frozenset({column.column}))
+            linked[column.table] = (*linked.get(column.table, ()), look)
+    return linked
+
+
+def _copies_of(start: ColumnOf, copied: Mapping[ColumnOf, Iterable[ColumnOf]]) -> Iterator[ColumnOf]:
+    reached = {start}
+    for column, origins in copied.items():  # each table after what it reads
+        if not reached.isdisjoint(origins):
+            reached.add(column)
+            yield column

@@ -1,0 +1,241 @@
+"""Erasing persons: their rows leave Bronze, what follows from it is published, and then all history that has them goes.
+
+Each step looks before it acts, so an erasure that was cut short is ended by doing all of it again.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from medallion.counts import counted
+from medallion.errors import UsageError
+from medallion.ingest import ledger
+from medallion.ingest.erase_rows import erase_rows, find_rows
+from medallion.ingest.erased_subjects import Registered, parse_subjects
+from medallion.ingest.restatement import read_restatement
+from medallion.ingest.unpublished import find_unpublished
+from medallion.inspect.catalog import write_duckdb_catalog
+from medallion.inspect.person_search import is_below
+from medallion.inspect.verify_erased import names_of_subjects
+from medallion.ops import releases
+from medallion.pipeline.analysis import analyse_queries
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.erase_certificate import Erased, write_certificate
+from medallion.pipeline.erase_files import (
+    clean_check_records,
+    clean_corrections,
+    clean_events,
+    clean_landed,
+    clean_quarantine,
+    remove_reports,
+)
+from medallion.pipeline.erase_history import (
+    cut_history,
+    drop_releases,
+    publish_sealed,
+    releases_naming,
+    seal_tables,
+)
+from medallion.pipeline.erase_plan import Plan, end_plan, read_plan, write_plan
+from medallion.pipeline.erase_search import Finds, search
+from medallion.pipeline.outdated import tables_left_behind
+from medallion.pipeline.run import Outcome, Run
+from medallion.pipeline.steps import refresh_onward
+from medallion.storage import files
+
+
+def erase(run: Run, driver: Driver, subjects: Sequence[str], values: Collection[str] = ()) -> tuple[Outcome, Erased]:
+    """Erase persons from the lake, and have it remember that they are not to come back.
+
+    Args:
+        run: Of no hour; how what follows is refreshed.
+        driver: What its steps share.
+        subjects: As texts, of which a message never says more than the place; none to end one that was cut short.
+        values: Further texts that are theirs alone, such as an address.
+
+    Returns:
+        How it ended, and what was done. Persons of whom nothing is found are remembered as well.
+
+    Raises:
+        UsageError: No feed declares a subject, one is of no type that names a person, the newest hour is red, or hours
+            are being restated; nothing was changed.
+    """
+    known = parse_subjects(driver.tables, subjects) if subjects else []
+    with driver.writing(run, "erase"):
+        former = read_plan(driver.lake)
+        if former is None and not known:
+            raise UsageError("name whom to erase: --subject, or --subject-file with one on each line")
+        run = replace(run, hour=_require_ready(run, driver))
+        if former is not None:
+            driver.report(f"erasure {former.erasure_id} was cut short: it is ended first")
+            done = _carry_out(run, driver, former)
+            if not known or {*known} <= {*former.subjects}:
+                return done
+        names = names_of_subjects(driver.tables)
+        began, texts = datetime.now(UTC).isoformat(timespec="seconds"), tuple(sorted(values))
+        plan = Plan(f"{began[:19].replace(':', '')}-{uuid4().hex[:6]}", began, tuple(known), names, texts)
+        write_plan(driver.lake, plan)
+        return _carry_out(run, driver, plan)
+
+
+def _require_ready(run: Run, driver: Driver) -> str | None:
+    """Return the hour that Bronze is at, once readers have it. Raises UsageError where it cannot be built upon.
+
+    What an erasure that was cut short has left unpublished, or red, is checked once more with it.
+    """
+    lake, restated = driver.lake, read_restatement(driver.lake)
+    if restated is not None:
+        raise UsageError(f"nothing is erased: {restated.describe_cut_short()}")
+    applied = ledger.applied_hour(lake, driver.tables)
+    releases.require_release(lake, None)
+    if read_plan(lake) is not None:
+        return applied
+    unpublished = find_unpublished(lake, driver.tables, applied, None)
+    if unpublished is not None and unpublished.red is not None:
+        raise UsageError(unpublished.red.refuse("nothing is erased"))
+    if unpublished is not None:
+        driver.report(f"hour {applied} is in Bronze and was not published: it is finished first")
+        refresh_onward(replace(run, hour=applied), driver)
+    return applied
+
+
+def _carry_out(run: Run, driver: Driver, plan: Plan) -> tuple[Outcome, Erased]:
+    with driver.recording(run, "erase") as log, log.timed("erase", driver.tables.fed_layer, cpu=driver.cpu) as event:
+        event.engine = "delta-rs"
+        plan = _erase_from_bronze(run, driver, plan)
+        event.rows_out = sum(plan.rows.values())
+    if plan.rows or tables_left_behind(driver):
+        analyse_queries(run, driver)
+        refresh_onward(run, driver)
+    with driver.recording(run, "erase") as log, log.timed("erase", cpu=driver.cpu) as event:
+        event.engine = "delta-rs"
+        done = _end_history(run, driver, plan)
+        event.details = {
+            "erasure": plan.erasure_id,
+            "subjects": len(plan.subjects),
+            "tables": done.tables,
+            "releases": done.releases,
+            "files": done.removed.files + len(done.files),
+        }
+        event.bytes_out = done.removed.bytes
+        if done.left:
+            event.status, event.details["note"] = "warned", f"not reached: {'; '.join(done.left)}"
+    write_certificate(driver.lake, plan, done, driver.settings.source)
+    end_plan(driver.lake)
+    return driver.report_outcome(Outcome(event.status, describe(plan, done), run.hour)), done
+
+
+def lift(run: Run, driver: Driver, subjects: Sequence[str], hour: str) -> Outcome:
+    """Have the lake take rows about erased persons again, from ``hour`` on. Raises UsageError for one who was not."""
+    known = parse_subjects(driver.tables, subjects)
+    with driver.writing(run, "erase"):
+        register = Registered(driver.lake)
+        register.write(register.read().with_lifted(known, hour))
+    message = f"rows about {counted(len(known), 'subject')} are taken again from {hour} on"
+    return driver.report_outcome(Outcome("succeeded", message, None))
+
+
+def describe(plan: Plan, done: Erased) -> str:
+    """Say in a line what was done, without naming anybody."""
+    who = counted(len(plan.subjects), "subject")
+    if not (done.rows or done.tables or done.files or done.lines or done.events):
+        return f"nothing of {who} was found; they are remembered, and what comes of them is dropped at landing"
+    rows = (
+        ", ".join(f"{counted(count, 'row')} of {table}" for table, count in sorted(done.rows.items()))
+        or "no row of Bronze"
+    )
+    return (
+        f"erased {who}: {rows}; history of {counted(len(done.tables), 'table')},"
+        f" {counted(len(done.releases), 'release')}, {counted(done.removed.files + len(done.files), 'file')},"
+        f" {done.removed.bytes / 1e6:,.1f} MB"
+    )
+
+
+def _erase_from_bronze(run: Run, driver: Driver, plan: Plan) -> Plan:
+    """Remember them first, then take their rows out of Bronze: what was cut short between lets nobody come back."""
+    lake, register = driver.lake, Registered(driver.lake)
+    found = find_rows(lake, driver.tables, plan.subjects, {name: {*keys} for name, keys in plan.keys.items()})
+    plan = plan.with_found(found.texts, found.keys)
+    write_plan(lake, plan)
+    register.write(register.read_or_begin().with_erased(found.by_kind(plan.subjects)))
+    for table, count in erase_rows(lake, driver.tables, found, run.hour):
+        plan = plan.with_rows(table, count)
+        write_plan(lake, plan)
+        driver.report(f"{driver.tables.fed_layer}  {table}  {counted(count, 'row')} erased")
+    return plan
+
+
+def _end_history(run: Run, driver: Driver, plan: Plan) -> Erased:
+    lake, done = driver.lake, Erased(rows=dict(plan.rows))
+    for feed in driver.tables.feeds:
+        if feed.subject:
+            done.lines += clean_quarantine(lake, feed, plan)
+    done.events = clean_events(lake, plan.person)
+    clean_check_records(driver, plan.person)
+    files.remove_tree(lake.decoded)
+    finds = search(lake, driver.tables, plan)
+    _clean_beside(driver, plan, finds, done)
+    tainted = _tainted(driver, finds, done)
+    if tainted:
+        sealed = seal_tables(driver, tainted)
+        done.tables = sorted(tainted)
+        done.release_id = publish_sealed(driver, run, sealed).release_id
+        done.releases = [number for number in releases_naming(lake, tainted) if number != done.release_id]
+        drop_releases(lake, done.releases)
+        _move_catalogs(driver)
+        for name in sealed:
+            if name in tainted:
+                done.removed += cut_history(lake, sealed[name])
+    left = search(lake, driver.tables, plan) if tainted or finds.beside else Finds()
+    done.left = [*done.left, *(str(place) for places in (*left.tables.values(), left.beside) for place in places)]
+    return done
+
+
+def _tainted(driver: Driver, finds: Finds, done: Erased) -> list[str]:
+    """Names of tables whose history must end, or their paths where they are no tables of the project.
+
+    What is rebuilt by the next refresh, or read by nothing any more, is removed here.
+    """
+    lake, tainted = driver.lake, list[str]()
+    by_folder = {str(lake.folder(table.name)): table.name for table in driver.tables}
+    kept = {lake.quarantine(feed.topic) for feed in driver.tables.feeds} | {lake.event_log, lake.releases}
+    kept = {str(lake.at(path)) for path in kept}
+    for folder in finds.tables:
+        if folder in by_folder:
+            tainted.append(by_folder[folder])
+        elif folder in kept:
+            tainted.append(folder)
+        else:  # aggregate state, a table that was set aside or dropped, a copied snapshot
+            files.remove_tree(lake.at(folder))
+            done.files.append(folder)
+    return tainted
+
+
+def _clean_beside(driver: Driver, plan: Plan, finds: Finds, done: Erased) -> None:
+    """Rewrite or remove files beside the tables; what is none of ours is named as not reached."""
+    lake, feeds = driver.lake, {feed.topic: feed for feed in driver.tables.feeds}
+    reports = [place for place in finds.beside if is_below(place, lake.reports)]
+    for place in finds.beside:
+        feed = feeds.get(place.parent.name)
+        if is_below(place, lake.corrections) and feed is not None:
+            clean_corrections(place, feed, plan)
+        elif place.parent.parent == lake.landing and feed is not None and place.name.endswith(".json"):
+            clean_landed(driver, feed, place.stem, plan)
+        elif is_below(place, lake.landing) or place.name.endswith(".part"):
+            place.unlink(missing_ok=True)
+        else:
+            continue
+        done.files.append(str(place))
+    if remove_reports(lake, reports):
+        done.files += [str(place) for place in reports]
+
+
+def _move_catalogs(driver: Driver) -> None:
+    """Have DuckDB files of views that lie in the lake read the newest release, as those of before go."""
+    release = releases.require_release(driver.lake, None)
+    root = driver.lake.at(driver.lake.root)
+    for place in root.glob("*.duckdb") if isinstance(root, Path) else ():
+        if isinstance(place, Path):
+            write_duckdb_catalog(driver.lake, release, place)

@@ -1,0 +1,65 @@
+"""The ``add`` actions of data files as a log has them, whole: delta-rs gives their statistics, not their text.
+
+Read from the newest entry back to the newest checkpoint, as far as files are still to be found.
+"""
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any
+
+from medallion.storage.damage import checkpoints_in
+from medallion.storage.files import Place, in_arrow
+from medallion.storage.log_entries import Action, read_entry
+
+_ADDED = re.compile(r'\s*\{\s*"add"\s*:\s*\{\s*"path"\s*:\s*"([^"\\]*)"')
+
+
+def add_actions(folder: Place, version: int, paths: Collection[str]) -> dict[str, Action]:
+    """Return the newest ``add`` of each of ``paths``, which are files of the table in ``folder`` at ``version``.
+
+    Those that cannot be found, as in a checkpoint of another form, or say not how many rows they have, are left out.
+    """
+    found = _find(folder, version, paths)
+    return {path: added for path, added in found.items() if "numRecords" in json.loads(added.get("stats") or "{}")}
+
+
+def _find(folder: Place, version: int, paths: Collection[str]) -> dict[str, Action]:
+    wanted, found = set(paths), dict[str, Action]()
+    checkpoints = checkpoints_in({place.name: place for place in (folder / "_delta_log").iterdir()})
+    base = max((number for number in checkpoints if number <= version), default=-1)
+    for number in range(version, base, -1):
+        try:
+            lines = read_entry(folder, number).lines
+        except FileNotFoundError:
+            return found
+        for line in lines:
+            match = _ADDED.match(line)
+            if match and match[1] in wanted:
+                found[match[1]] = json.loads(line)["add"]
+        wanted -= found.keys()
+        if not wanted:
+            return found
+    for place in checkpoints.get(base, ()):
+        if place.name.endswith(".parquet"):
+            found |= _in_checkpoint(place, wanted)
+    return found
+
+
+def _in_checkpoint(place: Place, paths: Collection[str]) -> dict[str, Action]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    name, at = in_arrow(place)
+    with pq.ParquetFile(name, filesystem=at) as file:
+        added = file.read(["add"])["add"].combine_chunks()
+    added = added.filter(pc.is_in(pc.struct_field(added, "path"), pa.array(sorted(paths), pa.string())))
+    return {action["path"]: _without_nulls(action) for action in added.to_pylist()}
+
+
+def _without_nulls(action: dict[str, Any]) -> Action:
+    known = {name: value for name, value in action.items() if value is not None and not name.endswith("_parsed")}
+    if "deletionVector" in known:
+        known["deletionVector"] = {name: v for name, v in known["deletionVector"].items() if v is not None}
+    return known | {name: dict(known[name]) for name in ("partitionValues", "tags") if name in known}

@@ -1,0 +1,204 @@
+"""The rows of a Delta table as DuckDB reads them from its data files: all but those that deletion vectors mark.
+
+Whoever reads data files without an engine of Delta reads them through here.
+"""
+
+import glob
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from medallion.storage.change_feed import data_file
+from medallion.storage.deletion_vectors import Positions, deleted_positions, file_name
+from medallion.storage.files import Place
+from medallion.storage.s3 import S3Path
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from duckdb import DuckDBPyConnection
+
+    from medallion.storage.read_only_files import ReadOnlyFiles
+
+FILE, POSITION = "filename", "file_row_number"  # as DuckDB calls the file and the place of a row in it
+_BATCH_ROWS = 100_000
+
+
+def rows_of_files(names: Iterable[str]) -> str:
+    """What DuckDB reads the Parquet files of these names by."""
+    file_list = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+    # Without hive_partitioning, a folder called x=1 on the way would become a column.
+    return f"read_parquet([{file_list}], hive_partitioning = false, union_by_name = true)"
+
+
+def names_of(name: str, places: Sequence[Place], served: "ReadOnlyFiles | None") -> list[str]:
+    """Return the names by which DuckDB knows data files.
+
+    name: of the table, under which ``served`` has them. served: what they are read through; None for the file system of
+    this machine.
+    """
+    return [str(place) for place in places] if served is None else served.add(name, places)
+
+
+def live_parts(
+    connection: "DuckDBPyConnection",
+    name: str,
+    files: Sequence[tuple[str, str]],
+    deleted: Positions,
+    *,
+    numbered: bool = False,
+) -> list[str]:
+    """Return selections of the rows of ``files`` that are not deleted, for UNION ALL BY NAME; none without files.
+
+    Makes the table ``declared."<name>.deleted"`` where some are.
+
+    Args:
+        connection: It has the schema ``declared``.
+        name: Of the table.
+        files: The name by which DuckDB knows a file, and its path in the log.
+        deleted: The positions of deleted rows, by the name of a file.
+        numbered: Whether FILE and POSITION are wanted as well.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    extra = f", {FILE}, {POSITION}" if numbered else ""
+    marked = [(known, deleted[file_name(path)]) for known, path in files if file_name(path) in deleted]
+    plain = [known for known, path in files if file_name(path) not in deleted]
+    parts = [f"SELECT *{extra} FROM {rows_of_files(map(glob.escape, plain))}"] if plain else []
+    if marked:
+        lengths = [len(positions) for _, positions in marked]
+        numbers = pa.array(np.repeat(np.arange(len(marked), dtype=np.int32), lengths))
+        files_of_rows = pa.DictionaryArray.from_arrays(numbers, pa.array([known for known, _ in marked], pa.string()))
+        positions = pa.array(np.concatenate([positions for _, positions in marked]), pa.int64())
+        rows = pa.table({"file": files_of_rows, "position": positions})
+        connection.register("deleted_rows", rows)
+        connection.execute(
+            f'CREATE TABLE declared."{name}.deleted" AS SELECT file::VARCHAR AS file, position FROM deleted_rows'
+        )
+        connection.unregister("deleted_rows")
+        parts.append(
+            f"SELECT f.*{extra} FROM {rows_of_files(glob.escape(known) for known, _ in marked)} AS f"
+            f' ANTI JOIN declared."{name}.deleted" AS d ON f.{FILE} = d.file AND f.{POSITION} = d.position'
+        )
+    return parts
+
+
+def can_number(delta: "DeltaTable") -> bool:
+    """Whether no column of a table has the name of what DuckDB knows a row of a file by."""
+    return not {FILE, POSITION} & {field.name.lower() for field in delta.schema().fields}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the rows of a table at one version are read from: data files by their paths in the log, and what is deleted
+    of them. Nothing of the table is asked for afterwards."""
+
+    folder: Place
+    schema: "pa.Schema"
+    paths: Sequence[str]
+    deleted: Positions
+
+
+def snapshot_of(delta: "DeltaTable", folder: Place, paths: Sequence[str] | None = None) -> Snapshot:
+    """Return what the rows of a table are read from, at the version it was opened at.
+
+    paths: of the files that are wanted; all if not given.
+    """
+    import pyarrow as pa
+
+    if paths is None:
+        paths = pa.table(delta.get_add_actions(flatten=True))["path"].to_pylist()
+    return Snapshot(folder, pa.schema(delta.schema().to_arrow()), paths, deleted_positions(delta))
+
+
+@contextmanager
+def numbered_rows(snapshot: Snapshot) -> "Iterator[tuple[DuckDBPyConnection, dict[str, str]]]":
+    """A database with the rows of a snapshot as the view ``live``: its columns, FILE and POSITION; gone with the block.
+
+    With it comes the path in the log of each FILE.
+    """
+    import duckdb
+
+    with TemporaryDirectory(prefix="rows-") as spill, duckdb.connect() as connection:
+        configure(connection, spill)
+        served = serve_files(connection) if isinstance(snapshot.folder, S3Path) else None
+        known = names_of("live", [data_file(snapshot.folder, path) for path in snapshot.paths], served)
+        connection.execute("CREATE SCHEMA declared")
+        connection.register("no_rows", snapshot.schema.empty_table())
+        connection.execute(
+            f"CREATE TABLE declared.live AS SELECT *, '' AS {FILE}, 0::BIGINT AS {POSITION} FROM no_rows"
+        )
+        files = [*zip(known, snapshot.paths, strict=True)]
+        parts = live_parts(connection, "live", files, snapshot.deleted, numbered=True)
+        rows = " UNION ALL BY NAME ".join(["SELECT * FROM declared.live", *parts])
+        columns = ", ".join([*map(quoted, snapshot.schema.names), FILE, POSITION])
+        connection.execute(f"CREATE TEMP VIEW live AS SELECT {columns} FROM ({rows})")
+        yield connection, dict(files)
+
+
+def configure(connection: "DuckDBPyConnection", spill: str) -> None:
+    """Fetch nothing at run time, read each file's footer once, and let what does not fit in memory go to ``spill``."""
+    connection.execute("SET GLOBAL autoinstall_known_extensions = false")
+    connection.execute("SET GLOBAL temp_directory = ?", [spill])
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL parquet_metadata_cache = true")
+
+
+def serve_files(connection: "DuckDBPyConnection") -> "ReadOnlyFiles":
+    """Have a database read files through this process: DuckDB would have to fetch an extension for a bucket."""
+    from medallion.storage.read_only_files import ReadOnlyFiles
+
+    served = ReadOnlyFiles()
+    connection.register_filesystem(served)
+    return served
+
+
+def read_live_rows(
+    delta: "DeltaTable", folder: Place, columns: Sequence[str] | None = None, keys: "pa.Table | None" = None
+) -> "pa.Table":
+    """The rows of a table at the version it was opened at, with its types.
+
+    columns: those that are wanted; all if not given. keys: of the rows that are wanted, in columns named like the
+    table's; a null is equal to a null.
+    """
+    import pyarrow as pa
+
+    snapshot = snapshot_of(delta, folder)
+    query, wanted = _selection(snapshot, snapshot.schema.names if columns is None else columns)
+    with numbered_rows(snapshot) as (connection, _):
+        if keys is not None:
+            connection.register("keys", keys)
+            query += f" SEMI JOIN keys ON {same_key(keys.column_names)}"
+        rows: pa.Table = connection.execute(query).to_arrow_table()
+        return rows.cast(wanted)
+
+
+def live_batches(snapshot: Snapshot, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+    """Yield the rows of a table in batches, with its types."""
+    import pyarrow as pa
+
+    query, wanted = _selection(snapshot, columns)
+    with numbered_rows(snapshot) as (connection, _):
+        for batch in connection.execute(query).to_arrow_reader(_BATCH_ROWS):
+            yield from pa.Table.from_batches([batch]).cast(wanted).to_batches()
+
+
+def _selection(snapshot: Snapshot, columns: Sequence[str]) -> "tuple[str, pa.Schema]":
+    """The query for some columns of ``live``, and their types in the table."""
+    import pyarrow as pa
+
+    names = ", ".join(f"live.{quoted(name)}" for name in columns)
+    return f"SELECT {names} FROM live", pa.schema([snapshot.schema.field(name) for name in columns])
+
+
+def quoted(name: str) -> str:
+    """A column's name in DuckDB's SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def same_key(columns: Iterable[str]) -> str:
+    """The condition under which a row of ``live`` has a key of ``keys``."""
+    return " AND ".join(f"live.{quoted(name)} IS NOT DISTINCT FROM keys.{quoted(name)}" for name in columns)

@@ -1,0 +1,248 @@
+"""Merge on read: rows that go are marked as deleted in the files they are in, and new rows come in a file of their own.
+
+A change of rows that are scattered over many files costs what it changes, not the files. It pays for large tables
+alone, and as long as few rows of a file are deleted: else files are written anew, without them.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from medallion.storage.added_files import add_actions
+from medallion.storage.data_files import indexed_columns, write_change_file, write_data_file
+from medallion.storage.deletion_vectors import FEATURE, deleted_positions, encode_file, file_name
+from medallion.storage.files import Place, write_new
+from medallion.storage.live_rows import FILE, POSITION, can_number, numbered_rows, quoted, same_key, snapshot_of
+from medallion.storage.log_entries import Action
+from medallion.storage.log_writer import commit_actions, metadata_with, removal
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from deltalake import CommitProperties, DeltaTable
+
+MAX_DEAD_SHARE = 0.3  # of the rows in the files that a change touches: above it they are written anew
+_MIN_REWRITTEN_SHARE = 1 / 8  # of the size from which tables are merged on read: less is as soon written anew
+PROPERTY = "delta.enableDeletionVectors"
+_CHANGE_TYPE = "_change_type"
+# What the entries written here follow, beside deletion vectors; of the others no column or property makes use.
+_WRITTEN = frozenset({"appendOnly", "invariants", "changeDataFeed", "checkConstraints", "generatedColumns"})
+# The features of writers before they had names, and the version from which each is one.
+_LEGACY = (
+    *(("appendOnly", 2), ("invariants", 2)),
+    *(("checkConstraints", 3), ("changeDataFeed", 4), ("generatedColumns", 4)),
+)
+_UNUSED = ("delta.constraints.", "delta.appendOnly", "delta.columnMapping.mode", "delta.enableRowTracking")
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """How a change leaves the files of a table.
+
+    folder: of the table. bytes: of a data file that is written. marks_from: the size in bytes from which a table is
+    merged on read; None for never.
+    """
+
+    folder: Place
+    bytes: int
+    marks_from: int | None = None
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """The rows that go: rows, with the table's columns; positions, by the path of a file, sorted."""
+
+    rows: "pa.Table"
+    positions: "Mapping[str, np.ndarray[Any, Any]]"
+
+
+def replace_marking(
+    delta: "DeltaTable", layout: FileLayout, rows: "pa.Table", keys: "pa.Table", commit: "CommitProperties"
+) -> bool:
+    """Put ``rows`` in the place of those with the keys ``keys``, if merging on read pays, in one commit with its feed.
+
+    rows: with the table's columns and types. keys: columns of the table.
+
+    Returns:
+        Whether it was done; else nothing is changed, and files are to be written anew.
+
+    Raises MedallionError when another writer has committed meanwhile.
+    """
+    import pyarrow as pa
+
+    files = pa.table(delta.get_add_actions(flatten=True))
+    if not _is_eligible(delta, layout, files):
+        return False
+    sought = keys.group_by(keys.column_names).aggregate([])
+    candidates = _files_with(files, sought)
+    touched = _find(delta, layout.folder, sought, candidates)
+    if touched.positions and not _pays(delta, layout, files, touched):
+        return False
+    added = add_actions(layout.folder, delta.version(), touched.positions.keys())
+    if added.keys() != touched.positions.keys():
+        return False
+    _commit(delta, layout.folder, rows, touched, added, commit)
+    return True
+
+
+def _is_eligible(delta: "DeltaTable", layout: FileLayout, files: "pa.Table") -> bool:
+    import pyarrow.compute as pc
+
+    if layout.marks_from is None or (pc.sum(files["size_bytes"]).as_py() or 0) < layout.marks_from:
+        return False
+    protocol, metadata = delta.protocol(), delta.metadata()
+    features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
+    return (
+        "num_records" in files.column_names
+        and features <= _WRITTEN | {FEATURE}
+        and protocol.min_writer_version not in (5, 6)
+        and not metadata.partition_columns
+        and not any(name.startswith(_UNUSED) for name in metadata.configuration)
+        and "delta.generationExpression" not in (schema := delta.schema().to_json())
+        and "delta.invariants" not in schema
+        and can_number(delta)
+    )
+
+
+def _files_with(files: "pa.Table", keys: "pa.Table") -> list[str]:
+    """The paths of files that may have one of ``keys``, by the bounds of each column of it."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    may = np.ones(len(files), bool)
+    for name in keys.column_names:
+        ends = [f"{end}.{name}" for end in ("min", "max")]
+        if keys[name].null_count or not set(ends) <= set(files.column_names):
+            continue
+        sought = pc.unique(keys[name]).sort()
+        if pa.types.is_string(sought.type) or pa.types.is_decimal(sought.type) or not len(sought):
+            continue  # texts are cut short in the statistics
+        least, most = (files[end].cast(sought.type) for end in ends)
+        values = sought.to_numpy(zero_copy_only=False)
+        known = pc.and_(pc.is_valid(least), pc.is_valid(most)).to_numpy(zero_copy_only=False)
+        lows, highs = (end.fill_null(sought[0]).to_numpy(zero_copy_only=False) for end in (least, most))
+        first = np.searchsorted(values, lows)
+        within = (first < len(values)) & (values[np.minimum(first, len(values) - 1)] <= highs)
+        may &= within | ~known
+    return [path for path, wanted in zip(files["path"].to_pylist(), may, strict=True) if wanted]
+
+
+def _find(delta: "DeltaTable", folder: Place, keys: "pa.Table", paths: Sequence[str]) -> _Touched:
+    """Find the rows with one of ``keys`` in the files of these paths."""
+    snapshot = snapshot_of(delta, folder, paths)
+    columns = ", ".join(f"live.{quoted(name)}" for name in (*snapshot.schema.names, FILE, POSITION))
+    with numbered_rows(snapshot) as (connection, path_of):
+        connection.register("keys", keys)
+        query = f"SELECT {columns} FROM live SEMI JOIN keys ON {same_key(keys.column_names)}"
+        found = connection.execute(f"{query} ORDER BY {FILE}, {POSITION}").to_arrow_table()
+    return _Touched(found.select(snapshot.schema.names).cast(snapshot.schema), _by_file(found, path_of))
+
+
+def _by_file(found: "pa.Table", path_of: Mapping[str, str]) -> "dict[str, np.ndarray[Any, Any]]":
+    """The positions of rows, sorted by file and position, by file."""
+    import numpy as np
+
+    if not len(found):
+        return {}
+    encoded = found[FILE].combine_chunks().dictionary_encode()
+    starts = np.flatnonzero(np.diff(encoded.indices.to_numpy(), prepend=-1))
+    parts = np.split(found[POSITION].to_numpy(), starts[1:])
+    return dict(zip(map(path_of.__getitem__, encoded.dictionary.to_pylist()), parts, strict=True))
+
+
+def _pays(delta: "DeltaTable", layout: FileLayout, files: "pa.Table", touched: _Touched) -> bool:
+    """Whether files of some size would be written anew for few of their rows."""
+    assert layout.marks_from is not None, "asked for eligible tables alone"
+    former, rewritten, held, dead = deleted_positions(delta), 0, 0, 0
+    for path, size, count in zip(*(files[name].to_pylist() for name in _OF_FILES), strict=True):
+        if path in touched.positions:
+            if count is None:
+                return False
+            rewritten, held = rewritten + size, held + count
+            dead += len(touched.positions[path]) + len(former.get(file_name(path), ()))
+    return rewritten >= layout.marks_from * _MIN_REWRITTEN_SHARE and dead <= MAX_DEAD_SHARE * held
+
+
+_OF_FILES = ("path", "size_bytes", "num_records")
+
+
+def _enabling_actions(delta: "DeltaTable") -> list[tuple[str, Action]]:
+    """What lets the table have deletion vectors, in the first commit with some: readers must know of them from then on.
+
+    A protocol that names its features names those that its former version stood for.
+    """
+    protocol, actions = delta.protocol(), list[tuple[str, Action]]()
+    if FEATURE not in (protocol.writer_features or ()):
+        former = protocol.writer_features or [
+            name for name, version in _LEGACY if version <= protocol.min_writer_version
+        ]
+        versions = {"minReaderVersion": 3, "minWriterVersion": 7}
+        read, written = {*(protocol.reader_features or ()), FEATURE}, {*former, FEATURE}
+        actions.append(("protocol", {**versions, "readerFeatures": sorted(read), "writerFeatures": sorted(written)}))
+    if delta.metadata().configuration.get(PROPERTY) != "true":
+        actions.append(("metaData", metadata_with(delta, PROPERTY, "true")))
+    return actions
+
+
+def _commit(
+    delta: "DeltaTable",
+    folder: Place,
+    rows: "pa.Table",
+    touched: _Touched,
+    added: Mapping[str, Action],
+    commit: "CommitProperties",
+) -> None:
+    actions: list[tuple[str, Action]] = []
+    if touched.positions:
+        actions += [*_enabling_actions(delta), *marking_actions(delta, folder, touched.positions, added)]
+    if len(rows):
+        actions.append(("add", write_data_file(folder, rows, indexed_columns(delta))))
+    if touched.positions and delta.metadata().configuration.get("delta.enableChangeDataFeed") == "true":
+        # Written once, by who has the rows at hand: each reader of it would have to find them in the files again.
+        actions.append(("cdc", write_change_file(folder, _feed(touched.rows, rows))))
+    counts = {"numTargetRowsDeleted": len(touched.rows), "numTargetRowsInserted": len(rows)}
+    metrics = counts | {"numOutputRows": len(rows), "numTargetDeletionVectorsAdded": len(touched.positions)}
+    commit_actions(delta, folder, actions, commit, "MERGE", metrics)
+
+
+def marking_actions(
+    delta: "DeltaTable",
+    folder: Place,
+    positions: "Mapping[str, np.ndarray[Any, Any]]",
+    added: Mapping[str, Action],
+) -> Iterable[tuple[str, Action]]:
+    """Write the vectors that mark rows as deleted, besides those that are, and return the actions of a commit.
+
+    positions: of the rows, by the path of their file. added: the ``add`` of each of these files.
+    """
+    import numpy as np
+
+    former = deleted_positions(delta)
+    all_dead = {
+        path: np.union1d(marked, former.get(file_name(path), np.zeros(0, np.int64)))
+        for path, marked in positions.items()
+    }
+    statistics = {path: json.loads(added[path]["stats"]) for path in all_dead}
+    remaining = {path: dead for path, dead in all_dead.items() if len(dead) < statistics[path]["numRecords"]}
+    descriptors: dict[str, Action] = {}
+    if remaining:
+        name, content, descriptors = encode_file(remaining)
+        write_new(folder / name, content)
+    actions: list[tuple[str, Action]] = []
+    for path in all_dead:
+        actions.append(("remove", removal(added[path])))
+        if path in remaining:
+            kept = {"stats": json.dumps({**statistics[path], "tightBounds": False}), "dataChange": True}
+            actions.append(("add", {**added[path], **kept, "deletionVector": descriptors[path]}))
+    return actions
+
+
+def _feed(deleted: "pa.Table", inserted: "pa.Table") -> "pa.Table":
+    import pyarrow as pa
+
+    sides = ((deleted, "delete"), (inserted, "insert"))
+    return pa.concat_tables(
+        [side.append_column(_CHANGE_TYPE, pa.repeat(pa.scalar(kind), len(side))) for side, kind in sides]
+    )

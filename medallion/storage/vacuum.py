@@ -1,0 +1,83 @@
+"""Removing data files, change files and deletion vectors that no version needs which somebody names."""
+
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from medallion.storage import files
+from medallion.storage.added_files import add_actions
+from medallion.storage.deletion_vectors import FILE_SUFFIX, deleted_positions, file_name, vector_files
+from medallion.storage.delta_writes import properties
+from medallion.storage.files import Place
+from medallion.storage.log_entries import read_entry
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+def vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], hours: int, metadata: str | None) -> int:
+    """Remove files that neither the versions ``needed`` nor any of the last ``hours`` is read from; how many.
+
+    metadata: the JSON of the commit that brought its rows.
+    """
+
+    # Full, as what a crash left behind is in no log. The log also names files that went long ago.
+    def by_delta_rs(*, dry_run: bool) -> list[str]:
+        return delta.vacuum(
+            hours,
+            dry_run,
+            enforce_retention_duration=False,
+            full=True,
+            keep_versions=sorted(needed) or None,
+            commit_properties=properties(metadata, upon=delta),
+        )
+
+    names = [unquote(name) for name in by_delta_rs(dry_run=True)]
+    vectors = {name for name in names if name.endswith(FILE_SUFFIX)}
+    kept = _needed_vectors(delta, folder, needed, hours, vectors) if vectors else set()
+    unneeded = [folder / name for name in names if name not in kept]
+    there = files.each(lambda file: file.exists(), unneeded)
+    gone = [file for file, exists in zip(unneeded, there, strict=True) if exists]
+    if gone and vectors:  # delta-rs takes each vector for what a crash left behind
+        files.each(lambda file: file.unlink(missing_ok=True), gone)
+    elif gone:
+        by_delta_rs(dry_run=False)
+    if isinstance(folder, Path):
+        for file in gone:
+            file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop's checksum beside it
+    return len(gone)
+
+
+def _needed_vectors(
+    delta: "DeltaTable", folder: Place, needed: Collection[int], hours: int, vectors: set[str]
+) -> set[str]:
+    """Those files of vectors that the newest version has, or that a version had which may still be asked for.
+
+    A version between two of these may have had them as well: then they stay until both are gone.
+    """
+    newest = delta.version()
+    since, oldest = (time.time() - hours * 3600) * 1000, min(needed, default=newest)
+    paths = {str(path) for path in _paths_with_vectors(delta)}
+    live = add_actions(folder, newest, paths)
+    if live.keys() != paths:
+        return vectors
+    found = vector_files(live.values())
+    for version in range(newest, 0, -1):
+        try:
+            entry = read_entry(folder, version)
+        except FileNotFoundError:  # an older one than any that is needed: entries are kept longer
+            break
+        if version <= oldest and entry.info.get("timestamp", 0) < since:
+            break
+        found |= vector_files(entry.actions("remove"))
+    return vectors & found
+
+
+def _paths_with_vectors(delta: "DeltaTable") -> list[str]:
+    import pyarrow as pa
+
+    marked = deleted_positions(delta)
+    paths: list[str] = pa.table(delta.get_add_actions(flatten=True))["path"].to_pylist()
+    return [path for path in paths if file_name(path) in marked]

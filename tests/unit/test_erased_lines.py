@@ -1,0 +1,142 @@
+"""Lines about erased persons: dropped or blanked as a file lands, and never again in the lake."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medallion.errors import DamagedFile, UsageError
+from medallion.ingest import ledger
+from medallion.ingest.erased_lines import ErasedLines, LineCleaner
+from medallion.ingest.erased_subjects import PERSON, ErasedSubjects, Registered, parse_subjects, subject_text
+from medallion.ingest.landing import ToLand, changed_files, copy_change_files
+from medallion.ingest.needles import Needles
+from medallion.ingest.source import FolderSource
+from medallion.model.table import Feed
+from medallion.storage.lake import Lake
+from tests.shop import build
+
+HOUR = "2025-11-30T00"
+SCHEMA = "id BIGINT NOT NULL, user_id BIGINT, coupon STRING, total DECIMAL(9,2)"
+
+
+def feed(**declared: Any) -> Feed:
+    return Feed(keys=("id",), schema=SCHEMA, subject="user_id", name="bronze_orders", doc="One row per id.", **declared)
+
+
+DELETED, BLANKED = feed(), feed(personal=("coupon",), erase="blank")
+
+
+def cleaned(line: str, of: Feed = DELETED, *needles: str) -> str | None:
+    return LineCleaner(of, lambda value: subject_text(value) == "42", Needles.of(needles)).clean_text(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"insert": {"id": 1, "user_id": 42, "total": 1.10}}',
+        '{"delete": {"id": 1, "USER_ID": "42"}}',
+        '{"insert": {"id": 1, "user\\u005fid": 42}}',
+        '{"before": {"user_id": 42}, "after": {"user_id": 42}, "op": "u"}',
+        '{"payload": {"before": null, "after": {"user_id": 42.0}, "op": "c"}}',
+        '[{"insert": {"user_id": 42}}, {"delete": {"user_id": 42}}]',
+        '{"insert": {"id": 1, "user_id": 42, "total": ',
+        '{"insert": {"id": "x", "user_id": 420, "coupon": "someone@example.com"}}',
+    ],
+)
+def test_line_about_an_erased_person_is_dropped_in_every_form(line: str) -> None:
+    assert cleaned(line, DELETED, "someone@example.com") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"insert": {"id": 42, "user_id": 420, "total": 42}}',
+        '{"delete": {"id": 42}}',
+        '{"insert": {"id": 1, "user_id": null}}',
+        '{"insert": {"id": 1, "other_user_id": 42}}',
+        "no JSON at all, 42",
+    ],
+)
+def test_line_about_nobody_who_was_erased_stays_as_it_is(line: str) -> None:
+    assert cleaned(line) == line
+
+
+def test_line_is_blanked_and_keeps_every_digit_of_the_rest() -> None:
+    line = '{"insert": {"id": 9007199254740993, "user_id": 42, "coupon": "ABC", "total": 12.10, "note": "Zürich"}}'
+    assert (
+        cleaned(line, BLANKED)
+        == '{"insert": {"id": 9007199254740993, "user_id": null, "coupon": null, "total": 12.10, "note": "Zürich"}}\n'
+    )
+
+
+def test_row_that_went_over_to_somebody_else_loses_its_former_image_alone() -> None:
+    line = '{"before": {"user_id": 42}, "after": {"user_id": 7}, "op": "u"}'
+    assert json.loads(cleaned(line) or "") == {"before": None, "after": {"user_id": 7}, "op": "u"}
+    both = '[{"insert": {"user_id": 42}}, {"insert": {"user_id": 7}}]'
+    assert json.loads(cleaned(both) or "") == [{"insert": {"user_id": 7}}]
+
+
+def remembered(lake: Lake, *values: Any) -> ErasedSubjects:
+    register = Registered(lake)
+    known = register.read_or_begin().with_erased({PERSON: values})
+    register.write(known)
+    return known
+
+
+def test_digests_name_nobody_and_are_for_their_owner_alone(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    known = remembered(lake, "someone@example.com", 42)
+    assert known.forbids(PERSON, 42)
+    assert known.forbids(PERSON, "42")
+    assert not known.forbids(PERSON, 43)
+    assert not known.forbids("bronze_orders", 42)
+    folder = tmp_path / "lake" / "ops" / "erasure"
+    assert {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()} == {
+        "key": 0o600,
+        "subjects.json": 0o600,
+    }
+    assert "someone" not in (folder / "subjects.json").read_text()
+    other = Lake(str(tmp_path / "other"))
+    assert remembered(other, 42).digests.keys().isdisjoint(known.digests)  # each lake has a key of its own
+    (folder / "key").unlink()
+    with pytest.raises(DamagedFile, match="without it no erased person is known again"):
+        Registered(lake).read()
+
+
+def test_lifted_person_is_allowed_from_that_hour_on(tmp_path: Path) -> None:
+    known = remembered(Lake(str(tmp_path)), 42).with_lifted([42], "2025-11-30T05")
+    assert known.forbids(PERSON, 42, "2025-11-30T04")
+    assert not known.forbids(PERSON, 42, "2025-11-30T05")
+    with pytest.raises(UsageError, match="subject 2 was not erased"):
+        known.with_lifted([42, 43], "2025-11-30T05")
+
+
+def test_subject_of_the_wrong_type_is_refused_by_its_place_and_not_by_its_value() -> None:
+    tables = build([DELETED])
+    assert parse_subjects(tables, ["42", "42", "7"]) == ["42", "7"]
+    with pytest.raises(UsageError, match=r"subject 2 is of no type .* bronze_orders has BIGINT") as refused:
+        parse_subjects(tables, ["42", "someone@example.com"])
+    assert "someone" not in str(refused.value)
+    with pytest.raises(UsageError, match="declares no subject"):
+        parse_subjects(build([Feed(keys=("id",), schema=SCHEMA, name="bronze_orders", doc="Rows.")]), ["42"])
+
+
+def test_landed_file_has_no_line_of_an_erased_person_and_its_source_still_counts_as_unchanged(tmp_path: Path) -> None:
+    lake, source = Lake(str(tmp_path / "lake")), FolderSource(str(tmp_path / "source"))
+    remembered(lake, 42)
+    file = tmp_path / "source" / "cdc" / "orders" / f"{HOUR}.json"
+    file.parent.mkdir(parents=True)
+    lines = [json.dumps({"insert": {"id": n, "user_id": user}}) for n, user in enumerate((7, 42, 8, 42))]
+    file.write_text("\n".join(lines))
+    names = {"orders": (f"cdc/orders/{HOUR}.json",)}
+    forget = ErasedLines.of(lake, [DELETED], HOUR)
+    manifest = copy_change_files(source, lake, HOUR, ToLand(names, forget=forget))
+    landed = tmp_path / "lake" / "landing" / "orders" / f"{HOUR}.json"
+    assert landed.read_text().split("\n") == [lines[0], "", lines[2], "", ""]
+    assert forget.describe() == "2 lines of orders dropped, as they are about erased persons"
+    assert ledger.read_manifest(lake, HOUR) == manifest
+    assert not changed_files(source, names, manifest)
+    file.write_text("\n".join(lines[:3]))
+    assert changed_files(source, names, manifest) == ["orders"]

@@ -1,0 +1,288 @@
+"""Erasing persons from a small lake: what goes, what stays, and that it goes on after a death at any step."""
+
+import gzip
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from medallion.errors import CheckFailed, HourOutOfOrder, UsageError
+from medallion.ingest.change_log import begin_log
+from medallion.model.registry import Registry
+from medallion.model.table import Feed, Log, Table
+from medallion.ops import releases
+from medallion.ops.check_records import Failure, read_check_record, write_check_record
+from medallion.pipeline import erasure, steps
+from medallion.pipeline.driver import Driver
+from medallion.pipeline.erase_plan import read_plan
+from medallion.pipeline.run import Outcome, Run
+from tests.shop import build
+from tests.unit.small_lake import ARROW, CHANGE_FEED, H0, H1, H2, Shop, lines_of, without_spark
+
+COLUMNS = "id BIGINT NOT NULL, name STRING"
+ADDRESS = "someone@example.com"
+
+
+def tables(**declared: Any) -> Registry:
+    about: dict[str, Any] = {"subject": "id", "personal": ("name",)} | declared
+    return build(
+        [
+            Feed(keys=("id",), schema=COLUMNS, name="bronze_orders", doc="One row per id.", **about),
+            Feed(keys=("id",), schema=COLUMNS, name="bronze_items", doc="One row per id."),
+            Log(of="bronze_orders", source_system="till", name="bronze_orders_log", doc="Every change."),
+            Table(keys=("id",), query="SELECT * FROM {bronze_orders}", name="silver_orders", doc="A copy."),
+            Table(keys=("id",), query="SELECT * FROM {silver_orders}", name="gold_orders", layer="gold", doc="A copy."),
+        ]
+    )
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_spark(monkeypatch)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """Two hours, with a person 42 in several versions of every table and a rejected line."""
+    return filled(Shop(tmp_path, tables()))
+
+
+def filled(made: Shop) -> Shop:
+    (made.root / "source" / "cdc").mkdir(parents=True)
+    for feed in made.tables.feeds:
+        write_deltalake(made.lake.path(feed.name), ARROW.empty_table(), configuration=CHANGE_FEED)
+    for log in made.tables.logs:
+        begin_log(made.lake, log)
+    steps.refresh_onward(Run(made.settings, None, "load"), made.driver())
+    made.put(H0, {1: "one", 42: ADDRESS, 43: "three"})
+    made.refresh(H0)
+    bad = json.dumps({"insert": {"id": "x", "name": ADDRESS}})
+    others = lines_of({n: f"n{n}" for n in range(100, 300)})
+    made.put(H1, lines_of({42: f"{ADDRESS} "}) + lines_of({42: ADDRESS}) + bad + "\n" + others)
+    made.refresh(H1)
+    return made
+
+
+def erase(shop: Shop, *subjects: str, values: tuple[str, ...] = ()) -> erasure.Erased:
+    run = Run(shop.settings, None, "erase", strategy="full")
+    return erasure.erase(run, shop.driver(), subjects, values)[1]
+
+
+def read_by_hand(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Every file as a text, by a reader that knows nothing of the product: Parquet by pyarrow, the rest as bytes."""
+    for file in sorted(folder.rglob("*")):
+        if not file.is_file():
+            continue
+        raw = file.read_bytes()
+        if raw[:4] == b"PAR1":
+            table = pq.read_table(file, partitioning=None)
+            yield file, json.dumps(table.to_pylist(), default=str) + str(pq.read_metadata(file).metadata)
+        elif raw[:2] == b"\x1f\x8b":
+            yield file, gzip.decompress(raw).decode()
+        else:
+            yield file, raw.decode("utf-8", "replace")
+
+
+def traces(shop: Shop) -> list[str]:
+    """Where person 42, or the address, is still found in the lake."""
+    named = re.compile(r"""\bid\b\W{1,12}(?:IN\W+)?(?:\d+, )*42\b""")
+    return [
+        str(file.relative_to(shop.root))
+        for file, text in read_by_hand(shop.root / "lake")
+        if "someone" in text or named.search(text)
+    ]
+
+
+def test_person_is_in_no_byte_of_the_lake_after_erasing(shop: Shop) -> None:
+    before = traces(shop)
+    assert {path.split("/")[1] for path in before} >= {"bronze", "silver", "gold", "landing", "quarantine"}
+    done = erase(shop, "42")
+    assert done.rows == {"bronze_orders": 1, "bronze_orders_log": 3}
+    assert not done.left
+    assert traces(shop) == []
+    assert 42 not in shop.published()
+    assert shop.published()[43] == "three"
+    assert shop.published("silver_orders").keys() == {1, 43, *range(100, 300)}
+
+
+def test_person_is_in_no_byte_where_rows_were_marked_as_deleted_and_stayed_in_their_files(shop: Shop) -> None:
+    vars(shop).pop("lake", None)
+    vars(shop)["settings"] = shop.settings.replace(merge_on_read="1k")
+    shop.put(H2, {42: "another name", 100: "another"})
+    shop.refresh(H2)
+    folder = shop.lake.folder("bronze_orders")
+    assert [*folder.glob("deletion_vector_*.bin")], "an old row of the person lies beside its mark"
+    done = erase(shop, "42")
+    assert not done.left
+    assert traces(shop) == []
+    assert [*folder.glob("deletion_vector_*.bin")] == []
+    assert shop.published()[100] == "another"
+
+
+def test_newest_release_can_be_read_and_earlier_ones_are_dropped(shop: Shop) -> None:
+    done = erase(shop, "42")
+    (left,) = releases.read_all(shop.lake)
+    assert left.release_id == done.release_id
+    assert left.hour == H1
+    for name in left.versions:
+        version = left.version_of(name)
+        assert version is not None
+        DeltaTable(str(shop.lake.folder(name)), version=version.version).to_pyarrow_table()
+
+
+def test_untouched_table_keeps_its_history(shop: Shop) -> None:
+    folder = shop.lake.folder("bronze_items")
+    before = sorted(folder.rglob("*"))
+    erase(shop, "42")
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_next_hours_go_on_and_drop_what_comes_of_an_erased_person(shop: Shop) -> None:
+    erase(shop, "42")
+    shop.put(H2, {42: ADDRESS, 44: "four"})
+    said: list[str] = []
+    shop.refresh(H2, said)
+    assert any("1 line of orders dropped, as they are about erased persons" in line for line in said)
+    assert shop.published()[44] == "four"
+    assert traces(shop) == []
+    shop.put(H2, {42: ADDRESS, 45: "five"})
+    shop.restate(H2)
+    assert shop.published()[45] == "five"
+    assert traces(shop) == []
+
+
+def test_lake_equals_one_that_never_had_the_person(shop: Shop, tmp_path: Path) -> None:
+    erase(shop, "42")
+    never = Shop(tmp_path / "never", shop.tables)
+
+    def without(text: str) -> str:
+        return "".join("\n" if '"id": 42,' in line else f"{line}\n" for line in text.splitlines())
+
+    monkey = Shop.put
+
+    def put(self: Shop, hour: str, rows: Any, topic: str = "orders") -> Path:
+        return monkey(self, hour, without(rows if isinstance(rows, str) else lines_of(rows)), topic)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shop, "put", put)
+        filled(never)
+    for name in ("bronze_orders", "silver_orders", "gold_orders"):
+        assert shop.rows(name) == never.rows(name)
+
+
+def test_unknown_person_is_remembered_and_nothing_else_changes(shop: Shop) -> None:
+    before = releases.read_all(shop.lake)
+    done = erase(shop, "77")
+    assert not (done.rows or done.tables or done.releases)
+    assert releases.read_all(shop.lake) == before
+    shop.put(H2, {77: "late", 44: "four"})
+    shop.refresh(H2)
+    assert 77 not in shop.published()
+
+
+def test_blanked_rows_stay_without_their_personal_columns(shop: Shop, tmp_path: Path) -> None:
+    schema = "id BIGINT NOT NULL, name STRING"
+    blank = tables(subject="name", personal=(), erase="blank")
+    assert blank["bronze_orders"].schema == schema  # type: ignore[union-attr]
+    shop = replace(shop, tables=blank)
+    done = erase(shop, ADDRESS, f"{ADDRESS} ")
+    assert done.rows["bronze_orders"] == 1
+    assert shop.published()[42] is None
+    assert not traces_of(shop, "someone")
+
+
+def traces_of(shop: Shop, text: str) -> list[str]:
+    return [str(file) for file, content in read_by_hand(shop.root / "lake") if text in content]
+
+
+def test_wrong_use_is_refused_and_names_nobody(shop: Shop) -> None:
+    with pytest.raises(UsageError, match="subject 1 is of no type"):
+        erase(shop, ADDRESS)
+    with pytest.raises(UsageError, match="name whom to erase"):
+        erase(shop)
+    assert read_plan(shop.lake) is None
+
+
+def test_erasure_whose_check_fails_is_ended_once_it_passes(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(run: Run, driver: Driver) -> Outcome:
+        record = read_check_record(driver.lake, "gold")
+        assert record is not None
+        failure = Failure("gold_orders", "every order has its customer", "1 row")
+        write_check_record(driver.lake, replace(record, status="failed", failures=(failure,)))
+        raise CheckFailed("gold check failed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, "refresh_onward", fails)
+        with pytest.raises(CheckFailed):
+            erase(shop, "42")
+    assert 42 in shop.published()  # readers keep what they have
+    with pytest.raises(HourOutOfOrder, match="was cut short"):
+        shop.roll_back(1)
+    erase(shop)
+    assert traces(shop) == []
+    assert 42 not in shop.published()
+
+
+def test_text_that_others_have_too_takes_nothing_of_theirs(shop: Shop) -> None:
+    shop.put(H2, {50: "shared text", 51: "shared text"})
+    shop.refresh(H2)
+    erase(shop, "50")
+    assert shop.published()[51] == "shared text"
+    landed = (shop.root / "lake" / "landing" / "orders" / f"{H2}.json").read_text()
+    assert "51" in landed and "50" not in landed
+
+
+class Died(BaseException):
+    """The process ended here."""
+
+
+STEPS = (
+    "write_plan",
+    "erase_rows",
+    "refresh_onward",
+    "clean_quarantine",
+    "clean_events",
+    "search",
+    "_clean_beside",
+    "seal_tables",
+    "publish_sealed",
+    "drop_releases",
+    "cut_history",
+    "end_plan",
+)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+def test_erasure_goes_on_where_it_died(shop: Shop, monkeypatch: pytest.MonkeyPatch, step: str, after: bool) -> None:
+    work = getattr(erasure, step)
+
+    def dies(*args: Any, **named: Any) -> Any:
+        if after:
+            result = work(*args, **named)
+            if step == "erase_rows":
+                next(result)
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(erasure, step, dies)
+        with pytest.raises(Died):
+            erase(shop, "42")
+    if read_plan(shop.lake) is not None:
+        shop.put(H2, {44: "four"})
+        with pytest.raises(HourOutOfOrder, match="was cut short: run medallion erase"):
+            shop.refresh(H2)
+        assert shop.published() is not None
+        erase(shop)
+    elif step == "write_plan":
+        erase(shop, "42")
+    assert traces(shop) == []
+    shop.put(H2, {42: ADDRESS, 44: "four"})
+    shop.refresh(H2)
+    assert shop.published() == {1: "one", 43: "three", 44: "four"} | {n: f"n{n}" for n in range(100, 300)}
