@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 
 from medallion.derive.piece_columns import Columns, Unmoved, group_expressions, marked, unmarked
-from medallion.model.kept_text import inputs_of, relation_text
+from medallion.model.kept_text import PREFIX, inputs_of, relation_text
 from medallion.model.methods import Kept, KeptItem, KeptPart
 from medallion.model.plan import Unprovable
 
@@ -198,9 +198,9 @@ class _Pieces:
         source = exp.Select(**{clause: _copied(query.args.get(clause)) for clause in _OF_SOURCE})
         text = unmarked(source.sql(dialect="spark")).removeprefix("SELECT").lstrip("* \n")
         ctes = self._ctes_read_by(query, changed=False)
-        part = KeptPart(f"_kept_{len(self.parts)}", ctes, text, tuple(items), is_grouped)
+        part = KeptPart(f"{PREFIX}{len(self.parts)}", ctes, text, tuple(items), is_grouped)
         read = inputs_of(relation_text(part))
-        if not read or any(name.startswith("_kept") for name in read):
+        if not read or any(name.startswith(PREFIX) for name in read):
             raise Unmoved("")
         alike = replace(part, name="")
         for known in self.parts:
@@ -273,7 +273,7 @@ def _sources(query: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _is_kept(tree: exp.Expr) -> bool:
-    return any(table.name.startswith("__in__kept") for table in tree.find_all(exp.Table))
+    return any(table.name.startswith(f"__in_{PREFIX}") for table in tree.find_all(exp.Table))
 
 
 def _kept_table(name: str) -> exp.Table:

@@ -9,6 +9,7 @@ from string import Formatter
 
 from medallion.model.methods import KeptItem, KeptPart
 
+PREFIX = "_kept_"  # of the names of kept relations
 ROWS = "_rows"  # how many rows stand behind a kept row: it goes when none is left
 ADDS_UP = frozenset({"SUM", "COUNT", "AVG"})
 OF_VALUES = frozenset({"MIN", "MAX", "COUNT DISTINCT"})

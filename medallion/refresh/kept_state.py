@@ -123,12 +123,14 @@ class KeptState:
 
     def _former(self, name: str, change: Changes, origin: Mapping[str, Any]) -> TableState:
         """An input as it was. Raises FullRecompute where some of its files are gone."""
+        from deltalake.exceptions import DeltaError
+
         now, lake, version = self.inputs[name], self.target.lake, origin["inputs"][name]
         if not change:
             return now
         try:
             former = lake.state(name, version)
-        except MedallionError:
+        except (MedallionError, DeltaError, OSError):  # of its log, or of what marks its deleted rows
             former = None
         if former is not None:
             current = {*map(str, data_files(now.delta, lake.access))}
