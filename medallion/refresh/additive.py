@@ -54,7 +54,7 @@ def refresh_additive(refresh: Refresh) -> Written:
     try:
         written = refresh.overwrite(rows, RefreshMethod.INCREMENTAL_AGGREGATE, "; ".join(notes) or None)
     except Exception as error:
-        if INEXACT in str(error):
+        if is_inexact(error):
             raise FullRecompute("an average of it has too many rows, or too large a sum, to be exact") from None
         raise
     return replace(written, state_work=work, warning="; ".join(warnings) or written.warning)
@@ -84,6 +84,11 @@ def _rows_from_kept(target: Target, method: Kept, update: Callable[[State], Tabl
             columns = target.proof.inputs[name]
             frames[name] = read_table(target.spark, target.lake.path(name), target.inputs[name], columns=columns)
     return target.spark.sql(method.rest, **frames)
+
+
+def is_inexact(error: Exception) -> bool:
+    """Whether an average was too large to be computed from its sum as Spark computes it from rows."""
+    return INEXACT in str(error)
 
 
 def is_worth_state(target: Target) -> bool:

@@ -1,6 +1,7 @@
 """Relations that are kept give the rows of the query after each hour, and are really added to."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,48 @@ def test_kept_relations_are_added_to_and_give_the_rows_of_the_query_after_each_h
         world.hour()
     assert not found.in_full
     assert found.seen[f"ran by {RefreshMethod.INCREMENTAL_AGGREGATE}"] > len(QUERIES)
+
+
+def differs(spark: Any, world: made.World, table: Table, *, first: bool = False) -> str | None:
+    return made._differs(spark, world, table, made.Found(), first=first)
+
+
+def as_table(query: str) -> Table:
+    return made.as_derived(Table(keys=("k",), query=query, name="silver_x", layer="silver", doc="Rows."))
+
+
+def test_averages_too_large_to_be_exact_are_computed_from_all_rows(spark: Any, tmp_path: Path) -> None:
+    large = f"SELECT o.status AS k, AVG(i.n * 4000000000000000) AS a FROM {BOTH} GROUP BY o.status"
+    table, world = as_table(large), made.World(spark, tmp_path / "lake", random.Random(5))
+    assert isinstance(table.method, Kept)
+    assert differs(spark, world, table, first=True) is None
+    for _ in range(2):
+        world.write(made.ITEMS, {key: world.row(made.ITEMS, key) | {"order_id": 1, "n": 4} for key in (1, 2, 3)})
+        assert differs(spark, world, table) is None
+
+
+def note_of_refresh(spark: Any, world: made.World, table: Table) -> str:
+    return str(refresh_incremental(refresh_run(world.lake, spark, tables=made.GRAPH), table).note)
+
+
+def test_state_is_rebuilt_where_its_inputs_cannot_be_read_as_they_were(spark: Any, tmp_path: Path) -> None:
+    table, world = as_table(QUERIES["aggregates of every kind"]), made.World(spark, tmp_path / "lake", random.Random(6))
+    assert differs(spark, world, table, first=True) is None
+    folder = Path(world.lake.path("bronze_items"))
+    former = {*folder.glob("*.parquet")}
+    world.write(made.ITEMS, {key: world.row(made.ITEMS, key) for key in (1, 2)})  # two: their file is rewritten
+    for file in former:
+        file.unlink()
+    assert "as it was at version" in note_of_refresh(spark, world, table)
+    world.write(made.ITEMS, {key: world.row(made.ITEMS, key) for key in (3, 4)})
+    assert differs(spark, world, table) is None
+
+
+def test_state_is_rebuilt_where_the_query_is_another(spark: Any, tmp_path: Path) -> None:
+    table, world = as_table(QUERIES["one row of all"]), made.World(spark, tmp_path / "lake", random.Random(7))
+    assert differs(spark, world, table, first=True) is None
+    edited = made.as_derived(replace(table, method=None, query=table.query.replace("COUNT(*)", "COUNT(i.n)")))
+    world.hour()
+    assert differs(spark, world, edited) is None
+    world.write(made.ITEMS, {key: world.row(made.ITEMS, key) for key in (1, 2)})
+    assert differs(spark, world, edited) is None

@@ -1,6 +1,7 @@
 """State is kept of any relation that adds up by key, and what stands above it is computed from that."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from medallion.model.kept_text import relation_text, state_text, whole_text
 from medallion.model.methods import ByKey, Full, Kept, Via
 from medallion.model.refresh_lock import _method_of, describe_method
 from medallion.model.table import Feed
-from tests.proving import derivation
+from tests.proving import derivation, refusal
 
 ITEMS = Feed(
     keys=("item_id",),
@@ -218,6 +219,61 @@ def test_state_that_is_of_something_else_than_its_relation_is_refused(
     assert text in state_text(found.parts[0])
     monkeypatch.setattr("medallion.model.proof_kept.state_text", lambda part: state_text(part).replace(text, changed))
     assert reason(query)
+
+
+SUMS = f"SELECT o.status AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY o.status"
+
+
+def with_part(method: Kept, **changed: Any) -> Kept:
+    return replace(method, parts=(replace(method.parts[0], **changed),))
+
+
+def with_last_item(method: Kept, **changed: Any) -> Kept:
+    *items, last = method.parts[0].items
+    return with_part(method, items=(*items, replace(last, **changed)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (lambda found: replace(found, rest=found.rest.replace("{_kept_0}", "{bronze_users}")), "neither kept nor"),
+        (lambda found: replace(found, rest=f"{found.rest} WHERE n > 3"), "not what it is as a whole"),
+        (lambda found: with_last_item(found, type="int"), "other types now"),
+        (lambda found: with_last_item(found, text="i.product_id"), "not what it is as a whole"),
+        (lambda found: with_last_item(found, condition="i.n > 0"), "not what it is as a whole"),
+        (lambda found: with_last_item(found, kind="STDDEV"), "no aggregate of which state is kept"),
+        (lambda found: with_last_item(found, kind="key"), "GROUP BY"),
+        (lambda found: with_part(found, by=None), "it has JOIN"),
+        (lambda found: with_part(found, by=ByKey("order_id", {}, {"bronze_items": "order_id"})), "say in via"),
+        (lambda found: with_part(found, by=ByKey("item_id", {}, {"bronze_items": "item_id"})), "say in via"),
+        (lambda found: with_part(found, is_grouped=False), "a part of it cannot be computed on its own"),
+        (lambda found: with_part(found, source=found.parts[0].source.replace("i.order_id", "i.item_id")), "not what"),
+    ],
+)
+def test_a_method_that_is_not_right_for_its_query_is_refused(changed: Any, said: str) -> None:
+    method = kept(SUMS)
+    assert refusal(SUMS, method, NODES) == ""
+    assert said in refusal(SUMS, changed(method), NODES)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "said"),
+    [
+        ("SUM(i.n) AS n", "AVG(i.n) AS n", "no aggregate of which state is kept"),
+        ("SUM(i.n) AS n", "SUM(i.n) + 1 AS n", "is not the aggregate that its text says"),
+        ("SUM(i.n) AS n", "SUM(DISTINCT i.n) AS n", "no aggregate of which state is kept"),
+        ("SUM(i.n) AS n", "SUM(i.n) FILTER (WHERE i.n > 1) AS n", "has another FILTER"),
+        ("o.status AS status", "MAX(o.status) AS status", "is no value of rows"),
+    ],
+)
+def test_a_relation_that_spark_reads_otherwise_than_its_text_says_is_refused(
+    text: str, changed: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert text in relation_text(kept(SUMS).parts[0])
+    monkeypatch.setattr(
+        "medallion.model.proof_kept.relation_text", lambda part: relation_text(part).replace(text, changed)
+    )
+    assert said in reason(SUMS)
 
 
 def test_tables_of_tpch_declare_no_method_and_all_are_refreshed_by_what_changed() -> None:
