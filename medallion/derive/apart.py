@@ -104,7 +104,7 @@ class _Pieces:
         groups = group_expressions(query)
         new, columns = query.copy(), Columns(groups, query)
         names = {item.alias_or_name.lower() for item in query.expressions}
-        if query.args.get("distinct") and not query.args.get("group"):
+        if is_distinct := bool(query.args.get("distinct") and not query.args.get("group")):
             new.set("distinct", None)
         new.set("expressions", [columns.named(item) for item in query.expressions])
         if having := query.args.get("having"):
@@ -113,7 +113,8 @@ class _Pieces:
             new.set("where", exp.Where(this=condition))
         if order := query.args.get("order"):
             new.set("order", columns.moved(order, names))
-        name = self._piece(query, columns.items(), is_grouped=True)
+        is_distinct = is_distinct and all(item.kind == "key" for item in columns.items())
+        name = self._piece(query, columns.items(), is_grouped=True, is_distinct=is_distinct)
         for clause in ("joins", "laterals", "group"):
             new.set(clause, None)
         if not having:
@@ -191,14 +192,16 @@ class _Pieces:
 
     # --- pieces
 
-    def _piece(self, query: exp.Select, items: Sequence[KeptItem], *, is_grouped: bool) -> str:
+    def _piece(
+        self, query: exp.Select, items: Sequence[KeptItem], *, is_grouped: bool, is_distinct: bool = False
+    ) -> str:
         """Set a piece apart, and return its name."""
         if any(query.args.get(clause) for clause in _NOT_MOVED) or not query.args.get("from_") or not items:
             raise Unmoved("")
         source = exp.Select(**{clause: _copied(query.args.get(clause)) for clause in _OF_SOURCE})
         text = unmarked(source.sql(dialect="spark")).removeprefix("SELECT").lstrip("* \n")
         ctes = self._ctes_read_by(query, changed=False)
-        part = KeptPart(f"{PREFIX}{len(self.parts)}", ctes, text, tuple(items), is_grouped)
+        part = KeptPart(f"{PREFIX}{len(self.parts)}", ctes, text, tuple(items), is_grouped, is_distinct)
         read = inputs_of(relation_text(part))
         if not read or any(name.startswith(PREFIX) for name in read):
             raise Unmoved("")

@@ -32,8 +32,8 @@ class Columns:
 
     Args:
         groups: What the piece groups by, or, where it takes columns, values that it gives as a whole.
-        query: The SELECT that it is of: what that gives as it is keeps its name, as another one would make another
-            plan of the whole query.
+        query: The SELECT that it is of: a group keeps the name that it has there, and a column of rows its own, as
+            another one would make another plan of the whole query.
         takes_columns: Whether its rows are no groups.
     """
 
@@ -99,7 +99,9 @@ class Columns:
         for known in self._items:
             if (known.kind, known.text, known.condition) == (kind, text, condition):
                 return known.name
-        own = self._aliases.get(text_of(tree), tree.name if isinstance(tree, exp.Column) else "")
+        plain = tree.name if isinstance(tree, exp.Column) else ""
+        alias = self._aliases.get(text_of(tree), "")
+        own = (plain or alias) if self._takes_columns else (alias or plain)
         own = own if _PLAIN.fullmatch(own) else ""
         is_taken = own.lower() in {known.name.lower() for known in self._items}
         name = f"_{len(self._items)}" if not own or is_taken else own
@@ -131,7 +133,7 @@ def group_expressions(query: exp.Select) -> list[exp.Expr]:
     group = query.args.get("group")
     if group is None:
         return [item.unalias() for item in query.expressions] if query.args.get("distinct") else []
-    if any(group.args.get(kind) for kind in ("rollup", "cube", "grouping_sets", "all", "totals")):
+    if group.find(exp.Rollup, exp.Cube, exp.GroupingSets) or any(group.args.get(kind) for kind in ("all", "totals")):
         raise Unmoved("ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL are not set apart: list the columns")
     by_name = {item.alias.lower(): item.unalias() for item in query.expressions if isinstance(item, exp.Alias)}
     found = []

@@ -22,6 +22,8 @@ def relation_text(part: KeptPart) -> str:
     """The relation in SQL, as the query has it. Its inputs stand in braces."""
     listed = ", ".join(f"{_written(item)} AS {item.name}" for item in part.items)
     groups = [item.text for item in part.items if item.kind == "key"]
+    if part.is_distinct:
+        return f"{part.ctes}SELECT DISTINCT {listed} {part.source}"
     by = f" GROUP BY {', '.join(groups)}" if part.is_grouped and groups else ""
     return f"{part.ctes}SELECT {listed} {part.source}{by}"
 

@@ -107,6 +107,7 @@ class KeptPart:
         source: From what its columns are taken, in SQL: FROM and all that follows, but for the groups.
         items: Its columns, in order.
         is_grouped: Whether it has one row per group: by the keys among its items, or one in all where it has none.
+        is_distinct: Whether its groups are written as SELECT DISTINCT.
         by: The key by which its rows follow from those of its inputs; without one each follows from one row of one.
     """
 
@@ -115,6 +116,7 @@ class KeptPart:
     source: str
     items: tuple[KeptItem, ...]
     is_grouped: bool
+    is_distinct: bool = False
     by: ByKey | None = None
 
 

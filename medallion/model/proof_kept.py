@@ -66,7 +66,7 @@ def proven_part(part: KeptPart, reading: Reading) -> KeptPart:
     relation, state = plan_of(part, reading), read_plan(_asked(state_text(part), reading))
     types = [kind for _, kind, _ in relation.columns]
     items = tuple(replace(item, type=kind) for item, kind in zip(part.items, types, strict=True))
-    root, below = _listed(relation), _groups_of(state)
+    root, below = _listed(relation, is_distinct=part.is_distinct), _groups_of(state)
     expected = [part_of for item, found in zip(items, root[1], strict=True) for part_of in _kept_of(item, found)]
     _require_state(part, (relation, root[0], expected), (state, *below))
     for item, found in zip(items, root[1], strict=True):
@@ -91,11 +91,15 @@ def _asked(query: str, reading: Reading, same_as: str = "") -> Analysis:
         raise Unprovable(f"a part of it cannot be computed on its own: {error}") from None
 
 
-def _listed(plan: Plan) -> tuple[Node, list[Expression]]:
+def _listed(plan: Plan, *, is_distinct: bool) -> tuple[Node, list[Expression]]:
     """What a relation takes its columns from, and these."""
     node = plan.root
     while node.kind in {"WithCTE", "SubqueryAlias"}:
         node = node.children[node.detail["plan"]] if node.kind == "WithCTE" else node.child
+    if is_distinct:
+        if node.kind != "Distinct" or node.child.kind != "Project":
+            raise Unprovable("it is no DISTINCT of plain rows, as Spark reads it")
+        node = node.child
     items = node.parts.get("aggregateExpressions", node.parts.get("projectList", ()))
     if node.kind not in {"Aggregate", "Project"} or not items:
         raise Unprovable(f"it has {in_words(node.kind)} where groups or rows are kept")

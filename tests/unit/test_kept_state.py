@@ -15,7 +15,7 @@ from tests.refresh_run import refresh_run
 from tests.unit.small_lake import H0, H1, H2, Shop, load, without_spark
 
 NAME = "bronze_orders"
-PART = KeptPart("_kept_0", "", "FROM {bronze_orders}", (KeptItem("n", "COUNT", "*"),), True, ByKey("id"))
+PART = KeptPart("_kept_0", "", "FROM {bronze_orders}", (KeptItem("n", "COUNT", "*"),), True, by=ByKey("id"))
 
 
 @pytest.fixture

@@ -358,7 +358,7 @@ def test_a_part_over_a_part_takes_its_groups_as_rows() -> None:
         ),
         (
             "SELECT o.order_id FROM {bronze_orders} AS o INNER JOIN {bronze_items} AS i ON i.order_id = o.order_id AND"
-            " i.n > (SELECT MAX(n) FROM {bronze_items} AS e WHERE e.order_id = i.product_id)",
+            " i.n > (SELECT MAX(e.n) FROM {bronze_items} AS e)",
             "subquery outside",
         ),
         ("SELECT order_id, n FROM {bronze_items} GROUP BY ROLLUP (order_id, n)", "ROLLUP"),
