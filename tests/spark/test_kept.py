@@ -53,6 +53,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 0)
 
 
+@pytest.mark.timeout(1800)
 def test_kept_relations_are_added_to_and_give_the_rows_of_the_query_after_each_hour(spark: Any, tmp_path: Path) -> None:
     tables = []
     for number, query in enumerate(QUERIES.values()):
