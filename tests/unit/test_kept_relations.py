@@ -63,7 +63,7 @@ def test_rows_of_a_join_are_followed_by_the_key_that_they_have_in_common() -> No
     assert method.parts[0].by == ByKey("item_id", to_items, {"bronze_items": "item_id"})
     three = f"SELECT u.tier AS k, SUM(i.n) AS n FROM {BOTH} INNER JOIN {{bronze_users}} AS u ON u.user_id = o.user_id"
     by = kept(f"{three} GROUP BY u.tier").parts[0].by
-    assert by is not None and by.via == {"bronze_users": Via("user_id", "bronze_orders", "user_id")}
+    assert by is not None and by.via == {**to_items, "bronze_users": Via("user_id", "bronze_orders", "user_id")}
 
 
 def test_an_input_that_is_read_twice_is_followed_on_both_ways() -> None:
