@@ -8,7 +8,7 @@ from typing import Any
 from medallion.derive.derivation import Derivation, derive
 from medallion.errors import MedallionError
 from medallion.model import proof
-from medallion.model.methods import Additive, ByKey, Recent
+from medallion.model.methods import Method
 from medallion.model.proven import Proof
 from medallion.model.registry import Registry
 from medallion.model.table import Table
@@ -38,7 +38,7 @@ def derivation(query: str, nodes: Mapping[str, proof.Node], keys: tuple[str, ...
     return found.by_table[table.name]
 
 
-def refusal(query: str, method: ByKey | Additive | Recent | None, nodes: Mapping[str, proof.Node]) -> str:
+def refusal(query: str, method: Method | None, nodes: Mapping[str, proof.Node]) -> str:
     """Why a table with this query and refresh method, over ``nodes``, is refused; empty if it is proven."""
     table = Table(keys=("k",), query=query, method=method, name="gold_x", layer="gold")
     try:

@@ -69,7 +69,10 @@ CONSTRUCTS = {
     "common table expression": r"^WITH ", "join": r" JOIN ", "outer join": r"LEFT JOIN|RIGHT JOIN|FULL JOIN|LEFT OUTER",
     "semi or anti join": r"SEMI|ANTI", "aggregate": r"GROUP BY", "window": r" OVER ", "DISTINCT": r"DISTINCT",
     "set operation": r"UNION|EXCEPT (?!\()|INTERSECT", "FILTER": r"FILTER",
-    "subquery": r"\(SELECT MAX", "USING": r"USING",
+    "subquery": r"\(SELECT MAX", "USING": r"USING", "EXISTS": r"[^T] EXISTS", "NOT EXISTS": r"NOT EXISTS",
+    "IN": r"[^T] IN \(SELECT", "NOT IN": r"NOT IN \(SELECT", "correlated scalar subquery": r"e WHERE e.order_id = o",
+    "HAVING": r"HAVING", "ORDER BY and LIMIT": r"LIMIT", "AVG": r"AVG\(", "MIN or MAX": r"(MIN|MAX)\(",
+    "groups of a join": r"JOIN [^)]*GROUP BY", "one row of all": r"'all' AS",
 }  # fmt: skip
 Columns = list[tuple[str, str]]  # names and kinds
 NAMES = ("order_id", "product_id", "n", "status", "day", "k", "Order_Id", "x", "_rows", "user_id")
@@ -362,14 +365,59 @@ class Maker:
         return f"WITH {listed} {body}" if listed else body
 
 
+JOINS = (
+    "{bronze_items} AS i INNER JOIN {bronze_orders} AS o ON o.order_id = i.order_id",
+    "{bronze_orders} AS o LEFT JOIN {bronze_items} AS i ON i.order_id = o.order_id",
+    "{silver_lines} AS i INNER JOIN {bronze_orders} AS o ON i.order_id = o.order_id",
+)
+USERS_OF_THEM = ("", " INNER JOIN {bronze_users} AS u ON u.user_id = o.user_id")
+CONDITIONS = (
+    "o.status <> 'new'",
+    "EXISTS (SELECT 1 FROM {bronze_items} AS e WHERE e.order_id = o.order_id AND e.n > 1)",
+    "NOT EXISTS (SELECT 1 FROM {bronze_items} AS e WHERE e.order_id = o.order_id AND e.n > 2)",
+    "o.order_id IN (SELECT order_id FROM {silver_lines} GROUP BY order_id HAVING COUNT(*) > 1)",
+    "o.order_id NOT IN (SELECT e.order_id FROM {bronze_orders} AS e WHERE e.n > 2)",
+    "o.order_id NOT IN (SELECT order_id FROM {bronze_items} WHERE n > 2)",
+    "i.n >= (SELECT AVG(e.n) FROM {bronze_items} AS e WHERE e.order_id = o.order_id)",
+    "i.n >= (SELECT AVG(n) FROM {bronze_items})",
+    "(i.n > 1 OR EXISTS (SELECT 1 FROM {bronze_items} AS e WHERE e.order_id = o.order_id AND e.product_id = 1))",
+)
+AGGREGATES = (
+    *("COUNT(*)", "COUNT(i.n)", "SUM(i.n)", "SUM(i.price)", "AVG(i.n)", "AVG(i.price)", "MIN(i.n)", "MAX(o.status)"),
+    *("COUNT(DISTINCT i.product_id)", "SUM(i.n) FILTER (WHERE i.n > 0)", "MAX(i.day) FILTER (WHERE i.n > 1)"),
+    *("CAST(SUM(i.n) AS DOUBLE) / COUNT(*)", "COALESCE(SUM(i.n), 0)", "SUM(CASE WHEN o.n > 0 THEN i.price ELSE 0 END)"),
+)
+
+
+def kept_query(chance: random.Random) -> tuple[str, tuple[str, ...]]:
+    """A query over a join: its groups, or its rows in an order, with what is computed of them."""
+    users = chance.choice(USERS_OF_THEM)
+    conditions = chance.sample(CONDITIONS, k=chance.randrange(3))
+    source = chance.choice(JOINS) + users + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+    if chance.random() < 0.2:
+        limit = " ORDER BY n DESC, item_id, order_id, o.status LIMIT 4" if chance.random() < 0.6 else ""
+        return f"SELECT o.order_id, i.item_id, i.n, i.n + 1 AS more FROM {source}{limit}", ("item_id",)
+    keys = chance.sample(["o.status", "i.day", "o.user_id", "i.product_id % 2", *(["u.tier"] if users else [])], k=2)
+    keys = keys[: chance.randrange(3)]
+    items = [f"{key} AS k{n}" for n, key in enumerate(keys)] or ["'all' AS k0"]
+    items += [f"{text} AS a{n}" for n, text in enumerate(chance.sample(AGGREGATES, k=chance.randrange(1, 4)))]
+    having = chance.choice(["", "", " HAVING COUNT(*) > 1", " HAVING SUM(i.n) > (SELECT AVG(n) FROM {bronze_items})"])
+    by = f" GROUP BY {', '.join(keys)}{having}" if keys else ""
+    limit = f" ORDER BY {', '.join(keys)} LIMIT 3" if keys and chance.random() < 0.3 else ""
+    return f"SELECT {', '.join(items)} FROM {source}{by}{limit}", ("k0",)
+
+
 def make(chance: random.Random, examples: list[str], name: str) -> Table | None:
     """Make a table with a random query, of whose method nothing is said."""
     maker, kind = Maker(chance, examples), chance.random()
-    if kind < 0.6:
+    keys: tuple[str, ...]
+    if kind < 0.3:
+        query, keys = kept_query(chance)
+    elif kind < 0.7:
         relation = maker.relation(3)
         query = maker.whole(relation)
-        keys: tuple[str, ...] = (chance.choice(relation.names),) if relation.names else ()
-    elif kind < 0.9:
+        keys = (chance.choice(relation.names),) if relation.names else ()
+    elif kind < 0.92:
         source = maker.base()
         for _ in range(chance.randrange(3)):
             step = chance.choice([maker.project, maker.filter, maker.group, maker.star])(source, 0)

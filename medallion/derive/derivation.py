@@ -7,14 +7,15 @@ sums add up, so what is derived for a table follows from the whole graph.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from medallion.derive.kept import kept_relations
 from medallion.derive.keys import Identifiers, Keys, keys_of
 from medallion.derive.newest import newest_of
 from medallion.derive.parts import Parts, parts_of, rest_groups
 from medallion.derive.sources import Sources, sources_of
 from medallion.errors import MedallionError
-from medallion.model.methods import Additive, ByKey, Full, Method
-from medallion.model.plan import Nondeterministic, NoPlans, Unprovable
-from medallion.model.proof import Analyser, Node, Prover
+from medallion.model.methods import Additive, ByKey, Full, Kept, Method
+from medallion.model.plan import Analyser, Nondeterministic, NoPlans, Unprovable
+from medallion.model.proof import Node, Prover
 from medallion.model.proof_additive import Reading, prove_additive
 from medallion.model.proven import Proof
 from medallion.model.refresh_method import RefreshMethod
@@ -172,6 +173,10 @@ class _Graph:
     def rest_groups(self, table: Table, parts: Parts) -> str | None:
         return rest_groups(self._prover.plan_of(table), parts.names, self.read_whole(table))
 
+    def kept(self, table: Table) -> tuple[Kept | None, str]:
+        """What is kept of a table's query where no other way is right; else why nothing can be."""
+        return kept_relations(table, self.reading(table, self.nodes), self._identifiers)
+
     def prove_parts(self, table: Table, method: Additive) -> None:
         plan = self._prover.plan_of(table)
         prove_additive(replace(table, method=method), method, plan, self.reading(table, self.nodes))
@@ -201,6 +206,11 @@ class _Choice:
             if (chosen := possible.pop(name, None)) is not None:
                 dearer = dict.fromkeys(possible, f"it is right too, and costs more than the {name} as a rule")
                 return replace(chosen, refused=self._refused | dearer)
+        kept, why = self._graph.kept(self._table)
+        if kept is not None:
+            del self._refused[AGGREGATE]
+            return Derivation(kept, _reason_to_keep(kept), self._refused)
+        self._refused[AGGREGATE] = why
         reason = "; ".join(f"{name}: {why}" for name, why in self._refused.items())
         return _full(f"no other way is proven right: {reason}", self._refused)
 
@@ -265,6 +275,13 @@ class _Choice:
 
 def _full(reason: str, refused: Mapping[str, str]) -> Derivation:
     return Derivation(Full(reason), reason, refused)
+
+
+def _reason_to_keep(method: Kept) -> str:
+    keys = [*dict.fromkeys(part.by.column for part in method.parts if part.by)]
+    if not keys:
+        return "what a change adds to what is kept follows from the rows that changed alone"
+    return f"what a change adds to what is kept follows from the rows with the {' and '.join(keys)} that it touches"
 
 
 def _listed(names: Mapping[str, object]) -> str:

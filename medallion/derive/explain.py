@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from medallion.model.additive_split import Split, split_of
-from medallion.model.methods import Additive, ByKey, Method, Recent
+from medallion.model.kept_text import inputs_of, relation_text
+from medallion.model.methods import Additive, ByKey, Kept, KeptPart, Method, Recent, Via
 from medallion.model.proof import Node
 from medallion.model.refresh_lock import describe_method
 from medallion.model.table import Table
@@ -60,6 +61,8 @@ class Explanation:
             case Additive():
                 groups = (key for part in self._split().parts.values() for key in part.keys)
                 return [*dict.fromkeys(groups)]
+            case Kept(parts):
+                return [*dict.fromkeys(part.by.column for part in parts if part.by)]
             case Recent(column=column):
                 return [column]
         return []
@@ -69,6 +72,8 @@ class Explanation:
         match self.method:
             case ByKey(_, via, columns):
                 return {name: [*_steps(name, via, columns)] for name in self.table.inputs}
+            case Kept(parts):
+                return {name: steps for part in parts for name, steps in _paths_of(part)}
             case Additive():
                 return {part.input: [*part.keys] for part in self._split().parts.values()}
             case Recent(name, column):
@@ -77,6 +82,9 @@ class Explanation:
 
     def parts(self) -> dict[str, str]:
         """The SQL of each part that is kept, and of the rest."""
+        if isinstance(self.method, Kept):
+            kept = {part.name: _on_one_line(relation_text(part)) for part in self.method.parts}
+            return {**kept, "": _on_one_line(self.method.rest)}
         if not isinstance(self.method, Additive):
             return {}
         split = self._split()
@@ -109,6 +117,8 @@ class Explanation:
                     yield f"{part.input} is added to the groups of `{name}` by {', '.join(part.keys)}"
                 for name in self._split().inputs:
                     yield f"{name} has all rows computed from what is kept"
+            case Kept(parts):
+                yield from (line for relation in parts for line in _touched_by(relation))
             case Recent(name, column, span):
                 yield f"any input has all rows computed, from the {span} of {name} before its largest {column}"
             case _:
@@ -117,9 +127,7 @@ class Explanation:
 
     def _dear_steps(self) -> Iterator[str]:
         """Steps of a path that read all files of a table, as these tell nothing of the column."""
-        if not isinstance(self.method, ByKey):
-            return
-        for name, step in self.method.via.items():
+        for name, step in self._ways():
             node = self.nodes[step.through]
             known = {*node.keys, *(getattr(node, "pruned_by", ()))}
             if isinstance(node, Table) and isinstance(node.method, ByKey):
@@ -128,6 +136,14 @@ class Explanation:
                 yield (
                     f"a change of {name} reads every file of {step.through}, which is not pruned by {step.as_column}"
                 )
+
+    def _ways(self) -> Iterator[tuple[str, Via]]:
+        """Every step from an input without the key."""
+        followed = [self.method] if isinstance(self.method, ByKey) else []
+        if isinstance(self.method, Kept):
+            followed = [part.by for part in self.method.parts if part.by]
+        steps = ((name, way) for by in followed for name, via in by.via.items() for way in via.ways)
+        yield from dict.fromkeys(steps)
 
     def _split(self) -> Split:
         return split_of(self.table)
@@ -140,6 +156,21 @@ def _steps(name: str, via: Mapping[str, Any], columns: Mapping[str, str]) -> Ite
         yield f"{step.through}.{step.as_column}"
         name = step.through
     yield f"{name}.{columns.get(name, '')}"
+
+
+def _paths_of(part: KeptPart) -> Iterator[tuple[str, list[str]]]:
+    """By input of a kept relation, the columns from a change of it to the key."""
+    for name in inputs_of(relation_text(part)):
+        yield name, [*_steps(name, part.by.via, part.by.columns)] if part.by else [name]
+
+
+def _touched_by(part: KeptPart) -> Iterator[str]:
+    """What a change of each input of a kept relation touches."""
+    for name, steps in _paths_of(part):
+        if part.by is None:
+            yield f"{name} adds what its changed rows give to `{part.name}`"
+        else:
+            yield f"{name} touches the rows of `{part.name}` with its {part.by.column}: {' -> '.join(steps)}"
 
 
 def _on_one_line(sql: str) -> str:

@@ -1,7 +1,7 @@
 """By which keys a table could be upserted, and over which paths a change of each input leads to one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 
 from medallion.derive.sources import Place, Sources
@@ -76,9 +76,9 @@ def keys_of(table: Table, sources: Sources, prover: Prover, identifiers: Identif
                 reasons.append(f"by {name}: {_FEW_VALUES}")
             continue
         reason = ""
-        for method in islice(_methods(name, equal, sources, table.inputs), MAX_PATHS):
+        for method in islice(upserts_by(name, equal, sources, table.inputs), MAX_PATHS):
             try:
-                prove_by_key(table, method, plan, inputs)
+                prove_by_key(method, plan, inputs)
             except Unprovable as refusal:
                 reason = reason or str(refusal)
             else:
@@ -101,7 +101,7 @@ def _rank(table: Table, name: str, equal: Sequence[Place], prover: Prover, ident
     return None if table.refresh == "auto" else _ANY_COLUMN
 
 
-def _methods(key: str, equal: Sequence[Place], sources: Sources, inputs: Sequence[str]) -> Iterator[ByKey]:
+def upserts_by(key: str, equal: Sequence[Place], sources: Sources, inputs: Sequence[str]) -> Iterator[ByKey]:
     """Yield upserts by ``key``: with all columns that are equal to it, else with those alone that are called like it,
     and the other inputs over each path that leads to it."""
     everywhere: dict[str, str] = {}
@@ -115,7 +115,8 @@ def _methods(key: str, equal: Sequence[Place], sources: Sources, inputs: Sequenc
 
 
 def _paths(keyed: Mapping[str, str], sources: Sources, inputs: Sequence[str]) -> Iterator[dict[str, Via]]:
-    """Yield how each input without the key leads to one that has it, the shortest paths first."""
+    """Yield how each input without the key leads to one that has it, the shortest paths first; last all of these ways
+    at once, for inputs that are read more than once."""
     steps, reached = dict[str, list[Via]](), {*keyed}
     while len(reached) < len(inputs):
         new: dict[str, list[Via]] = {}
@@ -128,5 +129,7 @@ def _paths(keyed: Mapping[str, str], sources: Sources, inputs: Sequence[str]) ->
         steps |= new
         reached |= new.keys()
     names = [name for name in inputs if name in steps]
-    for chosen in product(*(steps[name] for name in names)):
+    for chosen in islice(product(*(steps[name] for name in names)), MAX_PATHS - 1):
         yield dict(zip(names, chosen, strict=True))
+    if any(len(steps[name]) > 1 for name in names):
+        yield {name: replace(steps[name][0], also=tuple(dict.fromkeys(steps[name][1:]))) for name in names}

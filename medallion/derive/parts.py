@@ -8,7 +8,7 @@ from medallion.derive.sources import cte_name, inputs_below, nodes_below
 from medallion.model.plan import Node, Plan, Unprovable
 from medallion.model.proof_additive import Reading, prove_part
 
-_MAKE_GROUPS = frozenset({"Aggregate", "Distinct", "Window"})
+MAKE_GROUPS = frozenset({"Aggregate", "Distinct", "Window"})
 
 
 @dataclass
@@ -38,7 +38,7 @@ def rest_groups(plan: Plan, names: Collection[str], passed_over: Collection[str]
     """The first input that the rest of a query groups again, all of it each time; None where there is none."""
     stops = {name.lower() for name in names}
     for node in nodes_below(plan, plan.root, stops):
-        if node.kind in _MAKE_GROUPS:
+        if node.kind in MAKE_GROUPS:
             for name in inputs_below(plan, node, stops):
                 if name not in passed_over:
                     return name

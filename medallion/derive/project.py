@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from medallion.derive.derivation import derive
 from medallion.model.definition import definition_keys
-from medallion.model.proof import VERSION, Analyser, prove, spark_version
+from medallion.model.plan import Analyser
+from medallion.model.proof import VERSION, prove, spark_version
 from medallion.model.proven import Proof
 from medallion.model.refresh_lock import Entry, graph_key, lock_text
 from medallion.model.registry import Registry

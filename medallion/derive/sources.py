@@ -107,6 +107,12 @@ class _Reader:
             self._copy(zip(map(id_of, definition.output), map(id_of, node.output), strict=True))
         for child in _children(node):
             self.read(child)
+        for expression in node.expressions:
+            for part in expression.walk():
+                self._read_subquery(part)
+        self._read_own(node)
+
+    def _read_own(self, node: Node) -> None:
         match node.kind:
             case "Project":
                 self._pass_on(node.parts.get("projectList", ()))
@@ -118,6 +124,17 @@ class _Reader:
             case "Join" | "Filter":
                 self._compare(node)
 
+    def _read_subquery(self, part: Expression) -> None:
+        """What a subquery compares with the rows around it, and IN with what it gives."""
+        if part.plan is not None:
+            self.read(part.plan)
+        for query in part.children:
+            if query.kind == "ListQuery" and query.plan is not None:
+                self.read(query.plan)
+                for value, given in zip(part.children, query.plan.output, strict=False):
+                    if value.is_column:
+                        self._set_equal(id_of(value), id_of(given))
+
     def _pass_on(self, items: Iterable[Expression]) -> None:
         inner = ((item.unalias(), item) for item in items)
         self._copy((id_of(old), id_of(new)) for old, new in inner if old.is_column)
@@ -128,9 +145,12 @@ class _Reader:
 
     def _compare(self, node: Node) -> None:
         for left, right in equal_columns(node.condition):
-            for mine in sorted(self.copies.get(left, ())):
-                for other in sorted(self.copies.get(right, ())):
-                    self.equal.append((mine, other))
+            self._set_equal(left, right)
+
+    def _set_equal(self, left: int, right: int) -> None:
+        for mine in sorted(self.copies.get(left, ())):
+            for other in sorted(self.copies.get(right, ())):
+                self.equal.append((mine, other))
 
 
 def _first(plan: Plan, node: Node) -> tuple[str | None, bool]:

@@ -22,12 +22,14 @@ class Relation:
 
     groups: of columns that carry the key, one for each part that has met no other; none where it is free. copies: by
     column, the columns of inputs of which it is a plain copy, and of which reading of them. pending: readings of inputs
-    by ``via`` that have not met their table yet.
+    by ``via`` that have not met their table yet. outer: of a subquery, the columns of the query around it that carry
+    the key: what is equal to one of them has the key of the one row that the subquery is asked for.
     """
 
     groups: tuple[frozenset[int], ...] = ()
     copies: Mapping[int, frozenset[tuple[Instance, str]]] = field(default_factory=dict)
     pending: frozenset[Instance] = frozenset()
+    outer: frozenset[int] = frozenset()
 
     @property
     def is_keyed(self) -> bool:
@@ -39,12 +41,19 @@ class Relation:
         """The columns that carry the key, where all parts have met."""
         return self.groups[0] if len(self.groups) == 1 else frozenset()
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether all of its rows have the key of the row around them."""
+        return bool(self.carriers & self.outer)
+
     def renamed(self, names: Iterable[tuple[int, int]]) -> "Relation":
         """The same with other columns: pairs of an old id and a new one."""
         pairs = list(names)
-        groups = tuple(frozenset(new for old, new in pairs if old in group) for group in self.groups)
+        groups = tuple(
+            frozenset(new for old, new in pairs if old in group) | (group & self.outer) for group in self.groups
+        )
         copies = {new: self.copies[old] for old, new in pairs if old in self.copies}
-        return Relation(groups, copies, self.pending)
+        return replace(self, groups=groups, copies=copies)
 
     def read_again(self, place: int) -> "Relation":
         """The same of another reading of its inputs."""
@@ -56,12 +65,15 @@ class Relation:
             column: frozenset((moved(instance), name) for instance, name in found)
             for column, found in self.copies.items()
         }
-        return Relation(self.groups, copies, frozenset(map(moved, self.pending)))
+        return replace(self, copies=copies, pending=frozenset(map(moved, self.pending)))
 
-    def where(self, pairs: list[tuple[int, int]], via: Mapping[str, Via]) -> "Relation":
-        """The rows in which each of ``pairs`` of columns is equal."""
+    def where(
+        self, pairs: list[tuple[int, int]], via: Mapping[str, Via], around: "Relation | None" = None
+    ) -> "Relation":
+        """The rows in which each of ``pairs`` of columns is equal; around: what a subquery is asked for."""
         relation = replace(self, groups=_merged(self.groups, pairs))
-        return replace(relation, pending=relation.waiting(pairs, via, self))
+        known = self if around is None else replace(self, copies={**around.copies, **self.copies})
+        return replace(relation, pending=relation.waiting(pairs, via, known))
 
     def waiting(self, pairs: list[tuple[int, int]], via: Mapping[str, Via], other: "Relation") -> frozenset[Instance]:
         """The pending readings that ``pairs`` of columns with ``other`` do not connect to the table of ``via``."""
@@ -70,13 +82,13 @@ class Relation:
     def _meets(
         self, instance: Instance, pairs: list[tuple[int, int]], via: Mapping[str, Via], other: "Relation"
     ) -> bool:
-        leads = via[instance[0]]
-        own, target = (instance, leads.column.lower()), (leads.through, leads.as_column.lower())
-        for mine, theirs in (*pairs, *((b, a) for a, b in pairs)):
-            if own in self.copies.get(mine, ()):
-                found = {(read[0], name) for read, name in other.copies.get(theirs, ())}
-                if target in found:
-                    return True
+        for leads in via[instance[0]].ways:
+            own, target = (instance, leads.column.lower()), (leads.through, leads.as_column.lower())
+            for mine, theirs in (*pairs, *((b, a) for a, b in pairs)):
+                if own in self.copies.get(mine, ()):
+                    found = {(read[0], name) for read, name in other.copies.get(theirs, ())}
+                    if target in found:
+                        return True
         return False
 
 
@@ -84,7 +96,7 @@ def joined(node: Node, left: Relation, right: Relation, key: str, via: Mapping[s
     """What is known of a join. Raises Unprovable where rows of several keys could meet in it."""
     pairs = equal_columns(node.condition)
     copies = {**left.copies, **right.copies}
-    both = Relation((*left.groups, *right.groups), copies, left.pending | right.pending)
+    both = Relation((*left.groups, *right.groups), copies, left.pending | right.pending, left.outer | right.outer)
     if node.join_type in {"Inner", "Cross"}:
         return both.where(pairs, via)
     if node.join_type not in {"LeftOuter", "LeftSemi", "LeftAnti"}:
@@ -96,9 +108,24 @@ def joined(node: Node, left: Relation, right: Relation, key: str, via: Mapping[s
         if not any(_equal(group, other, pairs) for other in left.groups):
             raise Unprovable(f"it joins {name_of(node.children[1])} without {key} = {key}")
     pending = left.pending | right.waiting(pairs, via, left)
-    if node.join_type == "LeftOuter":
-        return Relation(left.groups, copies, pending)
-    return Relation(left.groups, left.copies, pending)
+    return replace(
+        both, groups=left.groups, copies=copies if node.join_type == "LeftOuter" else left.copies, pending=pending
+    )
+
+
+def asked_of(
+    left: Relation, subquery: Relation, pairs: list[tuple[int, int]], key: str, via: Mapping[str, Via], name: str
+) -> Relation:
+    """What is known of rows when a subquery is asked for each of them.
+
+    pairs: columns of the rows and of the subquery of which only equal values matter. Raises Unprovable where rows of
+    other keys could matter too.
+    """
+    for group in subquery.groups:
+        if not group & subquery.outer and not any(_equal(group, other, pairs) for other in left.groups):
+            raise Unprovable(f"it has a subquery over {name} without {key} = {key}")
+    known = replace(subquery, copies={**left.copies, **subquery.copies})
+    return replace(left, pending=left.pending | known.waiting(pairs, via, left))
 
 
 def _equal(group: frozenset[int], other: frozenset[int], pairs: list[tuple[int, int]]) -> bool:

@@ -18,11 +18,18 @@ class Via:
         column: The column of the input.
         through: Another input, in which its values are found.
         as_column: The column in which they are found there.
+        also: Further ways, of an input that is read more than once: a change of it goes all of them.
     """
 
     column: str
     through: str
     as_column: str
+    also: tuple["Via", ...] = ()
+
+    @property
+    def ways(self) -> "tuple[Via, ...]":
+        """This way and the further ones."""
+        return (self, *self.also)
 
 
 @dataclass(frozen=True)
@@ -72,10 +79,66 @@ class Recent:
 
 
 @dataclass(frozen=True)
+class KeptItem:
+    """A column of a kept relation.
+
+    Args:
+        name: What it is called.
+        kind: What it is: "key" for a value of the rows or of the groups; else the aggregate that it is, in SQL.
+        text: The value, or what is aggregated, in SQL.
+        condition: Of an aggregate with FILTER, what that asks for, in SQL.
+        type: Its type in SQL.
+    """
+
+    name: str
+    kind: str
+    text: str
+    condition: str = ""
+    type: str = ""
+
+
+@dataclass(frozen=True)
+class KeptPart:
+    """A relation of a query of which state is kept: its rows, or what its groups add up to.
+
+    Args:
+        name: What the rest of the query calls it.
+        ctes: The common table expressions that its text reads, in SQL, with their WITH; empty where it reads none.
+        source: From what its columns are taken, in SQL: FROM and all that follows, but for the groups.
+        items: Its columns, in order.
+        is_grouped: Whether it has one row per group: by the keys among its items, or one in all where it has none.
+        is_distinct: Whether its groups are written as SELECT DISTINCT.
+        by: The key by which its rows follow from those of its inputs; without one each follows from one row of one.
+    """
+
+    name: str
+    ctes: str
+    source: str
+    items: tuple[KeptItem, ...]
+    is_grouped: bool
+    is_distinct: bool = False
+    by: ByKey | None = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Incremental aggregate over any rows: what a change of the inputs adds to kept relations is the difference of what
+    they give for the touched keys, before and after.
+
+    Args:
+        parts: The relations that are kept.
+        rest: The table's query with each of them in braces, like an input.
+    """
+
+    parts: tuple[KeptPart, ...]
+    rest: str
+
+
+@dataclass(frozen=True)
 class Full:
     """All rows are computed each time. reason: why nothing else is done, in a sentence."""
 
     reason: str = field(default="", compare=False, repr=False)
 
 
-Method = ByKey | Additive | Recent | Full
+Method = ByKey | Additive | Kept | Recent | Full

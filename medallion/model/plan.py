@@ -7,7 +7,7 @@ are called. A kind of node that is not listed here is refused by its name.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from medallion.errors import MedallionError
 from medallion.model.column_types import spark_type
@@ -185,13 +185,20 @@ class Analysis:
 
     plan: the JSON of its analysed plan. types: by result id, the types of aggregates and of what they are of, which the
     JSON leaves out. columns: that it gives. is_deterministic: Catalyst's own flag, which is true even for clock
-    functions.
+    functions. is_same: whether Spark makes the same of it as of the query that it was to be compared with.
     """
 
     plan: str
     types: Mapping[int, tuple[str, str]]
     columns: tuple[Column, ...]
     is_deterministic: bool
+    is_same: bool = False
+
+
+class Analyser(Protocol):
+    """What Spark says of a query over ``inputs``; same_as: another query, to compare it with."""
+
+    def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis: ...
 
 
 @dataclass(frozen=True)
@@ -224,12 +231,14 @@ def conjuncts(condition: Expression | None) -> Iterator[Expression]:
 
 
 def equal_columns(condition: Expression | None) -> list[tuple[int, int]]:
-    """The pairs of columns that ``condition`` makes equal and not null; not by <=>, which lets null meet null."""
+    """The pairs of columns that ``condition`` makes equal and not null; not by <=>, which lets null meet null. In a
+    subquery, columns of the query around it are among them."""
     pairs = []
     for part in conjuncts(condition):
-        if part.kind == "EqualTo" and all(side.is_column for side in part.children):
-            left, right = part.children
-            pairs.append((id_of(left), id_of(right)))
+        if part.kind == "EqualTo":
+            left, right = (side.children[0] if side.kind == "OuterReference" else side for side in part.children)
+            if left.is_column and right.is_column:
+                pairs.append((id_of(left), id_of(right)))
     return pairs
 
 

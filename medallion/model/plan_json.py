@@ -55,6 +55,8 @@ class _Reader:
         item = next(items)
         package, kind = item["class"].rstrip("$").rsplit(".", 1)
         children = tuple(self._expression(items) for _ in range(item["num-children"]))
+        if kind == "OuterReference":  # a leaf, which has the column as a field
+            children = (self.expression(item["e"]),)
         number = item.get("exprId") or item.get("resultId")
         type_text, input_type = item.get("dataType", ""), ""
         if kind == "AggregateExpression":

@@ -7,7 +7,7 @@ also where it might be right.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -16,20 +16,20 @@ from importlib.metadata import version
 from medallion.errors import MedallionError
 from medallion.model.dependencies import Dependencies
 from medallion.model.determinism import prove_aggregates, prove_functions
-from medallion.model.methods import Additive, ByKey, Recent
-from medallion.model.plan import Analysis, Column, NoPlans, Plan, Unprovable, declared_columns
+from medallion.model.methods import Additive, ByKey, Kept, Recent
+from medallion.model.plan import Analyser, Analysis, Column, NoPlans, Plan, Unprovable, declared_columns
 from medallion.model.plan_json import read_plan
 from medallion.model.proof_additive import Reading, prove_additive
 from medallion.model.proof_by_key import prove_by_key
+from medallion.model.proof_kept import prove_kept
 from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
 from medallion.model.table import Feed, Log, Table
 
-VERSION = 3  # of the proofs: what another version proved is proven again
+VERSION = 4  # of the proofs: what another version proved is proven again
 
 Node = Feed | Log | Table
-Analyser = Callable[[str, Mapping[str, tuple[Column, ...]]], Analysis]
 
 
 def prove(
@@ -118,11 +118,11 @@ class Prover:
         node = self.nodes[name]
         return node.refresh_method if isinstance(node, Table) else ""
 
-    def ask(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+    def ask(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
         """What Spark says of a query; of one that this process has asked about, it is not asked again."""
-        told = (query, json.dumps(inputs, sort_keys=True))
+        told = (query, same_as, json.dumps(inputs, sort_keys=True))
         if told not in _ANALYSED:
-            _ANALYSED[told] = self.analyse(query, inputs)
+            _ANALYSED[told] = self.analyse(query, inputs, same_as=same_as) if same_as else self.analyse(query, inputs)
         return _ANALYSED[told]
 
     def _analysis(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
@@ -157,9 +157,11 @@ class Prover:
         restricted: dict[str, str] = {}
         match table.method:
             case ByKey() as method:
-                restricted = prove_by_key(table, method, plan, inputs)
+                restricted = prove_by_key(method, plan, inputs)
             case Additive() as method:
                 prove_additive(table, method, plan, Reading(self.nodes, inputs, self.ask))
+            case Kept() as method:
+                prove_kept(table, method, Reading(self.nodes, inputs, self.ask))
             case Recent() as method:
                 prove_recent(table, method, plan, inputs)
         self._prove_answers(table, plan, known=known)
@@ -184,7 +186,7 @@ def proven_before(table: Table) -> Proof | None:
 
 
 # What this process knows: an analysis takes a tenth of a second, a Spark to ask for it many.
-_ANALYSED: dict[tuple[str, str], Analysis] = {}
+_ANALYSED: dict[tuple[str, str, str], Analysis] = {}
 _PROVEN: dict[str, Proof] = {}
 
 
@@ -194,7 +196,9 @@ def spark_version() -> str:
     return version("pyspark")
 
 
-def _analyse_in_active_session(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+def _analyse_in_active_session(
+    query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = ""
+) -> Analysis:
     from medallion.spark.plans import analyse_in_active_session
 
-    return analyse_in_active_session(query, inputs)
+    return analyse_in_active_session(query, inputs, same_as=same_as)

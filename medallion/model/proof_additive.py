@@ -1,7 +1,7 @@
 """Whether the parts of an incremental aggregate add up: what a change adds to them follows from the change alone."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from medallion.errors import MedallionError
@@ -9,7 +9,7 @@ from medallion.model.additive_split import Part, Split, require_names, split_of
 from medallion.model.methods import Additive, ByKey
 from medallion.model.plan import (
     FLOATING_TYPES,
-    Analysis,
+    Analyser,
     Column,
     Expression,
     Node,
@@ -50,7 +50,7 @@ class Reading:
 
     nodes: Mapping[str, Feed | Log | Table]
     inputs: Mapping[str, tuple[Column, ...]]
-    analyse: Callable[[str, Mapping[str, tuple[Column, ...]]], Analysis]
+    analyse: Analyser
 
 
 def prove_additive(table: Table, method: Additive, plan: Plan, reading: Reading) -> None:

@@ -5,28 +5,45 @@ values of the key by ``via``, for which it must meet the table that it leads to 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
 
-from medallion.model.keyed_rows import Relation, given, joined, name_of, of_input
-from medallion.model.methods import ByKey, Via
-from medallion.model.plan import Column, Node, Plan, Unprovable, equal_columns, id_of, in_words
-from medallion.model.table import Table
+from medallion.model.key_paths import Inputs, key_columns, require_one_type, require_via
+from medallion.model.keyed_rows import Relation, asked_of, given, joined, name_of, of_input
+from medallion.model.methods import ByKey
+from medallion.model.plan import Expression, Node, Plan, Unprovable, conjuncts, equal_columns, id_of, in_words
 
-# Of these alone is a value the same text everywhere.
-_KEY_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
 _SAME_ROWS = frozenset(
     {"Sort", "SubqueryAlias", "CTERelationDef", "RepartitionByExpression", "Repartition", "RebalancePartitions"}
 )
 _LIMITS = {"GlobalLimit": "LIMIT", "LocalLimit": "LIMIT", "Offset": "OFFSET", "Sample": "TABLESAMPLE"}
 
-Inputs = Mapping[str, tuple[Column, ...]]
+
+def prove_keyed(node: Node, method: ByKey, plan: Plan, inputs: Inputs) -> None:
+    """Raise Unprovable, naming the construct, where the rows of ``node`` are not those that each value of a key gives.
+
+    They need not have the key themselves: rows with one value of it in the inputs give the same ones, whatever rows the
+    inputs have with other values.
+
+    Args:
+        node: An operator of the plan.
+        method: The key, with the columns and paths of all inputs.
+        plan: The plan that it is of.
+        inputs: The columns of the inputs that the plan reads.
+    """
+    require_via(method, inputs, method.columns)
+    result = _Proof(method, plan, method.columns).relation(node)
+    if not result.is_keyed:
+        raise Unprovable(f"its rows do not follow from {method.column}")
+    _require_met(result, method)
+    require_one_type(method, inputs, method.columns)
 
 
-def prove_by_key(table: Table, method: ByKey, plan: Plan, inputs: Inputs) -> dict[str, str]:
+def prove_by_key(method: ByKey, plan: Plan, inputs: Inputs) -> dict[str, str]:
     """Prove that rows of a key follow from the input rows with that key.
 
     Args:
-        table: The table.
-        method: Its refresh method.
+        method: The refresh method of a table.
         plan: Its query, analysed.
         inputs: The columns of what it reads.
 
@@ -36,84 +53,27 @@ def prove_by_key(table: Table, method: ByKey, plan: Plan, inputs: Inputs) -> dic
     Raises:
         Unprovable: Rows of the key follow from more than that; the construct is named.
     """
-    restricted = dict(method.columns) or _key_columns(method, inputs)
-    _require_via(table, method, inputs, restricted)
+    restricted = dict(method.columns) or key_columns(method, inputs)
+    require_via(method, inputs, restricted)
     names = [column.name for column in plan.root.output]
     if method.column not in names and (other := [n for n in names if n.lower() == method.column.lower()]):
         raise Unprovable(f"{method.column} is spelled {other[0]} in its query and inputs")
     result = _Proof(method, plan, restricted).relation(plan.root)
-    _require_one_part(result, method.column)
+    _require_met(result, method)
     passed = [column.name for column in plan.root.output if id_of(column) in result.carriers]
     if method.column not in passed or names.count(method.column) > 1:
         raise Unprovable(f"{method.column} is not passed through unchanged from an input that has it")
+    require_one_type(method, inputs, restricted)
+    return restricted
+
+
+def _require_met(result: Relation, method: ByKey) -> None:
+    """All rows must be of one key, and all that lead to it over a path must be joined along that."""
+    _require_one_part(result, method.column)
     if result.pending:
         name, _ = min(result.pending)
         via = method.via[name]
         raise Unprovable(f"{name} is not joined on its {via.column} = {via.through}.{via.as_column}, as via says")
-    _require_one_type(method, inputs, restricted)
-    return restricted
-
-
-def _key_columns(method: ByKey, inputs: Inputs) -> dict[str, str]:
-    """The column of each input with the key, if it has one, as it is spelled there."""
-    found = {}
-    for name, columns in inputs.items():
-        alike = [column for column, _, _ in columns if column.lower() == method.column.lower()]
-        if len(alike) > 1:
-            raise Unprovable(f"{name} has several columns called {method.column}: give them other names")
-        if alike:
-            found[name] = alike[0]
-    return found
-
-
-def _require_one_type(method: ByKey, inputs: Inputs, restricted: Mapping[str, str]) -> None:
-    """A value of the key is looked for in each input: it must be the same there."""
-    types = {name: kind for name in restricted for column, kind, _ in inputs[name] if column == restricted[name]}
-    if len(set(types.values())) > 1:
-        shown = ", ".join(f"{kind.upper()} in {name}" for name, kind in types.items())
-        raise Unprovable(f"{method.column} is {shown}: declare it with one type")
-    kind = next(iter(types.values()))
-    if kind not in _KEY_TYPES:
-        raise Unprovable(
-            f"{method.column} is {kind.upper()}, whose values cannot be listed: take integers, text or DATE"
-        )
-
-
-def _require_via(table: Table, method: ByKey, inputs: Inputs, keyed: Mapping[str, str]) -> None:
-    if not keyed:
-        raise Unprovable(f"no input has a column {method.column}")
-    for name in method.via:
-        if name not in table.inputs:
-            raise Unprovable(f"via names {name}, which its query does not read")
-        if name in keyed:
-            raise Unprovable(f"via names {name}, which has {method.column} itself")
-    for name in table.inputs:
-        if name not in keyed and name not in method.via:
-            raise Unprovable(f"{name} has no {method.column}: say in via how its rows lead to one")
-    for name in method.via:
-        seen = {name}
-        while name not in keyed:
-            via = method.via[name]
-            if via.through not in table.inputs or via.through in seen:
-                raise Unprovable(f"via leads from {name} to {via.through}, which is not another of its inputs")
-            _require_columns(name, via, inputs)
-            seen.add(via.through)
-            name = via.through
-
-
-def _require_columns(name: str, via: Via, inputs: Inputs) -> None:
-    """The columns that ``via`` names are there, and their values are the same."""
-    types = []
-    for place, column in ((name, via.column), (via.through, via.as_column)):
-        found = [kind for known, kind, _ in inputs[place] if known == column]
-        if not found:
-            raise Unprovable(f"via names {column}, which is no column of {place}")
-        types += found
-    if types[0] != types[1]:
-        raise Unprovable(
-            f"via leads from {name}.{via.column}, {types[0].upper()}, to {via.through}.{via.as_column},"
-            f" {types[1].upper()}: declare them with one type"
-        )
 
 
 class _Proof:
@@ -121,12 +81,13 @@ class _Proof:
 
     def __init__(self, method: ByKey, plan: Plan, restricted: Mapping[str, str]) -> None:
         self._method, self._plan, self._restricted = method, plan, restricted
-        self._key, self._known = method.column, dict[int, Relation]()
+        self._key, self._known, self._around = method.column, dict[int, Relation](), Relation()
 
     def relation(self, node: Node) -> Relation:
         """What is known of the rows of ``node``."""
         if id(node) not in self._known:
-            self._require_no_subquery(node)
+            if node.kind not in {"Filter", "Project"}:
+                self._require_no_subquery(node)
             self._known[id(node)] = self._read(node)
         return self._known[id(node)]
 
@@ -135,16 +96,50 @@ class _Proof:
             if any(part.plan is not None for part in expression.walk()):
                 raise Unprovable("it has a subquery outside of FROM: write it as a join")
 
+    def _with_subqueries(self, node: Node, relation: Relation) -> Relation:
+        """What is known of rows for each of which the subqueries of ``node`` are asked."""
+        for expression in node.expressions:
+            for part in conjuncts(expression):
+                relation = self._asked(part, relation, is_required=node.kind == "Filter" and part.kind == "InSubquery")
+        return relation
+
+    def _asked(self, tree: Expression, relation: Relation, *, is_required: bool) -> Relation:
+        """The same for one expression. is_required: whether rows for which it is not true are left out."""
+        if tree.plan is not None:
+            return self._asked_one(tree.plan, relation, [])
+        for part in tree.children:
+            if part.kind == "ListQuery" and part.plan is not None:
+                values = [*zip(tree.children[:-1], part.plan.output, strict=False)]
+                pairs = [(id_of(value), id_of(given)) for value, given in values if value.is_column]
+                is_equal = is_required or not any(matters_if_null(*pair) for pair in values)
+                relation = self._asked_one(part.plan, relation, pairs if is_equal else [])
+            else:
+                relation = self._asked(part, relation, is_required=False)
+        return relation
+
+    def _asked_one(self, plan: Node, relation: Relation, pairs: list[tuple[int, int]]) -> Relation:
+        former, self._around = self._around, replace(relation, copies={**self._around.copies, **relation.copies})
+        subquery = self.relation(plan)
+        self._around = former
+        return asked_of(relation, subquery, pairs, self._key, self._method.via, name_of(plan))
+
+    def _equal_columns(self, node: Node) -> list[tuple[int, int]]:
+        """The columns that a filter makes equal; those around a subquery that carry one key are so too."""
+        carriers = sorted(self._around.carriers)
+        return [*equal_columns(node.condition), *pairwise(carriers)]
+
     def _read(self, node: Node) -> Relation:
         if node.source:
             name = node.source[0]
-            return of_input(node, self._restricted.get(name), self._method.via, id(node))
+            relation = of_input(node, self._restricted.get(name), self._method.via, id(node))
+            return replace(relation, outer=frozenset().union(*self._around.groups))
         match node.kind:
             case "Project":
-                relation = self._one_part(node.child)
+                relation = self._with_subqueries(node, self._one_part(node.child))
                 return relation.renamed(given(node.parts.get("projectList", ())))
             case "Filter":
-                return self.relation(node.child).where(equal_columns(node.condition), self._method.via)
+                relation = self._with_subqueries(node, self.relation(node.child))
+                return relation.where(self._equal_columns(node), self._method.via, self._around)
             case "Join":
                 return self._join(node)
             case "Aggregate":
@@ -191,7 +186,8 @@ class _Proof:
     def _aggregate(self, node: Node) -> Relation:
         relation = self._one_part(node.child)
         groups = node.parts.get("groupingExpressions", ())
-        if relation.is_keyed and not any(item.is_column and id_of(item) in relation.carriers for item in groups):
+        has_key = relation.is_bound or any(item.is_column and id_of(item) in relation.carriers for item in groups)
+        if relation.is_keyed and not has_key:
             if node.child.kind == "Expand":
                 raise Unprovable(
                     f"it has ROLLUP, CUBE or GROUPING SETS: rows of several groupings, not all of them by {self._key}"
@@ -204,7 +200,8 @@ class _Proof:
         relation = self._one_part(node.child)
         partition = node.parts.get("partitionSpec", ())
         self._require_rowwise(relation, "a window")
-        if relation.is_keyed and not any(item.is_column and id_of(item) in relation.carriers for item in partition):
+        has_key = relation.is_bound or any(item.is_column and id_of(item) in relation.carriers for item in partition)
+        if relation.is_keyed and not has_key:
             shown = str(node.parts["windowExpressions"][0].unalias())[:60]
             raise Unprovable(f"it has a window that is not partitioned by {self._key}: {shown}")
         return relation
@@ -238,7 +235,9 @@ class _Proof:
 
     def _reference(self, node: Node) -> Relation:
         definition = self._plan.ctes[node.cte]
+        former, self._around = self._around, Relation()  # nothing in it is asked for one row
         relation = self._one_part(definition.child)
+        self._around = former
         pairs = zip(map(id_of, definition.output), map(id_of, node.output), strict=True)
         return relation.renamed(pairs).read_again(id(node))
 
@@ -247,6 +246,12 @@ class _Proof:
         if relation.pending:
             name, _ = min(relation.pending)
             raise Unprovable(f"it has {looks} over {name}, whose changes then lead to other rows too")
+
+
+def matters_if_null(value: Expression, given: Expression) -> bool:
+    """Whether a row of IN's subquery could matter to a value that it is not equal to: a null leaves open whether the
+    value is among them, and of a null value any row does."""
+    return value.nullable or given.nullable or not value.is_column
 
 
 def _require_one_part(relation: Relation, key: str, node: Node | None = None) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from medallion.errors import MedallionError
 from medallion.model.definition import definition_keys
-from medallion.model.methods import Additive, ByKey, Full, Method, Recent, Via
+from medallion.model.methods import Additive, ByKey, Full, Kept, KeptItem, KeptPart, Method, Recent, Via
 from medallion.model.proven import Proof
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.registry import Registry
@@ -158,10 +158,15 @@ def describe_method(method: Method) -> dict[str, Any]:
     """A method as JSON has it."""
     match method:
         case ByKey(key, via, columns):
-            paths = {name: asdict(step) for name, step in via.items()}
+            paths = {name: [_way(step) for step in steps.ways] for name, steps in via.items()}
             return {"kind": RefreshMethod.UPSERT, "key": key, "columns": dict(columns), "paths": paths}
         case Additive(parts):
             return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "parts": [*parts]}
+        case Kept(kept, rest):
+            relations = [
+                {**asdict(replace(part, by=None)), "by": describe_method(part.by) if part.by else None} for part in kept
+            ]
+            return {"kind": RefreshMethod.INCREMENTAL_AGGREGATE, "kept": relations, "rest": rest}
         case Recent(name, column, span):
             seconds = span.total_seconds()
             return {"kind": RefreshMethod.LATEST_ROWS, "input": name, "column": column, "seconds": seconds}
@@ -171,8 +176,9 @@ def describe_method(method: Method) -> dict[str, Any]:
 def _method_of(record: Mapping[str, Any]) -> Method:
     match record["kind"]:
         case RefreshMethod.UPSERT:
-            paths = {name: Via(**step) for name, step in record["paths"].items()}
-            return ByKey(record["key"], paths, dict(record["columns"]))
+            return _upsert_of(record)
+        case RefreshMethod.INCREMENTAL_AGGREGATE if "kept" in record:
+            return Kept(tuple(map(_kept_of, record["kept"])), record["rest"])
         case RefreshMethod.INCREMENTAL_AGGREGATE:
             return Additive(tuple(record["parts"]))
         case RefreshMethod.LATEST_ROWS:
@@ -180,6 +186,23 @@ def _method_of(record: Mapping[str, Any]) -> Method:
         case RefreshMethod.FULL_RECOMPUTE:
             return Full(record["reason"])
     raise ValueError(f"{record['kind']!r} is no refresh method")
+
+
+def _way(step: Via) -> dict[str, str]:
+    return {"column": step.column, "through": step.through, "as_column": step.as_column}
+
+
+def _upsert_of(record: Mapping[str, Any]) -> ByKey:
+    paths = {}
+    for name, steps in record["paths"].items():
+        first, *more = (Via(**step) for step in steps)
+        paths[name] = replace(first, also=tuple(more))
+    return ByKey(record["key"], paths, dict(record["columns"]))
+
+
+def _kept_of(record: Mapping[str, Any]) -> KeptPart:
+    items = tuple(KeptItem(**item) for item in record["items"])
+    return KeptPart(**{**record, "items": items, "by": _upsert_of(record["by"]) if record["by"] else None})
 
 
 def _entry_of(record: Mapping[str, Any]) -> Entry:

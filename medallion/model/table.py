@@ -12,7 +12,7 @@ from medallion.expect.vocabulary import Expectation, not_null, unique
 from medallion.model.chart import Chart
 from medallion.model.column_types import SqlType, parse_columns, parse_type
 from medallion.model.delivery import USUAL, Delivery
-from medallion.model.methods import Additive, ByKey, Full, Method, Recent
+from medallion.model.methods import Additive, ByKey, Full, Kept, Method, Recent
 from medallion.model.refresh_method import RefreshMethod
 
 STRATEGIES = ("full", "incremental")
@@ -111,6 +111,11 @@ class Table:
                 return f"{RefreshMethod.UPSERT} on {column}"
             case Additive(parts):
                 return f"{RefreshMethod.INCREMENTAL_AGGREGATE} of {', '.join(parts)}"
+            case Kept(parts):
+                keys = " and ".join(dict.fromkeys(part.by.column for part in parts if part.by))
+                return (
+                    f"{RefreshMethod.INCREMENTAL_AGGREGATE} by {keys}" if keys else RefreshMethod.INCREMENTAL_AGGREGATE
+                )
             case Recent(column=column):
                 return f"{RefreshMethod.LATEST_ROWS} by {column}"
         return RefreshMethod.FULL_RECOMPUTE
@@ -124,7 +129,7 @@ class Table:
     @property
     def is_incremental(self) -> bool:
         """Whether a refresh touches what changed alone."""
-        return isinstance(self.method, ByKey | Additive | Recent)
+        return isinstance(self.method, ByKey | Additive | Kept | Recent)
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:

@@ -1,4 +1,4 @@
-"""Files beside the tables that tell of persons: landed lines, corrected ones, rejected ones, events, reports."""
+"""What tells of persons beside the tables: landed lines, corrected ones, rejected ones, events, reports, kept state."""
 
 import json
 from collections.abc import Iterable
@@ -12,6 +12,7 @@ from medallion.ingest.ledger import known_manifest, read_manifest, write_manifes
 from medallion.ingest.parts import Part
 from medallion.ingest.source import Landed
 from medallion.inspect.person_search import Person
+from medallion.model.kept_text import PREFIX
 from medallion.model.table import Feed
 from medallion.ops.check_records import read_check_records, write_check_record
 from medallion.pipeline.driver import Driver
@@ -102,6 +103,26 @@ def clean_check_records(driver: Driver, person: Person) -> None:
         if record is not None and any(person.is_in(f"{f.observed} {f.origin}") for f in record.failures):
             failures = tuple(replace(failure, observed=ERASED, origin="") for failure in record.failures)
             write_check_record(driver.lake, replace(record, failures=failures))
+
+
+def remove_kept_state(driver: Driver) -> list[str]:
+    """Remove what is kept of relations that follow, over whatever tables, from a feed about persons; say where it was.
+
+    A value stays in such a log of differences when the rows of it are gone, and its columns bear no names by which a
+    person could be found. The next refresh builds it again.
+    """
+    about_persons = {feed.name for feed in driver.tables.feeds if feed.subject}
+    about_persons |= {log.name for log in driver.tables.logs if log.of in about_persons}
+    for table in driver.tables:  # each after what it reads
+        if not about_persons.isdisjoint(table.inputs):
+            about_persons.add(table.name)
+    gone = []
+    for folder in files.glob(driver.lake.aggregate_states, f"*.{PREFIX}*"):
+        table_name = folder.name.partition(".")[0]
+        if table_name in about_persons or table_name not in driver.tables.tables:
+            files.remove_tree(folder)
+            gone.append(str(folder))
+    return gone
 
 
 def remove_reports(lake: Lake, finds: Iterable[Place]) -> int:

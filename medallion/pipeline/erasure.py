@@ -29,6 +29,7 @@ from medallion.pipeline.erase_files import (
     clean_events,
     clean_landed,
     clean_quarantine,
+    remove_kept_state,
     remove_reports,
 )
 from medallion.pipeline.erase_history import (
@@ -175,6 +176,7 @@ def _end_history(run: Run, driver: Driver, plan: Plan) -> Erased:
     done.events = clean_events(lake, plan.person)
     clean_check_records(driver, plan.person)
     files.remove_tree(lake.decoded)
+    done.files += remove_kept_state(driver)
     finds = search(lake, driver.tables, plan)
     _clean_beside(driver, plan, finds, done)
     tainted = _tainted(driver, finds, done)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from medallion.derive.derivation import derive
 from medallion.model.methods import Full
-from medallion.model.plan import Analysis, Column, NoPlans, declared_columns
-from medallion.model.proof import Analyser, Node, Prover, prove
+from medallion.model.plan import Analyser, Analysis, Column, NoPlans, declared_columns
+from medallion.model.proof import Node, Prover, prove
 from medallion.model.proven import Proof
 from medallion.model.registry import Registry
 from medallion.model.table import Table
@@ -51,10 +51,10 @@ def _changed(tables: Registry, prover: Prover) -> frozenset[str]:
 
 
 def _analyser(session: "Callable[[], SparkSession]") -> Analyser:
-    def analyse(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+    def analyse(query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
         from medallion.spark.plans import analyser
 
-        return analyser(session())(query, inputs)
+        return analyser(session())(query, inputs, same_as=same_as)
 
     return analyse
 

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.model.additive_split import split_of
+from medallion.model.kept_text import INEXACT, inputs_of, relation_text
+from medallion.model.methods import Kept
 from medallion.model.refresh_method import RefreshMethod, StateWork
+from medallion.model.table import Table
 from medallion.refresh.aggregate_state import AggregateState, Source
 from medallion.refresh.commits import SMALL_ROWS
+from medallion.refresh.kept_state import KeptState
 from medallion.refresh.plan import ChangedSince, FullRecompute, NoneExisted, Refresh, Target, oversized
 from medallion.refresh.run import Written
+from medallion.spark.delta_reads import read_table
 from medallion.storage.lake import TableState, state_of
 
 if TYPE_CHECKING:
@@ -20,6 +25,8 @@ if TYPE_CHECKING:
 # Of the inputs that are summed: smaller ones are summed again at less cost than a commit of each part has.
 MIN_STATE_INPUT_BYTES = 12 << 20
 
+State = AggregateState | KeptState
+
 
 def refresh_additive(refresh: Refresh) -> Written:
     """Bring the aggregate state of each part up to date, and the table with it."""
@@ -27,7 +34,7 @@ def refresh_additive(refresh: Refresh) -> Written:
     works: list[StateWork] = []
     warnings: list[str] = []
 
-    def add_changes(aggregate: AggregateState) -> TableState:
+    def add_changes(aggregate: State) -> TableState:
         try:
             return aggregate.add_changes()
         except FullRecompute as reason:
@@ -44,20 +51,44 @@ def refresh_additive(refresh: Refresh) -> Written:
     work = max(works, key=[*StateWork].index, default=None)
     if work is StateWork.SET_UP:
         notes.insert(0, "building incremental state: once")
-    written = refresh.overwrite(rows, RefreshMethod.INCREMENTAL_AGGREGATE, "; ".join(notes) or None)
+    try:
+        written = refresh.overwrite(rows, RefreshMethod.INCREMENTAL_AGGREGATE, "; ".join(notes) or None)
+    except Exception as error:
+        if is_inexact(error):
+            raise FullRecompute("an average of it has too many rows, or too large a sum, to be exact") from None
+        raise
     return replace(written, state_work=work, warning="; ".join(warnings) or written.warning)
 
 
-def rows_from_parts(target: Target, update: Callable[[AggregateState], TableState]) -> "DataFrame":
+def rows_from_parts(target: Target, update: Callable[[State], TableState]) -> "DataFrame":
     """The table's rows, computed from its parts, the aggregate state of each brought up to date by ``update``."""
+    if isinstance(target.table.method, Kept):
+        return _rows_from_kept(target, target.table.method, update)
     lake, halves = target.lake, split_of(target.table)
     columns = target.proof.inputs
     sources = {n: Source(n, lake.path(n), state, columns=columns.get(n)) for n, state in target.inputs.items()}
     for name, part in halves.parts.items():
         aggregate = AggregateState(target, name, part, sources[part.input])
-        sources[name] = Source(name, aggregate.path, update(aggregate), part)
+        sources[name] = Source(name, aggregate.log.path, update(aggregate), part)
     frames: dict[str, Any] = {name: sources[name].rows(target.spark) for name in (*halves.inputs, *halves.sums)}
     return target.spark.sql(halves.rest, **frames)
+
+
+def _rows_from_kept(target: Target, method: Kept, update: Callable[[State], TableState]) -> "DataFrame":
+    frames: dict[str, Any] = {}
+    for part in method.parts:
+        kept = KeptState(target, part)
+        frames[part.name] = kept.rows(update(kept))
+    for name in inputs_of(method.rest):
+        if name in target.inputs:
+            columns = target.proof.inputs[name]
+            frames[name] = read_table(target.spark, target.lake.path(name), target.inputs[name], columns=columns)
+    return target.spark.sql(method.rest, **frames)
+
+
+def is_inexact(error: Exception) -> bool:
+    """Whether an average was too large to be computed from its sum as Spark computes it from rows."""
+    return INEXACT in str(error)
 
 
 def is_worth_state(target: Target) -> bool:
@@ -65,20 +96,21 @@ def is_worth_state(target: Target) -> bool:
     does not go by cost."""
     if target.table.refresh != "auto":
         return True
-    parts = split_of(target.table).parts.values()
-    read = {part.input for part in parts}.intersection(target.inputs)
+    read = _inputs_of_parts(target.table).intersection(target.inputs)
     return sum(target.inputs[name].bytes for name in read) >= MIN_STATE_INPUT_BYTES
 
 
 def oversized_sum(refresh: Refresh) -> str | None:
     """Which of the inputs that are summed has changed too much to be followed, if any has."""
-    summed = {part.input for part in split_of(refresh.table).parts.values()}
+    summed = _inputs_of_parts(refresh.table)
     return oversized({name: change for name, change in refresh.changes.items() if name in summed}, refresh.inputs)
 
 
 def has_small_state(target: Target) -> bool:
     """Whether there is aggregate state, and so little that a full recompute writes it anew at hardly any cost."""
-    for name in split_of(target.table).parts:
+    method = target.table.method
+    names = [part.name for part in method.parts] if isinstance(method, Kept) else [*split_of(target.table).parts]
+    for name in names:
         try:
             delta = target.lake.open(target.lake.aggregate_state_path(target.table.name, name))
         except MedallionError:  # it is rebuilt when it is needed
@@ -86,3 +118,10 @@ def has_small_state(target: Target) -> bool:
         if delta is None or state_of(delta).rows > SMALL_ROWS:
             return False
     return True
+
+
+def _inputs_of_parts(table: Table) -> set[str]:
+    """What is summed of a table's query, its inputs and parts of it."""
+    if isinstance(table.method, Kept):
+        return {name for part in table.method.parts for name in inputs_of(relation_text(part))}
+    return {part.input for part in split_of(table).parts.values()}

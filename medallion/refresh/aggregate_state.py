@@ -10,35 +10,23 @@ from typing import TYPE_CHECKING, Any
 from medallion.errors import MedallionError
 from medallion.model.additive_split import ROWS, Part
 from medallion.model.plan import Column
-from medallion.model.refresh_method import SIDE, RefreshMethod
+from medallion.model.refresh_method import SIDE
 from medallion.model.table import Table
-from medallion.refresh.commits import Columns, commit_metadata, replaced_by
+from medallion.refresh.commits import replaced_by
 from medallion.refresh.inputs import changes_since
-from medallion.refresh.plan import (
-    MAX_UNCHANGED_COMMITS,
-    FullRecompute,
-    Target,
-    former_state,
-    require_followable,
-)
+from medallion.refresh.plan import FullRecompute, Target, require_followable
+from medallion.refresh.state_log import MAX_GROUPS, StateLog
 from medallion.spark.collect import collect
-from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import read_changes, read_table
-from medallion.storage import files, replaced_rows
+from medallion.storage import replaced_rows
 from medallion.storage.change_feed import Changes
-from medallion.storage.damage import proven_damage
-from medallion.storage.delta_writes import append_rows, properties
-from medallion.storage.foreign_commits import stamped
-from medallion.storage.lake import TableState, state_of
+from medallion.storage.lake import TableState
 from medallion.storage.replaced_rows import reason_not_followed
-from medallion.storage.table_features import features_for_spark
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_GROUPS = 500_000  # that one change may touch
 MAX_COMMITS = 24  # commits of an input that are added up one by one
 
 
@@ -77,35 +65,26 @@ class AggregateState:
     source: Source
 
     @property
-    def path(self) -> str:
+    def log(self) -> StateLog:
         """Where it is kept."""
-        return self.target.lake.aggregate_state_path(self.target.table.name, self.name)
+        return StateLog(self.target, self.name, {self.source.name: self.source.state})
 
     def add_changes(self) -> TableState:
         """Add what changed in the part's source, in one commit of the differences, which are few.
 
         Raises FullRecompute where it cannot be built upon.
         """
-        from deltalake import write_deltalake
-
-        source, read = self.source, {self.source.name: self.source.state}
-        state, origin = former_state(self.target.lake, self.path, self.target.table, read)
-        if names := features_for_spark(state.delta):
-            raise FullRecompute(f"somebody switched on {names}")
+        source, log = self.source, self.log
+        state, origin = log.former()
         change = changes_since(self.target.lake.at(source.path), source.name, source.state, origin)
-        require_followable({source.name: change}, read)
+        require_followable({source.name: change}, log.inputs)
         self._require_followed_commits(change, origin)
-        if origin.get("proof") != self.target.proof.fingerprint:
-            raise FullRecompute("its definition, or the columns of an input, have changed")
         if len(change.versions) > MAX_COMMITS:
             raise FullRecompute(f"{source.name} has {len(change.versions)} commits since")
-        commit = properties(self._metadata(self.part.keys), upon=state.delta)
         if change:
             difference = _difference(self.target.spark, self.part, source.changed(self.target.spark, change))
-            write_deltalake(state.delta, difference, mode="append", commit_properties=commit)
-        elif source.state.version - origin["inputs"][source.name] > MAX_UNCHANGED_COMMITS:
-            append_rows(state.delta, None, commit)
-        return state_of(state.delta)
+            return log.append(state.delta, difference, self.part.keys)
+        return log.append(state.delta, None, self.part.keys) if log.lags(origin) else state
 
     def _require_followed_commits(self, change: Changes, origin: Mapping[str, Any]) -> None:
         """Raise FullRecompute where a commit brings other rows than the proof that the part adds up assumes."""
@@ -136,53 +115,7 @@ class AggregateState:
             *part.keys,
             *(F.coalesce(c, F.lit(0)).cast(sums.schema[c].dataType).alias(c) for c in part.counters),
         )
-        self._write(filled)
-        return state_of(self.target.lake.opened(self.path))
-
-    def _write(self, rows: "DataFrame") -> None:
-        """Put ``rows`` in the place of the state as it was, by this process where they are few."""
-        import pyarrow as pa
-        from deltalake import write_deltalake
-
-        former = self._open_or_remove()
-        if (data := collect(rows, MAX_GROUPS)) is not None:
-            write_deltalake(
-                self.path,
-                data.cast(pa.schema([field.with_nullable(True) for field in data.schema])),
-                mode="overwrite",
-                schema_mode="overwrite",
-                configuration=TABLE_PROPERTIES,
-                commit_properties=properties(self._metadata(None), upon=former),
-                storage_options=self.target.lake.storage_options,
-            )
-            return
-        (
-            rows.write.format("delta")
-            .mode("overwrite")
-            .options(**TABLE_PROPERTIES)
-            .option("overwriteSchema", "true")
-            .option("userMetadata", stamped(self._metadata(None), former))
-            .save(self.path)
-        )
-
-    def _open_or_remove(self) -> "DeltaTable | None":
-        """Open what there is of it; or remove it, which no release names: damaged, or with features of others."""
-        folder = self.target.lake.at(self.path)
-        try:
-            delta = self.target.lake.open(self.path)
-            if delta is None or not features_for_spark(delta):
-                return delta
-        except MedallionError:
-            if proven_damage(folder) is None:
-                raise
-        files.remove_tree(folder)
-        self.target.run.sessions.forget_logs()
-        return None
-
-    def _metadata(self, replaces: Columns) -> str:
-        inputs = {self.source.name: self.source.state}
-        method = RefreshMethod.INCREMENTAL_AGGREGATE
-        return commit_metadata(self.target.table, self.target.run, inputs, method, replaces)
+        return self.log.write(filled)
 
 
 # What follows is SQL as text: each function on a column would be several calls of the JVM.

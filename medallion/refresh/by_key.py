@@ -8,32 +8,28 @@ from medallion.model.methods import ByKey
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.refresh.commits import files_by_key
 from medallion.refresh.inputs import versions_of
-from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, require_followable
+from medallion.refresh.plan import ProofViolated, Refresh, require_followable
 from medallion.refresh.run import Written
+from medallion.refresh.touched import Trace, rows_with
 from medallion.spark.collect import collect
-from medallion.spark.delta_reads import files_with, read_table
 from medallion.storage import delta_writes
-from medallion.storage.changed_values import changed_values
 from medallion.storage.clustering import cluster
 from medallion.storage.delta_writes import (
     bytes_written,
     identifier,
     key_condition,
-    literal_list,
     properties,
     replace_rows,
 )
 from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import TableState
-from medallion.storage.live_rows import distinct_values
 from medallion.storage.merge_on_read import FileLayout
 from medallion.storage.table_features import features_for_spark, note_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-MAX_KEYS = 20_000  # values of a key that are named one by one
 MAX_LOCAL_ROWS = 500_000  # of these keys, that are written by this process
 MAX_LOCAL_BYTES = 256 << 20  # of these rows, as large as those of the table are in its files
 
@@ -44,7 +40,11 @@ def upsert(refresh: Refresh, column: str, values: list[Any]) -> Written:
     is_local = former.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and not features_for_spark(former.delta)
     spark = refresh.spark if is_local else refresh.run.sessions.filewise
     clustering = _ensure_clustered(refresh, column)
-    frames: dict[str, Any] = {name: _rows_with_keys(spark, refresh, name, values) for name in refresh.inputs}
+    proof = refresh.proof
+    frames: dict[str, Any] = {
+        name: rows_with(spark, refresh.lake.path(name), state, (proof.restricted.get(name), values), proof.inputs[name])
+        for name, state in refresh.inputs.items()
+    }
     rows = spark.sql(refresh.table.query, **frames)
     commit = refresh.commit_metadata(
         RefreshMethod.UPSERT, (column,), clustered=bool(clustering) or refresh.is_clustered
@@ -89,13 +89,8 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     Raises FullRecompute where they are not known, too many, or cost more than all rows.
     """
     require_followable(refresh.changes, refresh.inputs)
-    values = _trace_keys(refresh, by)
-    if any(isinstance(value, str) and {"\\", "'", "$"}.intersection(value) for value in values):
-        raise FullRecompute(f"upsert on {by.column} needs text without quotes, backslashes and dollar signs")
-    if None in values and len(values) > delta_writes.MAX_LISTED_KEYS:
-        raise FullRecompute(
-            f"{by.column} is null in one of more than {delta_writes.MAX_LISTED_KEYS:,} rows that changed"
-        )
+    restricted = refresh.proof.restricted
+    values = Trace(refresh.spark, refresh.lake, by, restricted, refresh.inputs, refresh.changes).values()
     # Not sooner: one product can lead to thousands of orders.
     if values:
         refresh.require_cheap(len(values), f"{len(values):,} values of {by.column}")
@@ -152,89 +147,6 @@ def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: 
         raise _violated(column, foreign[0][0] if foreign else "an unknown value") from None
     refresh.former.delta.update_incremental()
     return int(refresh.former.delta.history(1)[0]["operationMetrics"].get("numOutputRows", 0))
-
-
-def _trace_keys(refresh: Refresh, by: ByKey) -> list[Any]:
-    """The values of the key that changed rows of the inputs lead to, as they were and as they are, sorted."""
-    import pyarrow as pa
-
-    touched: set[Any] = set()
-    for name, change in refresh.changes.items():
-        if not change:
-            continue
-        column = refresh.proof.restricted[name] if name not in by.via else by.via[name].column
-        # Many rows of another table may lead to few of this one.
-        most = MAX_KEYS if name not in by.via else MAX_LOCAL_ROWS
-        values = changed_values(refresh.lake.folder(name), column, change, most)
-        if len(values) > most:
-            raise FullRecompute(f"more than {most:,} values of {column} changed")
-        if name in by.via:
-            via = by.via[name]
-            values = _values_through(refresh, by, via.through, pa.table({via.as_column: values.drop_null()}))
-        touched.update(values.to_pylist())
-        if len(touched) > MAX_KEYS:
-            raise FullRecompute(f"more than {MAX_KEYS:,} values of {by.column} changed")
-    return [*sorted(touched - {None}), *({None} & touched)]
-
-
-def _values_through(refresh: Refresh, by: ByKey, name: str, sought: "pa.Table") -> "pa.Array":
-    """Return the key values reached from rows of ``name`` whose column is in ``sought``.
-
-    That input as it is will do: rows that left it are among its own changes.
-    """
-    import pyarrow as pa
-    from pyspark.sql import functions as F
-
-    path = [name]
-    while path[-1] in by.via:
-        path.append(by.via[path[-1]].through)
-    if all(_is_read_here(refresh.inputs[on_path]) for on_path in path):
-        for on_path, following in zip(path, [*path[1:], None], strict=True):
-            column = by.via[on_path].column if following else refresh.proof.restricted[on_path]
-            delta, folder = refresh.inputs[on_path].delta, refresh.lake.folder(on_path)
-            values = distinct_values(delta, folder, column, sought, MAX_LOCAL_ROWS + 1 if following else MAX_KEYS + 1)
-            if following:
-                if len(values) > MAX_LOCAL_ROWS:
-                    raise FullRecompute(f"more than {MAX_LOCAL_ROWS:,} values of {column} changed")
-                sought = pa.table({by.via[on_path].as_column: values.drop_null()})
-        return values.combine_chunks()
-    spark = refresh.spark
-
-    def read(name: str) -> "DataFrame":
-        return read_table(spark, refresh.lake.path(name), refresh.inputs[name])
-
-    rows = read(name).join(F.broadcast(spark.createDataFrame(sought)), sought.column_names[0], "left_semi")
-    while name in by.via:
-        via = by.via[name]
-        sought_next = rows.select(F.col(via.column).alias(via.as_column)).distinct()
-        name, rows = via.through, read(via.through).join(sought_next, via.as_column, "left_semi")
-    column = refresh.proof.restricted[name]
-    return rows.select(column).distinct().limit(MAX_KEYS + 1).toArrow()[column].combine_chunks()
-
-
-def _is_read_here(state: TableState) -> bool:
-    """Whether this process looks up rows of a table, which for a small one takes less than a job of Spark."""
-    return state.bytes <= delta_writes.MAX_LOCAL_TABLE_BYTES and not features_for_spark(state.delta)
-
-
-def _rows_with_keys(spark: "SparkSession", refresh: Refresh, name: str, values: list[Any]) -> "DataFrame":
-    """An input at the version of its state; of one that the proof restricts, the rows with these values alone."""
-    import pyarrow as pa
-    from pyspark.sql import functions as F
-
-    state: TableState = refresh.inputs[name]
-    path, columns = refresh.lake.path(name), refresh.proof.inputs[name]
-    column = refresh.proof.restricted.get(name)
-    if column is None:
-        return read_table(spark, path, state, columns=columns)
-    rows = read_table(spark, path, state, files_with(column, values), columns)
-    known = [value for value in values if value is not None]
-    if len(values) <= delta_writes.MAX_LISTED_KEYS:
-        listed = [f"`{column}` IN ({literal_list(known)})"] if known else []
-        return rows.where(" OR ".join([*listed, *([f"`{column}` IS NULL"] if None in values else [])]))
-    schema = pa.schema(state.delta.schema().to_arrow())
-    few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(known, schema.field(column).type)})))
-    return rows.join(few, column, "left_semi").select(*(name for name, _, _ in columns))
 
 
 def _require_touched(data: "pa.Table", column: str, values: list[Any]) -> None:

@@ -5,11 +5,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
-from medallion.model.methods import Additive, ByKey
+from medallion.model.methods import Additive, ByKey, Kept
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
-from medallion.refresh.additive import has_small_state, is_worth_state, rows_from_parts
-from medallion.refresh.aggregate_state import AggregateState
+from medallion.refresh.additive import has_small_state, is_inexact, is_worth_state, rows_from_parts
 from medallion.refresh.commits import commit_metadata, files_by_key, overwrite, pruned_by
 from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.plan import Target
@@ -19,7 +18,7 @@ from medallion.spark.delta_reads import schema_of
 from medallion.spark.session import explained
 from medallion.storage.damage import proven_damage
 from medallion.storage.foreign_commits import provenance, stamped
-from medallion.storage.lake import TableState
+from medallion.storage.lake import TableState, state_of
 from medallion.storage.table_features import note_of
 
 if TYPE_CHECKING:
@@ -41,25 +40,13 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
         former = lake.state(table.name)
         if former and (found := provenance(lake.folder(table.name), former.version)).changes:
             warning = f"recomputed, as somebody else changed it: {found.describe()}"
-        rows = _computed_rows(Target(run, table, inputs), is_first=former is None)
-        commit = partial(commit_metadata, table, run, inputs, RefreshMethod.FULL_RECOMPUTE)
-        if former and _columns(schema_of(former.delta)) == _columns(rows.schema):
-            state: TableState | None = overwrite(lake, table, rows, former, commit)
-        else:
-            files = 1
-            if isinstance(by := table.method, ByKey):
-                files = files_by_key(max((state.rows for state in inputs.values()), default=0))
-                rows = rows.repartitionByRange(files, by.column).sortWithinPartitions(by.column)
-            (
-                rows.write.format("delta")
-                .mode("overwrite")
-                .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(pruned_by(table))})
-                .option("overwriteSchema", "true")
-                .option("userMetadata", stamped(commit(None, clustered=files > 1), former.delta if former else None))
-                .save(lake.path(table.name))
-            )
-            state = lake.state(table.name)
-    assert state is not None, f"{table.name} was just written"
+        target = Target(run, table, inputs)
+        try:
+            state = _write(target, former, _computed_rows(target, is_first=former is None))
+        except Exception as error:
+            if not is_inexact(error):
+                raise
+            state = _write(target, former, _queried_rows(target))
     warning = warning or note_of(state.delta)
     return Written.whole(state, inputs, warning=warning)
 
@@ -68,10 +55,36 @@ def _computed_rows(target: Target, *, is_first: bool) -> "DataFrame":
     """All rows of the table. Where aggregate state is worth having, the first time and as long as it is small, they are
     computed from it: the next small change is then added to it."""
     table = target.table
-    is_additive = isinstance(table.method, Additive) and not target.proof.unproven
+    is_additive = isinstance(table.method, Additive | Kept) and not target.proof.unproven
     if is_additive and (is_first or has_small_state(target)) and is_worth_state(target):
-        return rows_from_parts(target, AggregateState.rebuild)
-    return target.spark.sql(table.query, **read_inputs(target.spark, target.lake, target.inputs, target.proof))
+        return rows_from_parts(target, lambda state: state.rebuild())
+    return _queried_rows(target)
+
+
+def _queried_rows(target: Target) -> "DataFrame":
+    """All rows of the table, as its query gives them."""
+    return target.spark.sql(target.table.query, **read_inputs(target.spark, target.lake, target.inputs, target.proof))
+
+
+def _write(target: Target, former: TableState | None, rows: "DataFrame") -> TableState:
+    """Put ``rows`` in the place of all that the table had, in one commit, its columns as well where they are others."""
+    lake, table = target.lake, target.table
+    commit = partial(commit_metadata, table, target.run, target.inputs, RefreshMethod.FULL_RECOMPUTE)
+    if former and _columns(schema_of(former.delta)) == _columns(rows.schema):
+        return overwrite(lake, table, rows, former, commit)
+    files = 1
+    if isinstance(by := table.method, ByKey):
+        files = files_by_key(max((state.rows for state in target.inputs.values()), default=0))
+        rows = rows.repartitionByRange(files, by.column).sortWithinPartitions(by.column)
+    (
+        rows.write.format("delta")
+        .mode("overwrite")
+        .options(**TABLE_PROPERTIES, **{"delta.dataSkippingStatsColumns": ",".join(pruned_by(table))})
+        .option("overwriteSchema", "true")
+        .option("userMetadata", stamped(commit(None, clustered=files > 1), former.delta if former else None))
+        .save(lake.path(table.name))
+    )
+    return state_of(lake.opened(lake.path(table.name)))
 
 
 def _columns(schema: Any) -> list[tuple[str, Any]]:

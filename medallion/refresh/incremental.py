@@ -7,7 +7,7 @@ recomputed, and the event log says why.
 
 from dataclasses import replace
 
-from medallion.model.methods import Additive, ByKey, Full, Recent
+from medallion.model.methods import Additive, ByKey, Full, Kept, Recent
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.additive import is_worth_state, oversized_sum, refresh_additive
@@ -56,7 +56,7 @@ def _refresh(refresh: Refresh) -> Written:
     if not any(refresh.changes.values()):
         return Written.unchanged(refresh.keep_unchanged(), refresh.inputs, "no input has changed")
     method, size = refresh.table.method, refresh.changed_bytes
-    if isinstance(method, Additive | Recent):
+    if isinstance(method, Additive | Kept | Recent):
         refresh.require_cheap(size, f"{size / 1e6:.1f} MB of changes")
     with explained(f"{refresh.table.name} could not be refreshed"):
         match method:
@@ -66,7 +66,7 @@ def _refresh(refresh: Refresh) -> Written:
                 # A change such as of a customer without orders.
                 version = refresh.record_input_versions()
                 return Written.unchanged(version, refresh.inputs, "no row follows from what changed")
-            case Additive():
+            case Additive() | Kept():
                 if reason := oversized_sum(refresh):  # its state catches up when a small change makes it worth having
                     raise FullRecompute(reason)
                 if not is_worth_state(refresh):

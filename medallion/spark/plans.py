@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from medallion.settings import Settings
 
+_ALWAYS_INLINE = "spark.sql.optimizer.collapseProjectAlwaysInline"
 _FRAME_NAME = re.compile(r"`?_pyspark_[0-9a-f]{32}`?\.?")
 
 
@@ -23,19 +24,23 @@ class SparkAnalyser:
         self._spark = spark
         self._frames = cache(self._frame)
 
-    def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+    def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
         """Analyse ``query`` over ``inputs``. Raises MedallionError, in one line, where Spark refuses it."""
+        rows = self._rows(query, inputs)
+        plan: Any = rows._jdf.queryExecution().analyzed()
+        columns = tuple((field.name, field.dataType.simpleString(), field.nullable) for field in rows.schema)
+        is_same = bool(same_as) and _are_same(rows, self._rows(same_as, inputs))
+        return Analysis(str(plan.toJSON()), dict(_aggregate_types(plan)), columns, bool(plan.deterministic()), is_same)
+
+    def _rows(self, query: str, inputs: Mapping[str, tuple[Column, ...]]) -> "DataFrame":
         from pyspark.errors import PySparkException
 
         frames: dict[str, Any] = {name: self._frames(name, columns) for name, columns in inputs.items()}
         try:
-            rows = self._spark.sql(query, **frames)
+            return self._spark.sql(query, **frames)
         except PySparkException as error:
             line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise MedallionError(f"Spark cannot analyse its query: {_FRAME_NAME.sub('', line)[:400]}") from None
-        plan: Any = rows._jdf.queryExecution().analyzed()
-        columns = tuple((field.name, field.dataType.simpleString(), field.nullable) for field in rows.schema)
-        return Analysis(str(plan.toJSON()), dict(_aggregate_types(plan)), columns, bool(plan.deterministic()))
 
     def _frame(self, name: str, columns: tuple[Column, ...]) -> "DataFrame":
         """No rows with ``columns``, each of which says in its metadata where it is from."""
@@ -47,6 +52,29 @@ class SparkAnalyser:
             for field, (_, _, is_nullable) in zip(declared, columns, strict=True)
         ]
         return self._spark.createDataFrame([], StructType(fields))
+
+
+def _are_same(left: "DataFrame", right: "DataFrame") -> bool:
+    """Whether Spark's optimizer makes one plan of both, whose rows follow from those of the inputs.
+
+    It is told to put every expression in the place of its name, however often it is used: else two plans differ by what
+    seemed dear to compute twice.
+    """
+    conf = left.sparkSession.conf
+    former = conf.get(_ALWAYS_INLINE)
+    conf.set(_ALWAYS_INLINE, True)
+    try:
+        return _have_one_plan(left, right)
+    finally:
+        conf.set(_ALWAYS_INLINE, str(former))
+
+
+def _have_one_plan(left: "DataFrame", right: "DataFrame") -> bool:
+    plans: list[Any] = [rows._jdf.queryExecution().optimizedPlan() for rows in (left, right)]
+    leaves = [leaf.nodeName() for plan in plans for leaf in _items(plan.collectLeaves())]
+    if "LocalRelation" in leaves:  # it went by there being no rows
+        return False
+    return left.schema.simpleString() == right.schema.simpleString() and bool(plans[0].sameResult(plans[1]))
 
 
 def _aggregate_types(plan: Any) -> Iterator[tuple[int, tuple[str, str]]]:
@@ -74,7 +102,9 @@ def _items(sequence: Any) -> list[Any]:
     return [sequence.apply(place) for place in range(sequence.size())]
 
 
-def analyse_here(settings: "Settings", query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+def analyse_here(
+    settings: "Settings", query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = ""
+) -> Analysis:
     """Analyse ``query`` in the classic session that this process has, or else starts with ``settings``.
 
     Raises NoPlans where it is attached to a Spark Connect server, which shows no plans.
@@ -88,16 +118,18 @@ def analyse_here(settings: "Settings", query: str, inputs: Mapping[str, tuple[Co
         if settings.spark_connect:
             raise NoPlans(NO_PLANS)
         session = spark_session(settings.replace(spark_master="local[2]"), "medallion plan")
-    return analyser(session)(query, inputs)
+    return analyser(session)(query, inputs, same_as=same_as)
 
 
-def analyse_in_active_session(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+def analyse_in_active_session(
+    query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = ""
+) -> Analysis:
     """Analyse ``query`` in the classic session that is active in this process. Raises NoPlans where none is."""
     from pyspark.sql import SparkSession
 
     if (session := SparkSession.getActiveSession()) is None:
         raise NoPlans("no Spark session is active in this process")
-    return analyser(session)(query, inputs)
+    return analyser(session)(query, inputs, same_as=same_as)
 
 
 def analyser(spark: "SparkSession") -> SparkAnalyser:

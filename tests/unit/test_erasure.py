@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -23,7 +24,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.erase_plan import read_plan
 from medallion.pipeline.run import Outcome, Run
 from tests.shop import build
-from tests.unit.small_lake import ARROW, CHANGE_FEED, H0, H1, H2, Shop, lines_of, without_spark
+from tests.unit.small_lake import ARROW, BY_A_LOAD, CHANGE_FEED, H0, H1, H2, Shop, lines_of, without_spark
 
 COLUMNS = "id BIGINT NOT NULL, name STRING"
 ADDRESS = "someone@example.com"
@@ -286,3 +287,20 @@ def test_erasure_goes_on_where_it_died(shop: Shop, monkeypatch: pytest.MonkeyPat
     shop.put(H2, {42: ADDRESS, 44: "four"})
     shop.refresh(H2)
     assert shop.published() == {1: "one", 43: "three", 44: "four"} | {n: f"n{n}" for n in range(100, 300)}
+
+
+def test_state_of_relations_about_persons_goes_and_other_state_stays(shop: Shop) -> None:
+    about, other, dropped = (
+        shop.lake.aggregate_state_path(table, "_kept_0") for table in ("gold_orders", "silver_items", "gold_gone")
+    )
+    for folder in (about, other, dropped):  # in which the person is still, in a column of no name
+        write_deltalake(folder, pa.table({"_k0": [42, 42], "_rows": [1, -1]}), commit_properties=BY_A_LOAD)
+    vars(shop)["tables"] = build(
+        [
+            *shop.tables,
+            Table(keys=("id",), query="SELECT * FROM {bronze_items}", name="silver_items", doc="A copy."),
+        ]
+    )
+    done = erase(shop, "42")
+    assert {about, dropped} <= {*done.files}
+    assert [Path(path).exists() for path in (about, other, dropped)] == [False, True, False]

@@ -210,7 +210,7 @@ def test_a_proof_says_what_the_refresh_goes_by() -> None:
 
 RULES: dict[str, tuple[str, Any, str, Method]] = {
     "one type of key": (
-        "medallion.model.proof_by_key._require_one_type",
+        "medallion.model.proof_by_key.require_one_type",
         lambda *_: None,
         "SELECT weight, n FROM {bronze_items}",
         ByKey("weight"),
@@ -221,10 +221,24 @@ RULES: dict[str, tuple[str, Any, str, Method]] = {
         "SELECT o.order_id, i.n FROM {bronze_orders} AS o CROSS JOIN {bronze_items} AS i",
         KEY,
     ),
-    "subqueries": (
+    "subqueries of a join": (
         "medallion.model.proof_by_key._Proof._require_no_subquery",
         lambda *_: None,
-        "SELECT order_id FROM {bronze_items} WHERE n > (SELECT AVG(n) FROM {bronze_items})",
+        "SELECT o.order_id FROM {bronze_orders} AS o INNER JOIN {bronze_items} AS i ON i.order_id = o.order_id AND"
+        " i.n > (SELECT MAX(e.n) FROM {bronze_items} AS e)",
+        KEY,
+    ),
+    "subqueries of one key": (
+        "medallion.model.proof_by_key.asked_of",
+        lambda left, *_: left,
+        "SELECT order_id FROM {bronze_orders} AS o WHERE EXISTS (SELECT 1 FROM {bronze_items} AS i WHERE"
+        " i.product_id = o.user_id)",
+        KEY,
+    ),
+    "null among the values of IN": (
+        "medallion.model.proof_by_key.matters_if_null",
+        lambda *_: False,
+        "SELECT order_id FROM {bronze_orders} WHERE order_id NOT IN (SELECT order_id FROM {bronze_items})",
         KEY,
     ),
     "row by row of a free input": (

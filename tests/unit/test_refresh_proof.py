@@ -63,6 +63,36 @@ def by_order(query: str, **via: Via) -> str:
 
 
 GROUPED = "FROM {bronze_items} GROUP BY product_id"
+OF_ORDER = "{bronze_items} AS i WHERE i.order_id = o.order_id"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        f"EXISTS (SELECT 1 FROM {OF_ORDER})",
+        f"NOT EXISTS (SELECT 1 FROM {OF_ORDER} AND i.n > 2)",
+        f"o.user_id = 1 OR NOT EXISTS (SELECT 1 FROM {OF_ORDER})",
+        f"(SELECT AVG(i.n) FROM {OF_ORDER}) > 2",
+        "o.order_id IN (SELECT order_id FROM {bronze_items} GROUP BY order_id HAVING SUM(n) > 3)",
+        "o.order_id NOT IN (SELECT order_id FROM {bronze_orders} WHERE status = 'x')",
+        f"o.user_id NOT IN (SELECT i.product_id FROM {OF_ORDER})",
+        f"(SELECT COUNT(*) FROM {OF_ORDER} AND i.n < (SELECT MAX(e.n) FROM {{bronze_items}} AS e"
+        " WHERE e.order_id = i.order_id)) > 1",
+    ],
+)
+def test_a_subquery_that_is_asked_for_rows_of_the_same_key_is_followed(condition: str) -> None:
+    assert by_order(f"SELECT o.order_id, o.status FROM {{bronze_orders}} AS o WHERE {condition}") == ""
+
+
+def test_a_table_that_is_read_twice_leads_to_the_key_by_each_of_its_ways() -> None:
+    query = (
+        "SELECT o.order_id, a.tier, b.tier AS other FROM {bronze_orders} AS o INNER JOIN {bronze_items} AS i ON"
+        " i.order_id = o.order_id INNER JOIN {bronze_users} AS a ON a.user_id = o.user_id INNER JOIN {bronze_users} AS"
+        " b ON b.user_id = i.product_id"
+    )
+    first, other = TO_USERS["bronze_users"], Via("user_id", "bronze_items", "product_id")
+    assert "bronze_users is not joined on its user_id" in by_order(query, bronze_users=first)
+    assert by_order(query, bronze_users=replace(first, also=(other,))) == ""
 
 
 def test_every_table_of_the_project_is_refreshed_by_a_method_that_is_proven() -> None:
@@ -306,11 +336,29 @@ def test_a_part_over_a_part_takes_its_groups_as_rows() -> None:
         ),
         (
             "SELECT order_id, n FROM {bronze_items} WHERE n > (SELECT AVG(n) FROM {bronze_items})",
-            "subquery outside",
+            "aggregates that are not grouped by order_id",
         ),
         (
             "SELECT order_id FROM {bronze_orders} AS o WHERE EXISTS (SELECT 1 FROM {bronze_items} AS i"
-            " WHERE i.order_id = o.order_id)",
+            " WHERE i.product_id = o.user_id)",
+            "a subquery over i without order_id = order_id",
+        ),
+        (
+            "SELECT order_id FROM {bronze_orders} AS o WHERE order_id NOT IN (SELECT order_id FROM {bronze_items})",
+            "a subquery over bronze_items without order_id = order_id",
+        ),
+        (
+            "SELECT order_id FROM {bronze_orders} AS o WHERE user_id = 1 OR order_id IN (SELECT order_id FROM"
+            " {bronze_items})",
+            "a subquery over bronze_items without order_id = order_id",
+        ),
+        (
+            "SELECT order_id FROM {bronze_orders} AS o WHERE user_id + 1 IN (SELECT order_id FROM {bronze_items})",
+            "a subquery over bronze_items without order_id = order_id",
+        ),
+        (
+            "SELECT o.order_id FROM {bronze_orders} AS o INNER JOIN {bronze_items} AS i ON i.order_id = o.order_id AND"
+            " i.n > (SELECT MAX(e.n) FROM {bronze_items} AS e)",
             "subquery outside",
         ),
         ("SELECT order_id, n FROM {bronze_items} GROUP BY ROLLUP (order_id, n)", "ROLLUP"),

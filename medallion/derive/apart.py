@@ -1,0 +1,289 @@
+"""Relations of a query set apart from the rest of it, so that state of them can be kept.
+
+Groups are set apart from what is computed of them (ratios, HAVING, ORDER BY and LIMIT, scalar subqueries over other
+groups), and rows from a condition that compares them with such a subquery. What is said here of a query is a guess:
+Spark judges whether pieces and rest make the same, and the proofs whether what is kept adds up.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import sqlglot
+from sqlglot import exp
+
+from medallion.derive.piece_columns import Columns, Unmoved, group_expressions, marked, unmarked
+from medallion.model.kept_text import PREFIX, inputs_of, relation_text
+from medallion.model.methods import Kept, KeptItem, KeptPart
+from medallion.model.plan import Unprovable
+
+Accept = Callable[[KeptPart], KeptPart]  # completes a part that is proven; raises Unprovable for another
+_OF_SOURCE = ("from_", "joins", "laterals", "where")
+_NOT_MOVED = ("qualify", "windows", "cluster", "distribute", "sort", "pivots", "kind", "into", "match", "sample")
+
+
+def kept_of(query: str, accept: Accept) -> tuple[Kept | None, list[str]]:
+    """Set apart what can be kept of a query, and return it, with the reasons why other pieces cannot be.
+
+    accept: says whether the state of a piece can be kept.
+    """
+    try:
+        tree = sqlglot.parse_one(marked(query), dialect="spark")
+    except (sqlglot.errors.SqlglotError, ValueError):
+        return None, ["its text is not understood"]
+    if not isinstance(tree, exp.Query) or query_with(tree).get("recursive"):
+        return None, ["it is no SELECT"]
+    pieces = _Pieces(tree, accept)
+    rest = pieces.keep(pieces.last, is_last=True)
+    if not pieces.parts:
+        return None, [*dict.fromkeys(pieces.reasons)]
+    return Kept(tuple(pieces.parts), pieces.text_with_ctes(rest)), [*dict.fromkeys(pieces.reasons)]
+
+
+def query_with(tree: exp.Query) -> Mapping[str, object]:
+    """The arguments of its WITH."""
+    found = tree.args.get("with_")
+    return found.args if found is not None else {}
+
+
+@dataclass
+class _Pieces:
+    """The pieces of one query. parts: those that are kept. reasons: why others are not."""
+
+    tree: exp.Query
+    accept: Accept
+    parts: list[KeptPart] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    _changed: dict[str, exp.Query] = field(default_factory=dict)
+
+    @cached_property
+    def ctes(self) -> dict[str, exp.Query]:
+        """Its common table expressions."""
+        return {cte.alias: cte.this for cte in self.tree.ctes}
+
+    @cached_property
+    def last(self) -> exp.Query:
+        """Its last SELECT."""
+        last = self.tree.copy()
+        last.set("with_", None)
+        return last
+
+    # --- what the rest of the query is
+
+    def keep(self, query: exp.Query, *, is_last: bool = False) -> exp.Query:
+        """Return ``query`` over what is kept of it: itself where nothing is."""
+        if isinstance(query, exp.SetOperation | exp.Subquery):
+            over: exp.Query = query.copy()
+            for side in ("this", "expression") if isinstance(query, exp.SetOperation) else ("this",):
+                over.set(side, self.keep(query.args[side]))
+            return over
+        if not isinstance(query, exp.Select) or query.args.get("with_"):
+            return query
+        is_grouped = _is_grouped(query)
+        ways = [self._groups_apart] if is_grouped else [self._rows_apart] if is_last else []
+        if not is_grouped and self._reads_expressions(query):
+            ways = [self._over_kept, *ways]
+        else:
+            ways += [self._lifted, self._over_kept]
+        for way in ways:
+            count, changed = len(self.parts), {**self._changed}
+            try:
+                new = way(query)
+            except Unmoved as reason:
+                del self.parts[count:]
+                self._changed = changed
+                if str(reason):
+                    self.reasons.append(str(reason))
+                continue
+            if len(self.parts) > count:
+                return new
+        return query
+
+    def _groups_apart(self, query: exp.Select) -> exp.Query:
+        """Groups as a piece, and what is computed of them as the rest."""
+        groups = group_expressions(query)
+        new, columns = query.copy(), Columns(groups, query)
+        names = {item.alias_or_name.lower() for item in query.expressions}
+        if is_distinct := bool(query.args.get("distinct") and not query.args.get("group")):
+            new.set("distinct", None)
+        new.set("expressions", [columns.named(item) for item in query.expressions])
+        if having := query.args.get("having"):
+            new.set("having", None)
+            condition = columns.moved(self._subqueries_kept(having.this))
+            new.set("where", exp.Where(this=condition))
+        if order := query.args.get("order"):
+            new.set("order", columns.moved(order, names))
+        is_distinct = is_distinct and all(item.kind == "key" for item in columns.items())
+        name = self._piece(query, columns.items(), is_grouped=True, is_distinct=is_distinct)
+        for clause in ("joins", "laterals", "group"):
+            new.set(clause, None)
+        if not having:
+            new.set("where", None)
+        new.set("from_", exp.From(this=_kept_table(name)))
+        return self._with_subqueries_kept(new)
+
+    def _rows_apart(self, query: exp.Select) -> exp.Query:
+        """All of its rows as a piece, and their order, and how many of them, as the rest."""
+        return self._rows_below(query, None)
+
+    def _lifted(self, query: exp.Select) -> exp.Query:
+        """Rows before they are compared with what is kept of another relation."""
+        where, others, lifted = query.args.get("where"), list[exp.Expr](), list[exp.Expr]()
+        for condition in _conjuncts(where.this if where else None):
+            count = len(self.parts)
+            changed = self._subqueries_kept(condition)
+            (lifted if len(self.parts) > count else others).append(changed)
+        if not lifted:
+            raise Unmoved("")
+        below = query.copy()
+        below.set("where", exp.Where(this=exp.and_(*others, copy=False)) if others else None)
+        return self._rows_below(below, exp.and_(*lifted, copy=False))
+
+    def _rows_below(self, query: exp.Select, condition: exp.Expr | None) -> exp.Query:
+        """The rows that ``query`` selects from as a piece, with the columns that it needs of them."""
+        new, columns = query.copy(), Columns([], query, takes_columns=True)
+        names = {item.alias_or_name.lower() for item in query.expressions}
+        if condition is None:  # of rows that nothing else is asked of, what is computed of them
+            rowwise = [item.unalias() for item in query.expressions if not item.find(exp.Window)]
+            columns = Columns(rowwise, query, takes_columns=True)
+        new.set("expressions", [columns.named(item) for item in query.expressions])
+        for clause in ("group", "having"):
+            if found := query.args.get(clause):
+                new.set(clause, columns.moved(found))
+        if order := query.args.get("order"):
+            new.set("order", columns.moved(order, names))
+        new.set("where", exp.Where(this=columns.moved(condition)) if condition is not None else None)
+        name = self._piece(query, columns.items(), is_grouped=False)
+        for clause in ("joins", "laterals"):
+            new.set(clause, None)
+        new.set("from_", exp.From(this=_kept_table(name)))
+        return new
+
+    def _over_kept(self, query: exp.Select) -> exp.Query:
+        """The query as it is over what is kept of common table expressions and subqueries that it reads."""
+        new = self._with_subqueries_kept(query.copy())
+        for found in [*new.find_all(exp.Table)]:
+            if found.name in self.ctes and found.name not in self._changed:
+                count = len(self.parts)
+                changed = self.keep(self.ctes[found.name])
+                if len(self.parts) > count:
+                    self._changed[found.name] = changed
+        for derived in [*new.find_all(exp.Subquery)]:
+            if isinstance(derived.parent, exp.From | exp.Join) and isinstance(derived.this, exp.Query):
+                derived.set("this", self.keep(derived.this))
+        return new
+
+    def _with_subqueries_kept(self, query: exp.Select) -> exp.Select:
+        for clause in ("where", "having"):
+            if found := query.args.get(clause):
+                found.set("this", self._subqueries_kept(found.this))
+        query.set("expressions", [self._subqueries_kept(item) for item in query.expressions])
+        return query
+
+    def _subqueries_kept(self, tree: exp.Expr) -> exp.Expr:
+        """An expression whose subqueries are over what is kept of them."""
+        holder = exp.Paren(this=tree.copy())
+        for found in [*holder.find_all(exp.Subquery)]:
+            if isinstance(found.this, exp.Query) and not _is_kept(found):
+                found.set("this", self.keep(found.this))
+        inner = holder.this
+        assert isinstance(inner, exp.Expr)
+        return inner
+
+    # --- pieces
+
+    def _piece(
+        self, query: exp.Select, items: Sequence[KeptItem], *, is_grouped: bool, is_distinct: bool = False
+    ) -> str:
+        """Set a piece apart, and return its name."""
+        if any(query.args.get(clause) for clause in _NOT_MOVED) or not query.args.get("from_") or not items:
+            raise Unmoved("")
+        source = exp.Select(**{clause: _copied(query.args.get(clause)) for clause in _OF_SOURCE})
+        text = unmarked(source.sql(dialect="spark")).removeprefix("SELECT").lstrip("* \n")
+        ctes = self._ctes_read_by(query, changed=False)
+        part = KeptPart(f"{PREFIX}{len(self.parts)}", ctes, text, tuple(items), is_grouped, is_distinct)
+        read = inputs_of(relation_text(part))
+        if not read or any(name.startswith(PREFIX) for name in read):
+            raise Unmoved("")
+        alike = replace(part, name="")
+        for known in self.parts:
+            if replace(known, name="", by=None, items=tuple(replace(item, type="") for item in known.items)) == alike:
+                return known.name
+        try:
+            self.parts.append(self.accept(part))
+        except Unprovable as reason:
+            raise Unmoved(str(reason)) from None
+        return part.name
+
+    def text_with_ctes(self, query: exp.Query) -> str:
+        """A query in SQL with the common table expressions that it reads, over what is kept of them."""
+        ctes = self._ctes_read_by(query, changed=True)
+        return ctes + unmarked(query.sql(dialect="spark"))
+
+    def _ctes_read_by(self, *trees: exp.Expr, changed: bool) -> str:
+        """WITH and the common table expressions that ``trees`` read; changed: over what is kept of them."""
+        bodies = {**self.ctes, **self._changed} if changed else self.ctes
+        needed, waiting = set[str](), [*trees]
+        while waiting:
+            for table in waiting.pop().find_all(exp.Table):
+                if table.name in bodies and table.name not in needed:
+                    needed.add(table.name)
+                    waiting.append(bodies[table.name])
+        listed = [f"{name} AS ({unmarked(bodies[name].sql(dialect='spark'))})" for name in bodies if name in needed]
+        return f"WITH {', '.join(listed)} " if listed else ""
+
+    def _reads_expressions(self, query: exp.Select) -> bool:
+        """Whether it reads a common table expression or a subquery in FROM."""
+        return any(
+            (isinstance(found, exp.Table) and found.name in self.ctes) or isinstance(found, exp.Subquery)
+            for found in _sources(query)
+        )
+
+
+def _is_grouped(query: exp.Select) -> bool:
+    """Whether its rows are those of groups."""
+    if query.args.get("group") or query.args.get("distinct"):
+        return True
+    return any(
+        isinstance(found, exp.AggFunc) and not isinstance(found.parent, exp.Window)
+        for item in (*query.expressions, *filter(None, [query.args.get("having")]))
+        for found in _own_parts(item)
+    )
+
+
+def _own_parts(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """An expression and what is in it, but for subqueries."""
+    if isinstance(tree, exp.Query | exp.Subquery):
+        return
+    yield tree
+    for child in tree.iter_expressions():
+        yield from _own_parts(child)
+
+
+def _conjuncts(tree: exp.Expr | None) -> Iterator[exp.Expr]:
+    if isinstance(tree, exp.And):
+        yield from _conjuncts(tree.this)
+        yield from _conjuncts(tree.expression)
+    elif tree is not None:
+        yield tree
+
+
+def _sources(query: exp.Select) -> Iterator[exp.Expr]:
+    if query.args.get("from_"):
+        yield query.args["from_"].this
+    for join in query.args.get("joins") or ():
+        yield join.this
+
+
+def _is_kept(tree: exp.Expr) -> bool:
+    return any(table.name.startswith(f"__in_{PREFIX}") for table in tree.find_all(exp.Table))
+
+
+def _kept_table(name: str) -> exp.Table:
+    return exp.Table(this=exp.to_identifier(f"__in_{name}__"))
+
+
+def _copied(value: object) -> object:
+    if isinstance(value, list):
+        return [item.copy() for item in value]
+    return value.copy() if isinstance(value, exp.Expr) else value

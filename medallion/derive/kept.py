@@ -1,0 +1,96 @@
+"""Which relations of a query state is kept of, and by which key their rows are followed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+
+from medallion.derive.apart import kept_of
+from medallion.derive.keys import MAX_PATHS, Identifiers, upserts_by
+from medallion.derive.parts import MAKE_GROUPS
+from medallion.derive.sources import Place, inputs_below, nodes_below, sources_of
+from medallion.model.kept_text import inputs_of, relation_text
+from medallion.model.methods import ByKey, Kept, KeptPart
+from medallion.model.plan import Plan, Unprovable
+from medallion.model.proof import Node
+from medallion.model.proof_additive import Reading
+from medallion.model.proof_kept import plan_of, prove_kept, proven_part, rest_of
+from medallion.model.table import Table
+
+
+def kept_relations(table: Table, reading: Reading, identifiers: Identifiers) -> tuple[Kept | None, str]:
+    """What can be kept of a table's query; else why nothing can.
+
+    Args:
+        table: The table.
+        reading: What a proof asks about tables.
+        identifiers: What identifies rows, so that one value of it has few.
+    """
+
+    def accept(part: KeptPart) -> KeptPart:
+        return _accepted(part, reading, identifiers)
+
+    method, reasons = kept_of(table.query, accept)
+    if method is None:
+        return None, "; ".join(reasons) or "it has no groups, and no rows of one key, that could be kept"
+    try:
+        prove_kept(table, method, reading)
+        _require_little_rest(method, reading)
+    except Unprovable as reason:
+        return None, str(reason)
+    return method, ""
+
+
+def _require_little_rest(method: Kept, reading: Reading) -> None:
+    """Raise Unprovable where what is computed each time beside what is kept costs as much as all of it."""
+    read = {name for part in method.parts for name in inputs_of(relation_text(part))}
+    if again := read.intersection(inputs_of(method.rest)):
+        raise Unprovable(f"what is left of it beside what is kept reads all rows of {min(again)}")
+    plan, kept = rest_of(method, reading), {part.name for part in method.parts}
+    for node in nodes_below(plan, plan.root):
+        if node.kind in MAKE_GROUPS and (grouped := {*inputs_below(plan, node)} - kept):
+            raise Unprovable(f"what is left of it beside what is kept groups all rows of {min(grouped)}")
+
+
+def _accepted(part: KeptPart, reading: Reading, identifiers: Identifiers) -> KeptPart:
+    """The part with the cheapest way to follow its rows. Raises Unprovable where there is none."""
+    try:
+        return proven_part(part, reading)
+    except Unprovable as reason:
+        row_by_row = str(reason)
+    plan, refused = plan_of(part, reading), ""
+    for by in _ways(part, plan, reading.nodes, identifiers):
+        try:
+            return proven_part(replace(part, by=by), reading)
+        except Unprovable as reason:
+            refused = refused or f"by {by.column}: {reason}"
+    raise Unprovable(refused or row_by_row)
+
+
+def _ways(part: KeptPart, plan: Plan, nodes: Mapping[str, Node], identifiers: Identifiers) -> Iterator[ByKey]:
+    """The keys by which its rows could be followed: first those that few rows of each input have in common."""
+    sources, inputs = sources_of(plan), inputs_of(relation_text(part))
+    classes: dict[frozenset[Place], tuple[int, Place]] = {}
+    for name in inputs:
+        for column in _columns(nodes[name], plan, name):
+            rank = identifiers.rank((name, column))
+            equal = frozenset(sources.equal_to([(name, column)]))
+            if rank is not None and rank < classes.get(equal, (rank + 1, ("", "")))[0]:
+                classes[equal] = rank, (name, column)
+    ways = [
+        (rank, by)
+        for equal, (rank, (_, column)) in classes.items()
+        for by in islice(upserts_by(column, sorted(equal), sources, inputs), MAX_PATHS)
+    ]
+    yield from (by for _, by in sorted(ways, key=lambda way: (_rows_per_value(way[1], nodes), way[0])))
+
+
+def _columns(node: Node, plan: Plan, name: str) -> list[str]:
+    """The columns of an input that the plan reads, in order."""
+    found = (part.source[1] for part in plan.root.walk() if part.source and part.source[0] == name)
+    return [*next(found, node.keys)]
+
+
+def _rows_per_value(by: ByKey, nodes: Mapping[str, Node]) -> int:
+    """In how many inputs the column that is followed is none of those that tell its rows apart."""
+    steps = [(name, way.column) for name, via in by.via.items() for way in via.ways]
+    return sum(column not in nodes[name].keys for name, column in (*by.columns.items(), *steps))

@@ -1,0 +1,172 @@
+"""The columns of a piece of a query, and its text.
+
+Expressions of the query that a piece gives are replaced by its columns in what is computed of them. Inputs, which stand
+in braces in a query, have names that SQL has while it is read.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from string import Formatter
+
+from sqlglot import exp
+
+from medallion.model.methods import KeptItem
+
+_MARK = re.compile(r"__in_(\w+?)__")
+_PLAIN = re.compile(r"[a-zA-Z]\w*")  # a name that needs no quotes, and is none that is given here
+_KINDS: Mapping[type[exp.Expr], str] = {
+    exp.Sum: "SUM",
+    exp.Count: "COUNT",
+    exp.Avg: "AVG",
+    exp.Min: "MIN",
+    exp.Max: "MAX",
+}
+
+
+class Unmoved(Exception):
+    """A piece that cannot be set apart; the message says why, where that is of interest."""
+
+
+class Columns:
+    """The columns of a piece, as the rest of a query needs them: expressions of its text are replaced by these.
+
+    Args:
+        groups: What the piece groups by, or, where it takes columns, values that it gives as a whole.
+        query: The SELECT that it is of: a group keeps the name that it has there, and a column of rows its own, as
+            another one would make another plan of the whole query.
+        takes_columns: Whether its rows are no groups.
+    """
+
+    def __init__(self, groups: Sequence[exp.Expr], query: exp.Select, *, takes_columns: bool = False) -> None:
+        self._groups, self._takes_columns = groups, takes_columns
+        self._aliases = {text_of(item.this): item.alias for item in query.expressions if isinstance(item, exp.Alias)}
+        self._items: list[KeptItem] = []
+        for group in [] if takes_columns else groups:
+            self._place("key", text_of(group), group)
+
+    def items(self) -> list[KeptItem]:
+        """Those that are needed, after the groups, by which rows are told apart."""
+        return self._items
+
+    def named(self, item: exp.Expr) -> exp.Expr:
+        """An item of a SELECT, called what it was called; as any will do where it has no name, in a subquery."""
+        if item.is_star:
+            raise Unmoved("its columns must be listed, not *")
+        name = (
+            item.args["alias"].copy() if isinstance(item, exp.Alias) else exp.to_identifier(item.alias_or_name or "_")
+        )
+        return exp.Alias(this=self.moved(item.unalias()), alias=name)
+
+    def moved(self, tree: exp.Expr, names: frozenset[str] | set[str] = frozenset()) -> exp.Expr:
+        """An expression over the piece. names: those that the SELECT gives, which stand for themselves."""
+        holder = exp.Paren(this=tree.copy())
+        self._move(holder.this, names)
+        found = holder.this
+        assert isinstance(found, exp.Expr)
+        return found
+
+    def _move(self, tree: exp.Expr, names: frozenset[str] | set[str]) -> None:
+        if isinstance(tree, exp.Query | exp.Subquery):  # of what is kept of another relation
+            return
+        if isinstance(tree, exp.Column) and not tree.table and tree.name.lower() in names:
+            return
+        if (name := self._name_of(tree)) is not None:
+            tree.replace(exp.column(name))
+            return
+        if isinstance(tree, exp.Column):
+            raise Unmoved(f"{text_of(tree)} is neither grouped by nor an aggregate")
+        if isinstance(tree, exp.Window):
+            for child in [*tree.this.iter_expressions(), *tree.args.get("partition_by", ())]:
+                self._move(child, names)
+            if tree.args.get("order"):
+                self._move(tree.args["order"], names)
+            return
+        for child in [*tree.iter_expressions()]:
+            self._move(child, names)
+
+    def _name_of(self, tree: exp.Expr) -> str | None:
+        """The column of the piece that an expression is; None where it is none."""
+        for group in self._groups:
+            if tree == group or _are_alike(tree, group):
+                return self._place("key", text_of(group), group)
+        if self._takes_columns:
+            return self._place("key", text_of(tree), tree) if isinstance(tree, exp.Column) else None
+        found = _aggregate(tree)
+        return None if found is None else self._place(found[0], found[1], tree, found[2])
+
+    def _place(self, kind: str, text: str, tree: exp.Expr, condition: str = "") -> str:
+        """The name of a column, which is added where there is none like it."""
+        for known in self._items:
+            if (known.kind, known.text, known.condition) == (kind, text, condition):
+                return known.name
+        plain = tree.name if isinstance(tree, exp.Column) else ""
+        alias = self._aliases.get(text_of(tree), "")
+        own = (plain or alias) if self._takes_columns else (alias or plain)
+        own = own if _PLAIN.fullmatch(own) else ""
+        is_taken = own.lower() in {known.name.lower() for known in self._items}
+        name = f"_{len(self._items)}" if not own or is_taken else own
+        self._items.append(KeptItem(name, kind, text, condition))
+        return name
+
+
+def _aggregate(tree: exp.Expr) -> tuple[str, str, str] | None:
+    """Kind, values and condition of an aggregate; None for what is none. Raises Unmoved for one that is not kept."""
+    condition = ""
+    if isinstance(tree, exp.Filter):
+        condition = text_of(tree.expression.this)
+        tree = tree.this
+    if not isinstance(tree, exp.AggFunc) or isinstance(tree.parent, exp.Window):
+        return None
+    kind, inner = _KINDS.get(type(tree), ""), tree.this
+    if isinstance(inner, exp.Distinct):
+        values = inner.expressions
+        if kind == "COUNT" and len(values) == 1:
+            return "COUNT DISTINCT", text_of(values[0]), condition
+        kind, inner = (kind, values[0]) if kind in {"MIN", "MAX"} and len(values) == 1 else ("", inner)
+    if not kind or tree.expressions or inner is None:
+        raise Unmoved(f"{text_of(tree)} is no aggregate of which state is kept")
+    return kind, text_of(inner), condition
+
+
+def group_expressions(query: exp.Select) -> list[exp.Expr]:
+    """What it groups by, places and names resolved."""
+    group = query.args.get("group")
+    if group is None:
+        return [item.unalias() for item in query.expressions] if query.args.get("distinct") else []
+    if group.find(exp.Rollup, exp.Cube, exp.GroupingSets) or any(group.args.get(kind) for kind in ("all", "totals")):
+        raise Unmoved("ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL are not set apart: list the columns")
+    by_name = {item.alias.lower(): item.unalias() for item in query.expressions if isinstance(item, exp.Alias)}
+    found = []
+    for item in group.expressions:
+        if isinstance(item, exp.Literal) and not item.is_string:
+            item = query.expressions[int(item.this) - 1].unalias()
+        elif isinstance(item, exp.Column) and not item.table:
+            item = by_name.get(item.name.lower(), item)
+        if isinstance(item, exp.Literal):
+            raise Unmoved("it groups by a constant")
+        found.append(item)
+    return found
+
+
+def _are_alike(one: exp.Expr, other: exp.Expr) -> bool:
+    """Whether they could be one column, of which one says the table and the other does not."""
+    if not isinstance(one, exp.Column) or not isinstance(other, exp.Column) or one.name.lower() != other.name.lower():
+        return False
+    return not one.table or not other.table or one.table.lower() == other.table.lower()
+
+
+def text_of(tree: exp.Expr) -> str:
+    return unmarked(tree.sql(dialect="spark"))
+
+
+def marked(query: str) -> str:
+    """A query whose inputs, in braces, have names that SQL has."""
+    pieces = []
+    for text, name, _, _ in Formatter().parse(query):
+        pieces += [text, f"__in_{name}__" if name else ""]
+    return "".join(pieces)
+
+
+def unmarked(text: str) -> str:
+    """The text with its inputs in braces again."""
+    return _MARK.sub(r"{\1}", text.replace("{", "{{").replace("}", "}}"))

@@ -1,0 +1,123 @@
+"""The SQL of a kept relation: as the query has it, what is kept of it, and the relation again from that.
+
+What is kept adds up: how many rows stand behind a group, sums, and counts of values. Where a relation has an aggregate
+that does not, such as MIN or COUNT(DISTINCT), the values that it is of are kept too, each with its count of rows.
+"""
+
+from collections.abc import Iterable, Iterator
+from string import Formatter
+
+from medallion.model.methods import KeptItem, KeptPart
+
+PREFIX = "_kept_"  # of the names of kept relations
+ROWS = "_rows"  # how many rows stand behind a kept row: it goes when none is left
+ADDS_UP = frozenset({"SUM", "COUNT", "AVG"})
+OF_VALUES = frozenset({"MIN", "MAX", "COUNT DISTINCT"})
+MAX_AVERAGED_ROWS = 10**9  # of one group: more than that could be rounded otherwise than Spark rounds
+MAX_AVERAGED_SUM = 2**53  # of integers, which Spark averages as DOUBLE
+INEXACT = "medallion: an average is not exact"  # how the error of what goes beyond these begins
+
+
+def relation_text(part: KeptPart) -> str:
+    """The relation in SQL, as the query has it. Its inputs stand in braces."""
+    listed = ", ".join(f"{_written(item)} AS {item.name}" for item in part.items)
+    groups = [item.text for item in part.items if item.kind == "key"]
+    if part.is_distinct:
+        return f"{part.ctes}SELECT DISTINCT {listed} {part.source}"
+    by = f" GROUP BY {', '.join(groups)}" if part.is_grouped and groups else ""
+    return f"{part.ctes}SELECT {listed} {part.source}{by}"
+
+
+def state_text(part: KeptPart) -> str:
+    """What is kept of the relation, in SQL: keys, values and counters of any rows of its inputs."""
+    groups = [*_groups(part)]
+    counters = [f"{text} AS {name}" for name, text in counters_of(part)]
+    listed = ", ".join([*(f"{text} AS {name}" for name, text in groups), *counters])
+    by = f" GROUP BY {', '.join(text for _, text in groups)}" if groups else ""
+    return f"{part.ctes}SELECT {listed} {part.source}{by}"
+
+
+def group_names(part: KeptPart) -> list[str]:
+    """The columns by which kept rows are told apart: keys, and values of aggregates that do not add up."""
+    return [name for name, _ in _groups(part)]
+
+
+def counters_of(part: KeptPart) -> Iterator[tuple[str, str]]:
+    """Yield name and SQL of each counter."""
+    for place, item in enumerate(part.items):
+        only = f" FILTER (WHERE {item.condition})" if item.condition else ""
+        if item.kind in {"SUM", "AVG"}:
+            yield f"_s{place}", f"SUM({item.text}){only}"
+        if item.kind in ADDS_UP:
+            yield f"_v{place}", f"COUNT({item.text}){only}"
+    yield ROWS, "COUNT(*)"
+
+
+def view_text(part: KeptPart) -> str:
+    """The relation in SQL, from ``{state}``: what is kept, each group once."""
+    if not part.is_grouped:
+        listed = ", ".join(f"_k{place} AS {item.name}" for place, item in enumerate(part.items))
+        copies = f"LATERAL VIEW EXPLODE(SEQUENCE(1, {ROWS})) _copies AS _copy"
+        return f"SELECT {listed} FROM {{state}} {copies} WHERE {ROWS} > 0"  # noqa: S608 (names of this module)
+    has_values = any(item.kind in OF_VALUES for item in part.items)
+    keys = [f"_k{place}" for place, item in enumerate(part.items) if item.kind == "key"]
+    listed = ", ".join(_of_state(item, place, has_values=has_values) for place, item in enumerate(part.items))
+    where = f" WHERE {ROWS} > 0" if keys or has_values else ""
+    by = f" GROUP BY {', '.join(keys)}" if keys and has_values else ""
+    return f"SELECT {listed} FROM {{state}}{where}{by}"  # noqa: S608 (names of this module)
+
+
+def whole_text(parts: Iterable[KeptPart], rest: str) -> str:
+    """The table's query, put together again from its kept relations and the rest."""
+    ctes = []
+    for part in parts:
+        rest = rest.replace(f"{{{part.name}}}", part.name)
+        ctes.append(f"{part.name} AS ({relation_text(part)})")
+    more = f", {rest.removeprefix('WITH ')}" if rest.startswith("WITH ") else f" {rest}"
+    return f"WITH {', '.join(ctes)}{more}"
+
+
+def inputs_of(text: str) -> tuple[str, ...]:
+    """The names in braces, in order."""
+    return tuple(dict.fromkeys(name for _, name, _, _ in Formatter().parse(text) if name))
+
+
+def _written(item: KeptItem) -> str:
+    if item.kind == "key":
+        return item.text
+    inner = f"COUNT(DISTINCT {item.text})" if item.kind == "COUNT DISTINCT" else f"{item.kind}({item.text})"
+    return f"{inner} FILTER (WHERE {item.condition})" if item.condition else inner
+
+
+def _groups(part: KeptPart) -> Iterator[tuple[str, str]]:
+    for place, item in enumerate(part.items):
+        if item.kind == "key":
+            yield f"_k{place}", item.text
+        elif item.kind in OF_VALUES:
+            yield f"_d{place}", f"CASE WHEN {item.condition} THEN {item.text} END" if item.condition else item.text
+
+
+def _of_state(item: KeptItem, place: int, *, has_values: bool) -> str:
+    """A column of the relation from what is kept. has_values: whether a group has a row for each value."""
+    if item.kind == "key":
+        return f"_k{place} AS {item.name}"
+    if item.kind in OF_VALUES:
+        text = f"COUNT(DISTINCT _d{place})" if item.kind == "COUNT DISTINCT" else f"{item.kind}(_d{place})"
+        return f"{text} AS {item.name}"
+    count, total = (f"COALESCE(SUM({name}), 0)" if has_values else name for name in (f"_v{place}", f"_s{place}"))
+    text = count
+    if item.kind == "SUM":
+        text = f"IF({count} > 0, {total}, NULL)"
+    elif item.kind == "AVG":
+        text = f"IF({count} > 0, {_average(item, total, count)}, NULL)"
+    return f"CAST({text} AS {item.type}) AS {item.name}"
+
+
+def _average(item: KeptItem, total: str, count: str) -> str:
+    error = f"RAISE_ERROR('{INEXACT}')"
+    if item.type == "double":
+        return f"IF(ABS({total}) > {MAX_AVERAGED_SUM}, {error}, CAST({total} AS DOUBLE) / {count})"
+    # Of DECIMAL(p,s) Spark's sum has ten digits more, and its average four, all of them after the point.
+    precision, scale = map(int, item.type.removeprefix("decimal(").rstrip(")").split(","))
+    total = f"CAST({total} AS DECIMAL({precision + 6}, {scale - 4}))"
+    return f"IF({count} > {MAX_AVERAGED_ROWS}, {error}, {total} / CAST({count} AS DECIMAL(20, 0)))"

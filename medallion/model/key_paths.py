@@ -1,0 +1,77 @@
+"""The key of an upsert in its inputs, and the paths that lead to it: named columns are there, and of one type."""
+
+from collections.abc import Mapping
+
+from medallion.model.methods import ByKey, Via
+from medallion.model.plan import Column, Unprovable
+
+# Of these alone is a value the same text everywhere.
+_KEY_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
+
+Inputs = Mapping[str, tuple[Column, ...]]
+
+
+def key_columns(method: ByKey, inputs: Inputs) -> dict[str, str]:
+    """The column of each input with the key, if it has one, as it is spelled there."""
+    found = {}
+    for name, columns in inputs.items():
+        alike = [column for column, _, _ in columns if column.lower() == method.column.lower()]
+        if len(alike) > 1:
+            raise Unprovable(f"{name} has several columns called {method.column}: give them other names")
+        if alike:
+            found[name] = alike[0]
+    return found
+
+
+def require_one_type(method: ByKey, inputs: Inputs, restricted: Mapping[str, str]) -> None:
+    """A value of the key is looked for in each input: it must be the same there."""
+    types = {name: kind for name in restricted for column, kind, _ in inputs[name] if column == restricted[name]}
+    if len(set(types.values())) > 1:
+        shown = ", ".join(f"{kind.upper()} in {name}" for name, kind in types.items())
+        raise Unprovable(f"{method.column} is {shown}: declare it with one type")
+    kind = next(iter(types.values()))
+    if kind not in _KEY_TYPES:
+        raise Unprovable(
+            f"{method.column} is {kind.upper()}, whose values cannot be listed: take integers, text or DATE"
+        )
+
+
+def require_via(method: ByKey, inputs: Inputs, keyed: Mapping[str, str]) -> None:
+    if not keyed:
+        raise Unprovable(f"no input has a column {method.column}")
+    for name in method.via:
+        if name not in inputs:
+            raise Unprovable(f"via names {name}, which its query does not read")
+        if name in keyed:
+            raise Unprovable(f"via names {name}, which has {method.column} itself")
+    for name in inputs:
+        if name not in keyed and name not in method.via:
+            raise Unprovable(f"{name} has no {method.column}: say in via how its rows lead to one")
+    for name in method.via:
+        _require_path(method, name, frozenset({name}), inputs, keyed)
+
+
+def _require_path(method: ByKey, name: str, seen: frozenset[str], inputs: Inputs, keyed: Mapping[str, str]) -> None:
+    """Every way that leads from an input must end in one that has the key."""
+    if name in keyed:
+        return
+    for via in method.via[name].ways:
+        if via.through not in inputs or via.through in seen:
+            raise Unprovable(f"via leads from {name} to {via.through}, which is not another of its inputs")
+        _require_columns(name, via, inputs)
+        _require_path(method, via.through, seen | {via.through}, inputs, keyed)
+
+
+def _require_columns(name: str, via: Via, inputs: Inputs) -> None:
+    """The columns that ``via`` names are there, and their values are the same."""
+    types = []
+    for place, column in ((name, via.column), (via.through, via.as_column)):
+        found = [kind for known, kind, _ in inputs[place] if known == column]
+        if not found:
+            raise Unprovable(f"via names {column}, which is no column of {place}")
+        types += found
+    if types[0] != types[1]:
+        raise Unprovable(
+            f"via leads from {name}.{via.column}, {types[0].upper()}, to {via.through}.{via.as_column},"
+            f" {types[1].upper()}: declare them with one type"
+        )

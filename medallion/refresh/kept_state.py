@@ -1,0 +1,168 @@
+"""What is kept of a relation of a query: the difference that a change makes, and the relation again from all of it.
+
+The difference is what the touched rows give after the change, less what they gave before it: from the inputs as they
+are, and as they were at the versions that the last commit names.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from medallion.errors import MedallionError
+from medallion.model.kept_text import counters_of, group_names, inputs_of, relation_text, state_text, view_text
+from medallion.model.methods import KeptPart
+from medallion.model.refresh_method import SIDE
+from medallion.refresh.inputs import changes_since
+from medallion.refresh.plan import FullRecompute, Target, require_followable
+from medallion.refresh.state_log import MAX_GROUPS, StateLog
+from medallion.refresh.touched import Trace, rows_with
+from medallion.spark.collect import collect
+from medallion.spark.delta_reads import read_changes, read_table
+from medallion.storage import files, replaced_rows
+from medallion.storage.change_feed import Changes
+from medallion.storage.lake import TableState, data_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+Frames = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class KeptState:
+    """The state of one kept relation of a table that is refreshed."""
+
+    target: Target
+    part: KeptPart
+
+    @property
+    def name(self) -> str:
+        """What the rest of the query calls the relation."""
+        return self.part.name
+
+    @cached_property
+    def inputs(self) -> Mapping[str, TableState]:
+        """The inputs that it is computed from, as they are."""
+        return {name: self.target.inputs[name] for name in inputs_of(relation_text(self.part))}
+
+    @property
+    def log(self) -> StateLog:
+        """Where it is kept."""
+        return StateLog(self.target, self.name, self.inputs)
+
+    def add_changes(self) -> TableState:
+        """Add what the changes of its inputs make of it. Raises FullRecompute where that is not known, or too much."""
+        log, lake = self.log, self.target.lake
+        state, origin = log.former()
+        changes = {name: changes_since(lake.folder(name), name, found, origin) for name, found in self.inputs.items()}
+        require_followable(changes, self.inputs)
+        if origin.get("method_version") != replaced_rows.METHOD_VERSION:
+            raise FullRecompute("it was written by another version of its refresh method")
+        if any(changes.values()) and (sides := self._sides(changes, origin)) is not None:
+            return log.append(state.delta, self._difference(*sides), ())
+        return log.append(state.delta, None, ()) if any(changes.values()) or log.lags(origin) else state
+
+    def rebuild(self) -> TableState:
+        """Compute it from all rows of its inputs."""
+        target = self.target
+        frames: Frames = {
+            name: read_table(target.spark, target.lake.path(name), state, columns=target.proof.inputs[name])
+            for name, state in self.inputs.items()
+        }
+        rows = target.spark.sql(state_text(self.part), **frames)
+        filled = ", ".join(f"CAST(COALESCE({c}, 0) AS {_type(rows, c)}) AS {c}" for c in self._counters)
+        return self.log.write(target.spark.sql(f"SELECT {_listed([*self._groups, filled])} FROM {{rows}}", rows=rows))
+
+    def rows(self, state: TableState) -> "DataFrame":
+        """The relation, as the rest of the query reads it."""
+        log = read_table(self.target.spark, self.log.path, state)
+        sums = ", ".join(f"CAST(COALESCE(SUM({c}), 0) AS {_type(log, c)}) AS {c}" for c in self._counters)
+        by = f" GROUP BY {_listed(self._groups)}" if self._groups else ""
+        groups = log.sparkSession.sql(f"SELECT {_listed([*self._groups, sums])} FROM {{log}}{by}", log=log)
+        return log.sparkSession.sql(view_text(self.part), state=groups)
+
+    @property
+    def _groups(self) -> list[str]:
+        return group_names(self.part)
+
+    @property
+    def _counters(self) -> list[str]:
+        return [name for name, _ in counters_of(self.part)]
+
+    def _sides(self, changes: Mapping[str, Changes], origin: Mapping[str, Any]) -> tuple[Frames, Frames] | None:
+        """What it is computed from where something changed, before and after; None where nothing follows from that."""
+        target, by = self.target, self.part.by
+        if by is None:
+            ((name, change),) = changes.items()
+            columns = target.proof.inputs[name]
+            rows = read_changes(target.spark, target.lake.path(name), self.inputs[name].delta, change, columns)
+            names = [f"`{column}`" for column, _, _ in columns]
+            before, after = (rows.where(f"{SIDE} {sign} 0").selectExpr(*names) for sign in ("<", ">"))
+            return {name: before}, {name: after}
+        values = Trace(target.spark, target.lake, by, by.columns, self.inputs, changes).values()
+        if not values:
+            return None
+        former = {name: self._former(name, change, origin) for name, change in changes.items()}
+        return self._rows_with(former, values), self._rows_with(self.inputs, values)
+
+    def _rows_with(self, states: Mapping[str, TableState], values: list[Any]) -> Frames:
+        target, by = self.target, self.part.by
+        assert by is not None
+        return {
+            name: rows_with(
+                target.spark,
+                target.lake.path(name),
+                state,
+                (by.columns.get(name), values),
+                target.proof.inputs[name],
+            )
+            for name, state in states.items()
+        }
+
+    def _former(self, name: str, change: Changes, origin: Mapping[str, Any]) -> TableState:
+        """An input as it was. Raises FullRecompute where some of its files are gone."""
+        from deltalake.exceptions import DeltaError
+
+        now, lake, version = self.inputs[name], self.target.lake, origin["inputs"][name]
+        if not change:
+            return now
+        try:
+            former = lake.state(name, version)
+        except (MedallionError, DeltaError, OSError):  # of its log, or of what marks its deleted rows
+            former = None
+        if former is not None:
+            current = {*map(str, data_files(now.delta, lake.access))}
+            removed = [place for place in data_files(former.delta, lake.access) if str(place) not in current]
+            if files.all_there(removed):
+                return former
+        raise FullRecompute(f"{name} cannot be read any more as it was at version {version}")
+
+    def _difference(self, before: Frames, after: Frames) -> "pa.Table | None":
+        """By group, what the change adds to each counter; None where that is nothing."""
+        spark, groups = self.target.spark, self._groups
+        older, newer = (spark.sql(state_text(self.part), **frames) for frames in (before, after))
+        sides = " UNION ALL ".join(
+            f"SELECT {_listed([*groups, *(f'{sign}{c} AS {c}' for c in self._counters)])} FROM {{{name}}}"
+            for name, sign in (("older", "-"), ("newer", ""))
+        )
+        sums = ", ".join(f"CAST(COALESCE(SUM({c}), 0) AS {_type(newer, c)}) AS {c}" for c in self._counters)
+        by = f" GROUP BY {_listed(groups)}" if groups else ""
+        differs = " OR ".join(f"{c} <> 0" for c in self._counters)
+        added = spark.sql(
+            f"SELECT * FROM (SELECT {_listed([*groups, sums])} FROM ({sides}){by}) WHERE {differs}",
+            older=older,
+            newer=newer,
+        )
+        if (data := collect(added, MAX_GROUPS)) is None:
+            raise FullRecompute(f"more than {MAX_GROUPS:,} of its groups changed")
+        return data if data.num_rows else None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def _type(rows: "DataFrame", column: str) -> str:
+    return str(rows.schema[column].dataType.simpleString())

@@ -1,0 +1,156 @@
+"""Which values of a key a change of the inputs touches, and the rows of the inputs with these values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from medallion.model.methods import ByKey
+from medallion.model.plan import Column
+from medallion.refresh.plan import FullRecompute
+from medallion.spark.delta_reads import files_with, read_table
+from medallion.storage import delta_writes
+from medallion.storage.change_feed import Changes
+from medallion.storage.changed_values import changed_values
+from medallion.storage.delta_writes import literal_list
+from medallion.storage.lake import Lake, TableState
+from medallion.storage.live_rows import distinct_values
+from medallion.storage.table_features import features_for_spark
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_KEYS = 20_000  # values of a key that are named one by one
+MAX_LEADING_VALUES = 500_000  # of a column that leads to the key over a path
+
+
+@dataclass(frozen=True)
+class Trace:
+    """From changes to the values of a key that they touch.
+
+    by: the key, and how inputs lead to it. restricted: by input that has the key, the column with it. inputs: as they
+    are now. changes: what is new in each of them.
+    """
+
+    spark: "SparkSession"
+    lake: Lake
+    by: ByKey
+    restricted: Mapping[str, str]
+    inputs: Mapping[str, TableState]
+    changes: Mapping[str, Changes]
+
+    def values(self) -> list[Any]:
+        """The values of the key that changed rows have or lead to, as they were and as they are, sorted, null last.
+
+        Raises FullRecompute where they are too many, or cannot be listed.
+        """
+        touched: set[Any] = set()
+        for name, change in self.changes.items():
+            if not change:
+                continue
+            touched.update(self._values_of(name, change))
+            if len(touched) > MAX_KEYS:
+                raise FullRecompute(f"more than {MAX_KEYS:,} values of {self.by.column} changed")
+        values = [*sorted(touched - {None}), *({None} & touched)]
+        if any(isinstance(value, str) and {"\\", "'", "$"}.intersection(value) for value in values):
+            raise FullRecompute(f"upsert on {self.by.column} needs text without quotes, backslashes and dollar signs")
+        if None in values and len(values) > delta_writes.MAX_LISTED_KEYS:
+            raise FullRecompute(
+                f"{self.by.column} is null in one of more than {delta_writes.MAX_LISTED_KEYS:,} rows that changed"
+            )
+        return values
+
+    def _values_of(self, name: str, change: Changes) -> set[Any]:
+        import pyarrow as pa
+
+        if name not in self.by.via:
+            return {*self._changed(name, self.restricted[name], change, MAX_KEYS).to_pylist()}
+        touched: set[Any] = set()
+        for way in self.by.via[name].ways:
+            # Many rows of another table may lead to few of this one.
+            values = self._changed(name, way.column, change, MAX_LEADING_VALUES)
+            sought = pa.table({way.as_column: values.drop_null()})
+            is_here = self._is_read_here(way.through)
+            touched |= self._reached_here(way.through, sought) if is_here else self._reached(way.through, sought)
+        return touched
+
+    def _changed(self, name: str, column: str, change: Changes, most: int) -> "pa.Array":
+        values = changed_values(self.lake.folder(name), column, change, most)
+        if len(values) > most:
+            raise FullRecompute(f"more than {most:,} values of {column} changed")
+        return values
+
+    def _is_read_here(self, name: str) -> bool:
+        """Whether this process follows the paths from an input: of small tables that takes less than a job of Spark."""
+        state = self.inputs[name]
+        if state.bytes > delta_writes.MAX_LOCAL_TABLE_BYTES or features_for_spark(state.delta):
+            return False
+        return name not in self.by.via or all(self._is_read_here(way.through) for way in self.by.via[name].ways)
+
+    def _reached_here(self, name: str, sought: "pa.Table") -> set[Any]:
+        """The key values reached from rows of ``name`` whose column is in ``sought``.
+
+        That input as it is will do: rows that left it are among its own changes.
+        """
+        import pyarrow as pa
+
+        delta, folder = self.inputs[name].delta, self.lake.folder(name)
+        if name not in self.by.via:
+            return {*distinct_values(delta, folder, self.restricted[name], sought, MAX_KEYS + 1).to_pylist()}
+        touched: set[Any] = set()
+        for way in self.by.via[name].ways:
+            values = distinct_values(delta, folder, way.column, sought, MAX_LEADING_VALUES + 1)
+            if len(values) > MAX_LEADING_VALUES:
+                raise FullRecompute(f"more than {MAX_LEADING_VALUES:,} values of {way.column} changed")
+            touched |= self._reached_here(way.through, pa.table({way.as_column: values.combine_chunks().drop_null()}))
+        return touched
+
+    def _reached(self, name: str, sought: "pa.Table | DataFrame") -> set[Any]:
+        """The same by Spark."""
+        import pyarrow as pa
+        from pyspark.sql import functions as F
+
+        if isinstance(sought, pa.Table):
+            sought = F.broadcast(self.spark.createDataFrame(sought))
+        rows = read_table(self.spark, self.lake.path(name), self.inputs[name])
+        rows = rows.join(sought, sought.columns[0], "left_semi")
+        if name not in self.by.via:
+            found = rows.select(self.restricted[name]).distinct().limit(MAX_KEYS + 1).toArrow()
+            return {*found.column(0).to_pylist()}
+        touched: set[Any] = set()
+        for way in self.by.via[name].ways:
+            sought = rows.select(F.col(way.column).alias(way.as_column)).distinct()
+            touched |= self._reached(way.through, sought)
+        return touched
+
+
+def rows_with(
+    spark: "SparkSession",
+    path: str,
+    state: TableState,
+    key: tuple[str | None, list[Any]],
+    columns: tuple[Column, ...],
+) -> "DataFrame":
+    """An input at the version of its ``state``: the rows with a value of a key.
+
+    Args:
+        spark: The session.
+        path: Of the input.
+        state: Of the input.
+        key: The column with the key, and its values, sorted, null last; no column for all rows.
+        columns: What queries see of it.
+    """
+    import pyarrow as pa
+    from pyspark.sql import functions as F
+
+    column, values = key
+    if column is None:
+        return read_table(spark, path, state, columns=columns)
+    rows = read_table(spark, path, state, files_with(column, values), columns)
+    known = [value for value in values if value is not None]
+    if len(values) <= delta_writes.MAX_LISTED_KEYS:
+        listed = [f"`{column}` IN ({literal_list(known)})"] if known else []
+        return rows.where(" OR ".join([*listed, *([f"`{column}` IS NULL"] if None in values else [])]))
+    schema = pa.schema(state.delta.schema().to_arrow())
+    few = F.broadcast(spark.createDataFrame(pa.table({column: pa.array(known, schema.field(column).type)})))
+    return rows.join(few, column, "left_semi").select(*(name for name, _, _ in columns))

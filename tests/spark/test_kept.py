@@ -1,0 +1,116 @@
+"""Relations that are kept give the rows of the query after each hour, and are really added to."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medallion.model.methods import Kept
+from medallion.model.refresh_method import RefreshMethod
+from medallion.model.table import Table
+from medallion.refresh.incremental import refresh_incremental
+from tests import random_queries as made
+from tests.refresh_run import refresh_run
+
+BOTH = "{bronze_items} AS i INNER JOIN {bronze_orders} AS o ON o.order_id = i.order_id"
+QUERIES = {
+    "aggregates of every kind": f"""
+        SELECT
+            o.status AS k, SUM(i.n) AS a, AVG(i.n) AS b, AVG(i.price) AS c, MIN(i.n) AS d,
+            COUNT(DISTINCT i.product_id) AS e, MAX(i.day) FILTER (WHERE i.n > 1) AS f
+        FROM {BOTH} GROUP BY o.status HAVING COUNT(*) > 1
+    """,
+    "one row of all": f"""
+        SELECT 'all' AS k, COALESCE(SUM(i.price), 0) AS a, COUNT(*) AS n, MAX(o.status) AS m
+        FROM {BOTH} INNER JOIN {{bronze_users}} AS u ON u.user_id = o.user_id
+    """,
+    "rows in an order": f"""
+        SELECT o.order_id AS k, i.item_id, i.n FROM {BOTH} WHERE i.n >= (SELECT AVG(n) FROM {{bronze_items}})
+        ORDER BY i.n DESC, i.item_id, o.order_id LIMIT 4
+    """,
+    "row by row": """
+        SELECT status AS k, CAST(SUM(n) AS DOUBLE) / COUNT(*) AS p, COUNT(*) AS c FROM {bronze_items} GROUP BY status
+    """,
+    "subqueries": """
+        SELECT o.status AS k, COUNT(*) AS n FROM {bronze_orders} AS o
+        WHERE NOT EXISTS (SELECT 1 FROM {bronze_items} AS e WHERE e.order_id = o.order_id AND e.n > 2)
+            AND o.order_id NOT IN (SELECT e.order_id FROM {bronze_orders} AS e WHERE e.n > 2)
+        GROUP BY o.status
+    """,
+    "groups over groups": f"""
+        SELECT i.product_id AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY i.product_id
+        HAVING SUM(i.n) > (SELECT SUM(i.n) * 0.1 FROM {BOTH})
+    """,
+}
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Follow changes of tables that are so small that they would be recomputed."""
+    monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
+    monkeypatch.setattr("medallion.refresh.additive.MIN_STATE_INPUT_BYTES", 0)
+
+
+@pytest.mark.timeout(1800)
+def test_kept_relations_are_added_to_and_give_the_rows_of_the_query_after_each_hour(spark: Any, tmp_path: Path) -> None:
+    tables = []
+    for number, query in enumerate(QUERIES.values()):
+        wanted = Table(keys=("k",), query=query, name=f"silver_x{number}", layer="silver", doc="Rows.")
+        tables.append(made.as_derived(wanted))
+    assert all(isinstance(table.method, Kept) for table in tables)
+    world, found = made.World(spark, tmp_path / "lake", random.Random(3)), made.Found()
+    run = refresh_run(world.lake, spark, tables=made.GRAPH)
+    for hour in range(4):
+        refresh_incremental(run, made.LINES)
+        wrong = {table.name: made._differs(spark, world, table, found, first=hour == 0) for table in tables}
+        assert not any(wrong.values()), wrong
+        world.hour()
+    assert not found.in_full
+    assert found.seen[f"ran by {RefreshMethod.INCREMENTAL_AGGREGATE}"] > len(QUERIES)
+
+
+def differs(spark: Any, world: made.World, table: Table, *, first: bool = False) -> str | None:
+    return made._differs(spark, world, table, made.Found(), first=first)
+
+
+def as_table(query: str) -> Table:
+    return made.as_derived(Table(keys=("k",), query=query, name="silver_x", layer="silver", doc="Rows."))
+
+
+def test_averages_too_large_to_be_exact_are_computed_from_all_rows(spark: Any, tmp_path: Path) -> None:
+    large = f"SELECT o.status AS k, AVG(i.n * 4000000000000000) AS a FROM {BOTH} GROUP BY o.status"
+    table, world = as_table(large), made.World(spark, tmp_path / "lake", random.Random(5))
+    assert isinstance(table.method, Kept)
+    assert differs(spark, world, table, first=True) is None
+    for _ in range(2):
+        world.write(made.ITEMS, {key: world.row(made.ITEMS, key) | {"order_id": 1, "n": 4} for key in (1, 2, 3)})
+        assert differs(spark, world, table) is None
+
+
+def note_of_refresh(spark: Any, world: made.World, table: Table) -> str:
+    return str(refresh_incremental(refresh_run(world.lake, spark, tables=made.GRAPH), table).note)
+
+
+def test_state_is_rebuilt_where_its_inputs_cannot_be_read_as_they_were(spark: Any, tmp_path: Path) -> None:
+    table, world = as_table(QUERIES["aggregates of every kind"]), made.World(spark, tmp_path / "lake", random.Random(6))
+    assert differs(spark, world, table, first=True) is None
+    folder = Path(world.lake.path("bronze_items"))
+    former = {*folder.glob("*.parquet")}
+    world.write(made.ITEMS, {key: world.row(made.ITEMS, key) for key in (1, 2)})  # two: their file is rewritten
+    for file in former:
+        file.unlink()
+    assert "as it was at version" in note_of_refresh(spark, world, table)
+    world.write(made.ITEMS, {key: world.row(made.ITEMS, key) for key in (3, 4)})
+    assert differs(spark, world, table) is None
+
+
+def test_state_is_rebuilt_where_the_query_is_another(spark: Any, tmp_path: Path) -> None:
+    table, world = as_table(QUERIES["one row of all"]), made.World(spark, tmp_path / "lake", random.Random(7))
+    assert differs(spark, world, table, first=True) is None
+    edited = made.as_derived(replace(table, method=None, query=table.query.replace("COUNT(*)", "COUNT(i.n)")))
+    world.hour()
+    assert differs(spark, world, edited) is None
+    world.write(made.ITEMS, {key: world.row(made.ITEMS, key) for key in (1, 2)})
+    assert differs(spark, world, edited) is None

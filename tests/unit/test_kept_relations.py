@@ -1,0 +1,284 @@
+"""State is kept of any relation that adds up by key, and what stands above it is computed from that."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medallion.model.kept_text import relation_text, state_text, whole_text
+from medallion.model.methods import ByKey, Full, Kept, Via
+from medallion.model.refresh_lock import _method_of, describe_method
+from medallion.model.table import Feed
+from tests.proving import derivation, refusal
+
+ITEMS = Feed(
+    keys=("item_id",),
+    schema="item_id BIGINT NOT NULL, order_id BIGINT, product_id BIGINT, n INT, price DECIMAL(10,2),"
+    " wide DECIMAL(38,18), weight DOUBLE, status STRING, sold_at TIMESTAMP",
+    name="bronze_items",
+    doc="One row per item.",
+)
+ORDERS = Feed(
+    keys=("order_id",),
+    schema="order_id BIGINT NOT NULL, user_id BIGINT, giver_id BIGINT, status STRING",
+    name="bronze_orders",
+    doc="One row per order.",
+)
+USERS = Feed(
+    keys=("user_id",), schema="user_id BIGINT NOT NULL, tier STRING", name="bronze_users", doc="One row per user."
+)
+NODES = {feed.name: feed for feed in (ITEMS, ORDERS, USERS)}
+BOTH = "{bronze_items} AS i INNER JOIN {bronze_orders} AS o ON o.order_id = i.order_id"
+SELF = "SELECT i.status AS k, COUNT(*) AS n FROM {bronze_items} AS i"
+
+pytestmark = pytest.mark.usefixtures("spark")  # which reads every query
+
+
+def kept(query: str, *keys: str) -> Kept:
+    found = derivation(query, NODES, keys or ("k",))
+    assert isinstance(found.method, Kept), found.refused
+    return found.method
+
+
+def reason(query: str) -> str:
+    found = derivation(query, NODES)
+    assert isinstance(found.method, Full), found.method
+    return found.refused["incremental aggregate"]
+
+
+def test_groups_of_one_input_are_kept_row_by_row_and_what_is_computed_of_them_is_the_rest() -> None:
+    method = kept("SELECT status AS k, CAST(SUM(n) AS DOUBLE) / COUNT(*) AS pace FROM {bronze_items} GROUP BY status")
+    (part,) = method.parts
+    assert part.by is None
+    assert relation_text(part) == "SELECT status AS k, SUM(n) AS _1, COUNT(*) AS _2 FROM {bronze_items} GROUP BY status"
+    assert method.rest == "SELECT k AS k, CAST(_1 AS DOUBLE) / _2 AS pace FROM {_kept_0}"
+    assert state_text(part).startswith("SELECT status AS _k0, SUM(n) AS _s1, COUNT(n) AS _v1, COUNT(*) AS _v2,")
+
+
+def test_rows_of_a_join_are_followed_by_the_key_that_they_have_in_common() -> None:
+    method = kept(f"SELECT o.status AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY o.status")
+    to_items = {"bronze_orders": Via("order_id", "bronze_items", "order_id")}
+    assert method.parts[0].by == ByKey("item_id", to_items, {"bronze_items": "item_id"})
+    three = f"SELECT u.tier AS k, SUM(i.n) AS n FROM {BOTH} INNER JOIN {{bronze_users}} AS u ON u.user_id = o.user_id"
+    by = kept(f"{three} GROUP BY u.tier").parts[0].by
+    assert by is not None and by.via == {**to_items, "bronze_users": Via("user_id", "bronze_orders", "user_id")}
+
+
+def test_an_input_that_is_read_twice_is_followed_on_both_ways() -> None:
+    method = kept(
+        f"SELECT a.tier AS k, b.tier AS giver, COUNT(*) AS n FROM {BOTH} INNER JOIN {{bronze_users}} AS a ON a.user_id"
+        " = o.user_id INNER JOIN {bronze_users} AS b ON b.user_id = o.giver_id GROUP BY a.tier, b.tier"
+    )
+    by = method.parts[0].by
+    assert by is not None and {way.as_column for way in by.via["bronze_users"].ways} == {"user_id", "giver_id"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT o.status AS k, AVG(i.n) AS n, AVG(i.price) AS p, MIN(i.n) AS m FROM {BOTH} GROUP BY o.status",
+        f"SELECT o.status AS k, COUNT(DISTINCT i.product_id) AS n, MAX(i.sold_at) AS m FROM {BOTH} GROUP BY 1",
+        f"SELECT 'all' AS k, SUM(i.n) FILTER (WHERE o.status = 'x') AS n, COALESCE(SUM(i.price), 0) AS p FROM {BOTH}",
+        f"SELECT o.status AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY o.status HAVING SUM(i.n) > 3"
+        " ORDER BY n DESC, k LIMIT 5",
+        f"SELECT DISTINCT o.status AS k, i.product_id FROM {BOTH}",
+        f"SELECT i.item_id AS k, o.status FROM {BOTH} ORDER BY o.status, i.item_id, o.order_id LIMIT 5",
+        f"SELECT i.item_id AS k, RANK() OVER (ORDER BY o.user_id) AS r FROM {BOTH}",
+        "SELECT CASE WHEN n > 1 THEN 'many' ELSE 'few' END AS k, COUNT(*) AS c FROM {bronze_items} GROUP BY k",
+        "SELECT status AS k, COUNT(*) AS n FROM {bronze_orders} AS o WHERE NOT EXISTS (SELECT 1 FROM {bronze_items}"
+        " AS i WHERE i.order_id = o.order_id) GROUP BY status",
+        "WITH sizes AS (SELECT o.order_id, COUNT(i.item_id) AS size FROM {bronze_orders} AS o LEFT JOIN {bronze_items}"
+        " AS i ON i.order_id = o.order_id GROUP BY o.order_id) SELECT size AS k, COUNT(*) AS n FROM sizes GROUP BY 1",
+    ],
+)
+def test_what_stands_above_groups_or_rows_is_computed_from_what_is_kept_of_them(query: str) -> None:
+    method = kept(query)
+    assert "bronze" not in method.rest
+    assert whole_text(method.parts, method.rest).startswith("WITH _kept_0 AS (")
+
+
+def test_groups_that_are_compared_with_groups_are_kept_both() -> None:
+    query = (
+        f"SELECT i.product_id AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY i.product_id HAVING SUM(i.n) >"
+        f" (SELECT SUM(i.n) * 0.1 FROM {BOTH})"
+    )
+    method = kept(query)
+    assert len(method.parts) == 2 and "{_kept_0}" in method.rest and "{_kept_1}" in method.rest
+
+
+def test_rows_that_are_compared_with_groups_are_kept_before_that() -> None:
+    above = "n > (SELECT AVG(n) FROM {bronze_items})"
+    method = kept(f"SELECT status AS k, COUNT(*) AS n FROM {{bronze_items}} WHERE {above} GROUP BY status")
+    assert [part.is_grouped for part in method.parts] == [True, False]
+    assert "bronze" not in method.rest
+
+
+def test_what_is_kept_is_read_from_the_lock_as_it_was_written() -> None:
+    method = kept(f"SELECT o.status AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY o.status")
+    assert _method_of(json.loads(json.dumps(describe_method(method)))) == method
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (f"SELECT o.status AS k, BIT_OR(i.n) AS n FROM {BOTH} GROUP BY o.status", "BIT_OR(i.n) is no aggregate"),
+        (f"SELECT o.status AS k, COUNT(DISTINCT i.weight) AS n FROM {BOTH} GROUP BY o.status", "DOUBLE"),
+        (f"SELECT o.status AS k, AVG(i.wide) AS n FROM {BOTH} GROUP BY o.status", "too many digits"),
+        (f"SELECT o.status AS k, COUNT(*) AS n FROM {BOTH} GROUP BY ROLLUP(o.status)", "ROLLUP"),
+        (
+            f"{SELF} CROSS JOIN {{bronze_users}} AS u GROUP BY i.status",
+            "JOIN",
+        ),
+        (
+            "SELECT status AS k, COUNT(*) AS n FROM {bronze_items} WHERE status <> 'won''t' GROUP BY status",
+            "as Spark reads it",
+        ),
+    ],
+)
+def test_what_is_not_kept_says_why(query: str, said: str) -> None:
+    assert said in reason(query)
+
+
+RULES: dict[str, tuple[str, Any, str]] = {
+    "pieces are the query": (
+        "medallion.spark.plans._have_one_plan",
+        lambda *_: True,
+        "SELECT status AS k, COUNT(*) AS n FROM {bronze_items} WHERE status <> 'won''t' GROUP BY status",
+    ),
+    "values that are told apart": (
+        "medallion.model.proof_kept._require_exact",
+        lambda *_: None,
+        f"SELECT o.status AS k, COUNT(DISTINCT i.weight) AS n FROM {BOTH} GROUP BY o.status",
+    ),
+    "digits of an average": (
+        "medallion.model.proof_kept._require_digits",
+        lambda *_: None,
+        f"SELECT o.status AS k, AVG(i.wide) AS n FROM {BOTH} GROUP BY o.status",
+    ),
+    "row by row": (
+        "medallion.model.proof_kept._require_row_by_row",
+        lambda *_: None,
+        "SELECT status AS k, COUNT(*) AS n FROM (SELECT status, ROW_NUMBER() OVER (PARTITION BY status ORDER BY"
+        " item_id) AS r FROM {bronze_items}) AS i WHERE r < 3 GROUP BY status",
+    ),
+    "rows of one key": (
+        "medallion.model.proof_kept.prove_keyed",
+        lambda *_: None,
+        f"{SELF} INNER JOIN {{bronze_items}} AS j ON j.product_id = i.product_id GROUP BY i.status",
+    ),
+    "subqueries of one key": (
+        "medallion.model.proof_by_key.asked_of",
+        lambda left, *_: left,
+        f"{SELF} WHERE EXISTS (SELECT 1 FROM {{bronze_items}} AS j WHERE j.product_id = i.product_id)"
+        " GROUP BY i.status",
+    ),
+    "null among the values of IN": (
+        "medallion.model.proof_by_key.matters_if_null",
+        lambda *_: False,
+        "SELECT status AS k, COUNT(*) AS n FROM {bronze_orders} WHERE order_id NOT IN (SELECT order_id FROM"
+        " {bronze_items}) GROUP BY status",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_that_is_switched_off_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, nothing, query = RULES[rule]
+    assert reason(query), "the rule refuses it"
+    monkeypatch.setattr("medallion.model.proof._PROVEN", {})
+    monkeypatch.setattr("medallion.model.proof._ANALYSED", {})
+    monkeypatch.setattr(place, nothing)
+    assert isinstance(derivation(query, NODES).method, Kept), "and nothing else does"
+    monkeypatch.undo()
+    monkeypatch.setattr("medallion.model.proof._ANALYSED", {})
+    assert reason(query)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        ("SUM(i.n) AS _s1", "SUM(i.n + 1) AS _s1"),
+        ("COUNT(i.n) AS _v1", "COUNT(i.price) AS _v1"),
+        ("COUNT(*) AS _rows", "COUNT(i.n) AS _rows"),
+        ("o.status AS _k0", "UPPER(o.status) AS _k0"),
+        ("GROUP BY o.status, i.price", "GROUP BY o.status, i.price, i.n"),
+        ("i.price AS _d2", "i.price + 1 AS _d2"),
+        ("ON o.order_id = i.order_id", "ON o.order_id = i.item_id"),
+    ],
+)
+def test_state_that_is_of_something_else_than_its_relation_is_refused(
+    text: str, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = f"SELECT o.status AS k, SUM(i.n) AS n, MAX(i.price) AS m FROM {BOTH} GROUP BY o.status"
+    found = kept(query)
+    assert text in state_text(found.parts[0])
+    monkeypatch.setattr("medallion.model.proof_kept.state_text", lambda part: state_text(part).replace(text, changed))
+    assert reason(query)
+
+
+SUMS = f"SELECT o.status AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY o.status"
+
+
+def with_part(method: Kept, **changed: Any) -> Kept:
+    return replace(method, parts=(replace(method.parts[0], **changed),))
+
+
+def with_last_item(method: Kept, **changed: Any) -> Kept:
+    *items, last = method.parts[0].items
+    return with_part(method, items=(*items, replace(last, **changed)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        (lambda found: replace(found, rest=found.rest.replace("{_kept_0}", "{bronze_users}")), "neither kept nor"),
+        (lambda found: replace(found, rest=f"{found.rest} WHERE n > 3"), "not what it is as a whole"),
+        (lambda found: with_last_item(found, type="int"), "other types now"),
+        (lambda found: with_last_item(found, text="i.product_id"), "not what it is as a whole"),
+        (lambda found: with_last_item(found, condition="i.n > 0"), "not what it is as a whole"),
+        (lambda found: with_last_item(found, kind="STDDEV"), "no aggregate of which state is kept"),
+        (lambda found: with_last_item(found, kind="key"), "other types now"),
+        (lambda found: with_part(found, by=None), "it has JOIN"),
+        (lambda found: with_part(found, by=ByKey("order_id", {}, {"bronze_items": "order_id"})), "say in via"),
+        (lambda found: with_part(found, by=ByKey("item_id", {}, {"bronze_items": "item_id"})), "say in via"),
+        (lambda found: with_part(found, is_grouped=False), "a part of it cannot be computed on its own"),
+        (
+            lambda found: with_part(found, source=found.parts[0].source.replace("i.order_id", "i.item_id")),
+            "is not joined on",
+        ),
+    ],
+)
+def test_a_method_that_is_not_right_for_its_query_is_refused(changed: Any, said: str) -> None:
+    method = kept(SUMS)
+    assert refusal(SUMS, method, NODES) == ""
+    assert said in refusal(SUMS, changed(method), NODES)
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "said"),
+    [
+        ("SUM(i.n) AS n", "AVG(i.n) AS n", "no aggregate of which state is kept"),
+        ("SUM(i.n) AS n", "SUM(i.n) + 1 AS n", "is not the aggregate that its text says"),
+        ("SUM(i.n) AS n", "SUM(DISTINCT i.n) AS n", "no aggregate of which state is kept"),
+        ("SUM(i.n) AS n", "SUM(i.n) FILTER (WHERE i.n > 1) AS n", "has another FILTER"),
+        ("o.status AS k", "MAX(o.status) AS k", "is no value of rows"),
+    ],
+)
+def test_a_relation_that_spark_reads_otherwise_than_its_text_says_is_refused(
+    text: str, changed: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert text in relation_text(kept(SUMS).parts[0])
+    monkeypatch.setattr(
+        "medallion.model.proof_kept.relation_text", lambda part: relation_text(part).replace(text, changed)
+    )
+    assert said in reason(SUMS)
+
+
+def test_tables_of_tpch_declare_no_method_and_all_are_refreshed_by_what_changed() -> None:
+    lock = Path(__file__).parents[2] / "examples" / "tpch" / "refresh.lock"
+    methods = {
+        record["table"]: record["method"]["kind"] for record in map(json.loads, lock.read_text().splitlines()[1:])
+    }
+    assert len(methods) == 22 and {*methods.values()} == {"incremental aggregate"}
