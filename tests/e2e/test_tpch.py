@@ -117,7 +117,7 @@ def test_each_query_is_refreshed_by_what_changed(project: Path) -> None:
     hours = {
         (row["table_name"], row["hour"]): (row["details"]["method"], row["details"].get("note"))
         for row in rows
-        if row["event_type"] == "refresh" and row["hour"] in {H1, H2} and row["table_name"].startswith("gold")
+        if row["event_type"] == "refresh" and row["hour"] in {H1, H2} and (row["table_name"] or "").startswith("gold")
     }
     assert len(hours) == 44
     assert {key: found for key, found in hours.items() if found[0] not in {"incremental aggregate", "unchanged"}} == {}
