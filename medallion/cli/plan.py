@@ -12,6 +12,7 @@ from medallion.errors import MedallionError
 
 if TYPE_CHECKING:
     from medallion.model.proven import Proof
+    from medallion.model.refresh_lock import Entry
 
 
 @click.command()
@@ -62,7 +63,7 @@ def plan(hour: str | None, is_next: bool, is_written: bool, is_checked: bool, an
         fields = ("table", "policy", "reason")
         print_json([{**{f: getattr(entry, f) for f in fields}, "method": entry.proof.method} for entry in shown])
     else:
-        click.echo("\n".join(f"{entry.table}  {entry.proof.method}: {entry.reason}" for entry in shown))
+        click.echo("\n".join(map(_line, shown)))
 
 
 def _show_forecast(hour: str | None, form: str) -> None:
@@ -86,6 +87,14 @@ def _show_forecast(hour: str | None, form: str) -> None:
     show_rows(columns, rows, form, notes=("reason",), optional=("lines", "took", "rows written"))
     if count:
         click.echo(f"{hour}: {right} of {count} tables were refreshed by the expected method")
+
+
+def _line(entry: "Entry") -> str:
+    """Say how a table is refreshed; of one that is recomputed, where each other way's reason is found."""
+    from medallion.model.methods import Full
+
+    more = f"; medallion explain {entry.table} says why" if isinstance(entry.method, Full) and entry.refused else ""
+    return f"{entry.table}  {entry.proof.method}: {entry.reason}{more}"
 
 
 def _rounded(seconds: float | None) -> float | None:

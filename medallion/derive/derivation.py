@@ -211,8 +211,7 @@ class _Choice:
             del self._refused[AGGREGATE]
             return Derivation(kept, _reason_to_keep(kept), self._refused)
         self._refused[AGGREGATE] = why
-        reason = "; ".join(f"{name}: {why}" for name, why in self._refused.items())
-        return _full(f"no other way is proven right: {reason}", self._refused)
+        return _full("no other way is proven right", self._refused)
 
     def _aggregate(self) -> Derivation | None:
         parts = self._graph.parts(self._table)

@@ -116,14 +116,14 @@ class Explanation:
                 for name, part in self._split().parts.items():
                     yield f"{part.input} is added to the groups of `{name}` by {', '.join(part.keys)}"
                 for name in self._split().inputs:
-                    yield f"{name} has all rows computed from what is kept"
+                    yield f"{name} recomputes all rows from what is kept"
             case Kept(parts):
                 yield from (line for relation in parts for line in _touched_by(relation))
             case Recent(name, column, span):
-                yield f"any input has all rows computed, from the {span} of {name} before its largest {column}"
+                yield f"any input recomputes all rows, from the {span} of {name} before its largest {column}"
             case _:
                 for name in self.table.inputs:
-                    yield f"{name} has all rows computed"
+                    yield f"{name} recomputes all rows"
 
     def _dear_steps(self) -> Iterator[str]:
         """Steps of a path that read all files of a table, as these tell nothing of the column."""

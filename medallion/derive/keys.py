@@ -14,8 +14,8 @@ from medallion.model.table import Feed, Table
 MAX_PATHS = 24  # ways of leading inputs to a key, of which each is tried
 _NUMBERS = frozenset({"smallint", "int", "bigint"})
 _OWN_NUMBER, _ANY_COLUMN = 100, 200  # ranks, after what identifies rows
-_FEW_VALUES = "it identifies no rows of a feed, so one value of it is taken to have many rows"
-_NO_KEY = "no column of its query is a plain copy of an input's column that identifies rows of any table"
+_FEW_VALUES = "it is no key of a feed, so one value of it may have many rows"
+_NO_KEY = "no column of its query is a plain copy of a key of any table"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ def newest_of(table: Table, prover: Prover) -> tuple[Recent | None, str]:
     """The latest rows that all of the query follows from, if it does, and else why not."""
     plan = prover.plan_of(table)
     inputs = {name: prover.columns_of(name) for name in table.inputs}
-    reason = "no input is compared with its own largest moment: latest rows have to be bound to that"
+    reason = "no condition keeps an input's newest rows alone, as at >= (SELECT MAX(at) ...) - INTERVAL 7 DAYS does"
     for method in _methods(plan):
         try:
             prove_recent(table, method, plan, inputs)

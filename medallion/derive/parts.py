@@ -20,7 +20,7 @@ class Parts:
 
     def reason(self) -> str:
         """Why nothing is kept."""
-        none = "no common table expression of its query is of keys, SUM and COUNT: only such add up"
+        none = "no part of its query groups rows by keys with SUM and COUNT alone, which can be added to"
         return "; ".join(self.refused.values()) or none
 
 
