@@ -65,7 +65,7 @@ def main() -> None:
     medallion(airflow, "status")
     print_comparison(lake, runs, settings.currency)
     print(f"results   {airflow.url}/plugin/medallion-results")
-    print(f"reports   {lake.root}/reports/validation\n{where(airflow)}")
+    print(f"reports   {lake.root}/reports/validation\n{where(airflow, '.venv/bin/medallion')}")
     print("next      make demo-red: an hour whose check fails, and how to recover from it")
 
 

@@ -272,11 +272,11 @@ class LocalAirflow:
         return "\n".join(self._log(name).read_text(errors="replace").splitlines()[-15:])
 
 
-def where(airflow: LocalAirflow) -> str:
-    """Return the addresses and the password, in a few lines."""
+def where(airflow: LocalAirflow, command: str = "medallion") -> str:
+    """Return the addresses and the password, in a few lines. command: by which this package is called there."""
     return (
         f"Airflow   {airflow.url}\n"
         f"login     {USER}, password {airflow.password} (kept in {airflow.home}/passwords.json)\n"
-        "commands  medallion airflow run, such as medallion airflow run backfill create --help\n"
-        "stop it   medallion airflow down"
+        f"commands  {command} airflow run, such as {command} airflow run backfill create --help\n"
+        f"stop it   {command} airflow down"
     )

@@ -24,6 +24,7 @@ MIN_HISTORY = 6  # earlier values without which nothing counts as a jump
 MAX_HISTORY = 48  # checks that are remembered
 DEVIATIONS = 3.0
 SAME_SHARE = 0.02  # a difference below this share of the usual value is never a jump
+NOT_COMPARED = "not compared"  # what is said of a check that has too little history to judge by
 ROW_COUNT_IN_HISTORY = "row count grows as in its own history"
 ROW_COUNT_BOUND = "row count within "  # begins what a declared bound means
 
@@ -98,7 +99,7 @@ class RowCountRule:
             if not success:
                 observed += f", about {usual + fmean(growth[:-1]):,.0f} were expected from its history"
         else:
-            observed += f"; not compared: {len(self.history)} of {MIN_HISTORY + 1} earlier hours are known"
+            observed += f"; {NOT_COMPARED}: {len(self.history)} of {MIN_HISTORY + 1} earlier hours are known"
         return ExpectationResult(
             meaning=ROW_COUNT_IN_HISTORY,
             kind="RowCountInHistory",

@@ -121,7 +121,7 @@ def _collect(rows: "DataFrame", keys: tuple[str, ...], limit: int, *last: str) -
 
 def _changed_columns(old: dict[str, str], new: dict[str, str]) -> list[str]:
     """Say which columns only one side has, or has as another type."""
-    notes = [f"new column {name} {kind}" for name, kind in new.items() if name not in old]
+    notes = [f"new column {name} {kind} in every row" for name, kind in new.items() if name not in old]
     notes += [f"column {name} {kind} is gone" for name, kind in old.items() if name not in new]
     return notes + [
         f"column {name} is {new[name]}, was {kind}" for name, kind in old.items() if new.get(name, kind) != kind

@@ -81,7 +81,7 @@ class Comparison:
             UsageError: The lake cannot be copied, or fewer hours are pending.
             MedallionError: An hour failed, or rows differ.
         """
-        total = (self.hours + self.warm_up) * len(STRATEGIES)
+        total = 1 + (self.hours + self.warm_up) * len(STRATEGIES)  # the first is making the copies
         own = [self.settings.replace(lake=str(work / strategy), spark_connect=None) for strategy in STRATEGIES]
         advance("load the snapshot" if self.anew else "copy the lake", 0, total)
         if not self.anew:
@@ -94,14 +94,13 @@ class Comparison:
                 shutil.copytree(own[0].lake, own[1].lake, ignore=_NOT_COPIED)
             drivers = {strategy: _driver(of, spark) for strategy, of in zip(STRATEGIES, own, strict=True)}
             for number, hour in enumerate(self._require_hours(own[0])):
-                for strategy in STRATEGIES if number % 2 else reversed(STRATEGIES):
-                    advance(f"{hour}, {strategy}", number * len(STRATEGIES), total)
+                for turn, strategy in enumerate(STRATEGIES if number % 2 else reversed(STRATEGIES), start=1):
+                    advance(f"{hour}, {strategy}", number * len(STRATEGIES) + turn, total)
                     run = Run(drivers[strategy].settings, hour, f"compare-{hour}", strategy=strategy)
                     operations.refresh_hour(run, drivers[strategy])
                 full, incremental = drivers.values()
                 if wrong := differing(full.lake, incremental.lake, full.tables):
                     raise MedallionError(f"after hour {hour}, full and incremental differ in {', '.join(wrong)}")
-                advance(hour, (number + 1) * len(STRATEGIES), total)
                 figures = {name: _figures(driver, hour) for name, driver in drivers.items()}
                 yield ComparedHour(hour, figures, number >= self.warm_up)
         finally:

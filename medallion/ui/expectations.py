@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from medallion.checks.volumes import ROW_COUNT_BOUND, ROW_COUNT_IN_HISTORY
+from medallion.checks.volumes import NOT_COMPARED, ROW_COUNT_BOUND, ROW_COUNT_IN_HISTORY
+from medallion.counts import counted
 from medallion.inspect.check_history import Judged, Trend, trends
 from medallion.inspect.volumes import read_row_counts
 from medallion.model.table import QUARANTINE
@@ -95,7 +96,7 @@ def _list_passed(groups: Sequence[Group]) -> Grid:
         )
         for group in groups
     ]
-    caption = f"{len(rows)} tables whose expectations all passed; choose one for each of its own"
+    caption = f"{counted(len(rows), 'table')} of which every expectation passed: choose one to see them"
     return Grid(caption, PASSED, rows, searchable=True)
 
 
@@ -121,7 +122,14 @@ def _volume_bars(table: str, row_counts: Mapping[str, int]) -> Bars:
 def _row(trend: Trend) -> Sequence[Any]:
     last = trend.last
     counts = (last.failed_records, last.passed_records, last.hour)
-    return (Status(last.status), draw_checks(trend), Long(trend.expectation), trend.severity, *counts)
+    unknown = last.status == "succeeded" and NOT_COMPARED in (last.observed or "")
+    return (
+        Status(NOT_COMPARED if unknown else last.status),
+        draw_checks(trend),
+        Long(trend.expectation),
+        trend.severity,
+        *counts,
+    )
 
 
 def draw_checks(trend: Trend) -> Bars:

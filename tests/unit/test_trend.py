@@ -75,6 +75,17 @@ def test_tables_stand_in_the_order_of_the_lineage_after_those_that_failed(tmp_pa
     assert tables == ["gold_order_status_summary", "bronze_orders", "silver_products", "gold_inventory_risk"]
 
 
+def test_check_that_had_nothing_to_compare_with_is_not_called_passed(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path))
+    log = EventLog(lake, run_id="run", hour="2025-11-30T00", strategy="full", attempt=1)
+    grows = {"status": "succeeded", "severity": "warning", "passed": 0, "failed": 0}
+    told = {"row count grows as in its own history": grows | {"observed": "0 rows; not compared: 3 of 7 are known"}}
+    log.add("check", "gold", "gold_a", details={"expectations": told})
+    log.flush()
+    page = expectations_page(lake, table="gold_a")
+    assert '<b class="status not-compared">not compared</b>' in page and '"status succeeded"' not in page
+
+
 def test_tables_that_passed_are_one_list_and_each_is_shown_on_demand(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     checked(lake, "2025-11-30T00", fine=0, other=0)
