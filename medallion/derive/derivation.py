@@ -188,6 +188,7 @@ class _Choice:
     def __init__(self, table: Table, graph: _Graph) -> None:
         self._table, self._graph, self._sources = table, graph, graph.sources(table)
         self._refused: dict[str, str] = {}
+        self._has_fine_key = True  # whether few rows have one value of the key of an upsert
 
     def derivation(self) -> Derivation:
         """Choose by what a change costs: what adds up, then latest rows, then an upsert; for rows that are no groups,
@@ -204,14 +205,22 @@ class _Choice:
             order = [LATEST, UPSERT, AGGREGATE]
         for name in order:
             if (chosen := possible.pop(name, None)) is not None:
+                if name == UPSERT and not self._has_fine_key and (kept := self._kept()) is not None:
+                    possible = {UPSERT: chosen}
+                    chosen, name = kept, AGGREGATE
                 dearer = dict.fromkeys(possible, f"it is right too, and costs more than the {name} as a rule")
                 return replace(chosen, refused=self._refused | dearer)
-        kept, why = self._graph.kept(self._table)
-        if kept is not None:
-            del self._refused[AGGREGATE]
-            return Derivation(kept, _reason_to_keep(kept), self._refused)
-        self._refused[AGGREGATE] = why
+        if (kept := self._kept()) is not None:
+            return replace(kept, refused=self._refused)
         return _full("no other way is proven right", self._refused)
+
+    def _kept(self) -> Derivation | None:
+        method, why = self._graph.kept(self._table)
+        if method is None:
+            self._refused[AGGREGATE] = why
+            return None
+        self._refused.pop(AGGREGATE, None)
+        return Derivation(method, _reason_to_keep(method))
 
     def _aggregate(self) -> Derivation | None:
         parts = self._graph.parts(self._table)
@@ -240,6 +249,7 @@ class _Choice:
 
     def _upsert(self) -> Derivation | None:
         keys = self._graph.keys(self._table)
+        self._has_fine_key = keys.is_fine
         if not keys.methods:
             self._refused[UPSERT] = keys.refused
             return None

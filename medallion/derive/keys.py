@@ -20,10 +20,12 @@ _NO_KEY = "no column of its query is a plain copy of a key of any table"
 
 @dataclass(frozen=True)
 class Keys:
-    """methods: one for each key that is proven right, the finest first. refused: why no other is."""
+    """methods: one for each key that is proven right, the finest first. refused: why no other is. is_fine: whether one
+    value of the first has few rows."""
 
     methods: tuple[ByKey, ...]
     refused: str
+    is_fine: bool = True
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def keys_of(table: Table, sources: Sources, prover: Prover, identifiers: Identif
         else:
             reasons.append(f"by {name}: {reason or 'no path leads from all of its inputs to it'}")
     methods = tuple(method for _, method in sorted(found, key=lambda pair: pair[0]))
-    return Keys(methods, "; ".join(reasons) or _NO_KEY)
+    is_fine = any(rank < _ANY_COLUMN for rank, _ in found)
+    return Keys(methods, "; ".join(reasons) or _NO_KEY, is_fine)
 
 
 def _rank(table: Table, name: str, equal: Sequence[Place], prover: Prover, identifiers: Identifiers) -> int | None:

@@ -6,7 +6,7 @@ import pytest
 
 from medallion.errors import MedallionError
 from medallion.model.dimension import dimension
-from medallion.model.methods import Additive, ByKey, Full, Recent, Via
+from medallion.model.methods import Additive, ByKey, Full, Kept, Recent, Via
 from medallion.model.table import Feed, Log, Table
 from tests.proving import derivation, derived
 from tests.shop import build, registry
@@ -209,6 +209,13 @@ def test_a_strict_policy_that_cannot_be_kept_is_refused_with_each_reason() -> No
     found = derivation(others, NODES, ("order_id",), refresh="incremental")
     assert isinstance(found.method, Full)
     assert "a subquery over bronze_orders without order_id = order_id" in found.refused["upsert"]
+
+
+def test_relations_are_kept_rather_than_most_rows_replaced_where_a_key_has_few_values() -> None:
+    query = "SELECT status, COUNT(*) AS n, MAX(order_id) AS newest FROM {bronze_orders} GROUP BY status"
+    found = derivation(query, NODES, ("status",), refresh="incremental")
+    assert isinstance(found.method, Kept)
+    assert "costs more than the incremental aggregate" in found.refused["upsert"]
 
 
 def test_a_query_that_is_wrong_is_refused_and_what_reads_it_waits() -> None:
