@@ -69,7 +69,7 @@ def _describe_verdict(expectation: Expectation, verdict: Verdict, rows: int) -> 
     if verdict.error:
         return "no verdict"
     if expectation.kind == "ExpectTableRowCountToBeBetween":
-        return f"it has {counted(rows, 'row')}"
+        return counted(rows, "row")
     if verdict.success and "mostly" in expectation.arguments:  # a bare verdict does not say how many
         return f"few enough of {counted(rows, 'row')}"
     unexpected = 0 if verdict.success else verdict.unexpected

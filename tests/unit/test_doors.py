@@ -26,6 +26,7 @@ OTHERS_VARIABLES = {
     "medallion/spark/server.py": "Spark's own token; the environment of the server it starts",
     "medallion/inspect/openlineage.py": "OPENLINEAGE_*, as its client reads them",
     "medallion/ops/writer_lock.py": "XDG_STATE_HOME, where a user's state is kept",
+    "bench/tpch.py": "the environment of the commands that it starts, without settings of ours",
     "bench/declarative.py": "the environment of spark-pipelines, without the driver's own session",
 }
 CHANGING = {"update", "setdefault", "pop", "popitem", "clear"}
