@@ -332,7 +332,7 @@ def test_plain_refresh_rebuilds_a_table_whose_folder_went_back_while_no_hour_is_
     restored_and_brought_to_its_number(shop, "silver_orders", backups["silver_orders"])
     said: list[str] = []
     assert shop.refresh(said=said).status == "succeeded"
-    assert any("rebuilding silver_orders and what reads them" in line and WENT_BACK in line for line in said), said
+    assert any("rebuilding silver_orders and what reads it" in line and WENT_BACK in line for line in said), said
     assert shop.published("silver_orders") == shop.published("gold_orders") == {1: "one", 2: "two", 3: "three"}
     assert find_tables_to_rebuild(shop.lake, shop.tables, releases.latest(shop.lake)) == {}
 

@@ -99,7 +99,7 @@ def test_tables_without_an_hour_are_computed_again_at_the_published_hour_with_wh
     before = {name: shop.lake.version(name) for name in ("bronze_orders", "silver_orders", "gold_orders")}
     assert refresh(shop, "silver_orders", None, said).status == "succeeded"
     assert (shop.applied, newest_hour(shop), shop.published()) == (H0, H0, {1: "a"})
-    assert f"rebuilding silver_orders and what reads them at hour {H0}" in " ".join(said)
+    assert f"rebuilding silver_orders and what reads it at hour {H0}" in " ".join(said)
     written = {name for name, version in before.items() if shop.lake.version(name) != version}
     assert written == {"silver_orders", "gold_orders"}
     assert releases.require_release(shop.lake, None).versions["silver_orders"] == shop.lake.version("silver_orders")
