@@ -6,6 +6,7 @@ itself stays as it is.
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -19,7 +20,7 @@ from medallion.inspect.lake_difference import differing
 from medallion.inspect.run_history import COLUMNS, RunFigures, run_history
 from medallion.ops import event_log
 from medallion.pipeline import operations
-from medallion.pipeline.driver import Driver
+from medallion.pipeline.driver import Driver, open_driver
 from medallion.pipeline.run import Run
 from medallion.settings import Settings
 from medallion.spark.session import spark_session
@@ -88,23 +89,22 @@ class Comparison:
             _copy_lake(self.settings, [of.lake for of in own])
             self._require_hours(own[0])
         spark = spark_session(own[0])
-        try:
+        with ExitStack() as opened:  # its end is that of the session
+            full = _opened(opened, own[0], spark)
             if self.anew:
-                operations.load(Run(own[0], None, "load"), _driver(own[0], spark))
+                operations.load(Run(own[0], None, "load"), full)
                 shutil.copytree(own[0].lake, own[1].lake, ignore=_NOT_COPIED)
-            drivers = {strategy: _driver(of, spark) for strategy, of in zip(STRATEGIES, own, strict=True)}
+            incremental = _opened(opened, own[1], spark)
+            drivers = dict(zip(STRATEGIES, (full, incremental), strict=True))
             for number, hour in enumerate(self._require_hours(own[0])):
                 for turn, strategy in enumerate(STRATEGIES if number % 2 else reversed(STRATEGIES), start=1):
                     advance(f"{hour}, {strategy}", number * len(STRATEGIES) + turn, total)
                     run = Run(drivers[strategy].settings, hour, f"compare-{hour}", strategy=strategy)
                     operations.refresh_hour(run, drivers[strategy])
-                full, incremental = drivers.values()
                 if wrong := differing(full.lake, incremental.lake, full.tables):
                     raise MedallionError(f"after hour {hour}, full and incremental differ in {', '.join(wrong)}")
                 figures = {name: _figures(driver, hour) for name, driver in drivers.items()}
                 yield ComparedHour(hour, figures, number >= self.warm_up)
-        finally:
-            spark.stop()
 
     def _require_hours(self, settings: Settings) -> Sequence[str]:
         pending, count = pending_at_source(settings), self.warm_up + self.hours
@@ -129,14 +129,16 @@ def _copy_lake(settings: Settings, targets: Sequence[str]) -> None:
         raise UsageError(
             f"{settings.lake} is in a bucket, and is not copied: give --anew, which loads the snapshot into a folder"
         )
-    driver = Driver(settings, lambda _: None)
-    with driver.writing(Run(settings, None, "compare"), "compare"):  # so that nobody writes while it is copied
+    with (
+        open_driver(settings, lambda _: None) as driver,
+        driver.writing(Run(settings, None, "compare"), "compare"),  # so that nobody writes while it is copied
+    ):
         for target in targets:
             shutil.copytree(settings.lake, target, ignore=_NOT_COPIED)
 
 
-def _driver(settings: Settings, spark: "SparkSession") -> Driver:
-    driver = Driver(settings, lambda _: None)
+def _opened(opened: ExitStack, settings: Settings, spark: "SparkSession") -> Driver:
+    driver = opened.enter_context(open_driver(settings, lambda _: None))
     driver.use(spark)
     return driver
 

@@ -133,13 +133,28 @@ def declare(clinic: Path, name: str, text: str) -> None:
             WARDS.replace("{raw_visits}", "{raw_visit}"),
             "reads raw_visit, which is no table",
         ),
+        ("spark_jobs/raw/visits.py", VISITS.replace('("visit_id",)', "()"), "raw/visits.py declares no keys"),
+        (
+            "spark_jobs/marts/wards.py",
+            WARDS.replace('keys=("ward",),', "keys=(),", 1),
+            "marts/wards.py declares no keys",
+        ),
+        ("spark_jobs/marts/Wards.py", WARDS, "names the table marts_Wards: names are of lower-case letters"),
+        ("spark_jobs/raw/visits.py", VISITS.replace("visits of", "", 1).replace("Feed", "Fed"), "visits.py, line"),
     ],
 )
 def test_what_a_project_may_not_declare_is_refused_with_its_module(
     clinic: Path, name: str, text: str, message: str
 ) -> None:
     declare(clinic, name, text)
-    with pytest.raises(MedallionError, match=message):
+    with pytest.raises(UsageError, match=message):
+        project_at(clinic).registry()
+
+
+def test_a_project_without_a_table_is_refused_and_says_where_to_write_one(clinic: Path) -> None:
+    for module in (clinic / "spark_jobs").glob("*/*.py"):
+        module.unlink()
+    with pytest.raises(UsageError, match="the project declares no table: write one to spark_jobs/raw/"):
         project_at(clinic).registry()
 
 
@@ -148,7 +163,7 @@ def test_a_suite_on_a_table_that_its_layer_does_not_have_is_refused(
 ) -> None:
     monkeypatch.setenv("MEDALLION_PROJECT", str(clinic))
     declare(clinic, "expectations/marts.py", 'SUITE = {"marts_nothing": ()}')
-    with pytest.raises(MedallionError, match=r"expectations/marts\.py.*marts_nothing"):
+    with pytest.raises(UsageError, match=r"expectations/marts\.py.*marts_nothing"):
         suites(project_at(clinic), "marts", project_at(clinic).registry())
 
 
