@@ -33,6 +33,12 @@ class UsageError(MedallionError):
     exit_code = 2
 
 
+class BadDeclaration(MedallionError):
+    """What a project declares is wrong. The message names the module, and what to write. Exit code 2."""
+
+    exit_code = 2
+
+
 class HourNotAvailable(MedallionError):
     """The source does not have the hour (yet): nothing to do now, perhaps later."""
 

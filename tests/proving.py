@@ -8,6 +8,7 @@ from typing import Any
 from medallion.derive.derivation import Derivation, derive
 from medallion.errors import MedallionError
 from medallion.model import proof
+from medallion.model.column_types import is_joined_by
 from medallion.model.methods import Method
 from medallion.model.proven import Proof
 from medallion.model.registry import Registry
@@ -53,7 +54,7 @@ def keyed(table: Table, nodes: Mapping[str, proof.Node]) -> Table:
     prover = proof.Prover({**nodes, table.name: table}, partial(analyse_here, Settings.from_environment()))
     try:
         columns = prover.columns_of(table.name)
-        can_be_key = (name for name, kind, _ in columns if proof.can_be_key(kind))
-        return replace(table, keys=(next(can_be_key, columns[0][0]),))
+        usable = (name for name, kind, _ in columns if is_joined_by(kind))
+        return replace(table, keys=(next(usable, columns[0][0]),))
     except MedallionError:  # Spark does not understand it: so says the proof
         return table

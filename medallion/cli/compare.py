@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @click.option("--hours", type=click.IntRange(1), default=3, show_default=True, help="Hours that count.")
 @click.option("--warm-up", type=click.IntRange(1), default=1, show_default=True, help="First hours that do not count.")
 @click.option("--anew", is_flag=True, help="Load the snapshot and take the source's first hours: the lake is not read.")
-@click.option("--work", type=click.Path(path_type=Path), help="Folder for the two copies.  [default: temporary]")
+@click.option(
+    "--work", type=click.Path(path_type=Path, file_okay=False), help="Folder for the two copies.  [default: temporary]"
+)
 @AS_ROWS
 def compare(hours: int, warm_up: int, anew: bool, work: Path | None, form: str) -> None:
     """Measure what your own tables cost in full and incrementally, on the next hours of your source.
@@ -38,6 +40,8 @@ def compare(hours: int, warm_up: int, anew: bool, work: Path | None, form: str) 
 
     if not anew:
         loaded_lake()
+    if work is not None:
+        work.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="medallion-compare-", dir=work) as folder, progress_bar() as advance:
         plan = Comparison(settings(), hours, warm_up, anew)
         compared = [*plan.run(Path(folder), advance)]
@@ -57,8 +61,8 @@ def _rows(compared: "Sequence[ComparedHour]") -> Iterator[Sequence[Any]]:
 
 def _sentences(found: "Saving") -> Iterator[str]:
     yield (
-        f"rows are equal after every hour. Above the first layer, incremental took {found.seconds:.2f} of the seconds"
-        f" of full, and {found.cpu:.2f} of its CPU for the whole hour (medians of {counted(found.hours, 'hour')})"
+        f"rows were equal after every hour; incremental took {found.seconds:.0%} of the time of full above the first"
+        f" layer, and {found.cpu:.0%} of its CPU for the whole hour (medians of {counted(found.hours, 'hour')})"
     )
     full, incremental = (found.cpu_hours[strategy] * MONTH_HOURS for strategy in ("full", "incremental"))
     yield f"a month of such hours: {full:.2f} core-hours in full, {incremental:.2f} incrementally, on this machine"

@@ -4,7 +4,7 @@ The tables are passed in the order of the graph. Where several keys are right, t
 sums add up, so what is derived for a table follows from the whole graph.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from medallion.derive.kept import kept_relations
@@ -206,10 +206,8 @@ class _Choice:
         for name in order:
             if (chosen := possible.pop(name, None)) is not None:
                 if name == UPSERT and not self._has_fine_key and (kept := self._kept()) is not None:
-                    possible = {UPSERT: chosen}
-                    chosen, name = kept, AGGREGATE
-                dearer = dict.fromkeys(possible, f"it is right too, and costs more than the {name} as a rule")
-                return replace(chosen, refused=self._refused | dearer)
+                    return replace(kept, refused=self._refused | _dearer([UPSERT], than=AGGREGATE))
+                return replace(chosen, refused=self._refused | _dearer(possible, than=name))
         if (kept := self._kept()) is not None:
             return replace(kept, refused=self._refused)
         return _full("no other way is proven right", self._refused)
@@ -280,6 +278,10 @@ class _Choice:
         if isinstance(node, Table) and isinstance(node.method, ByKey):
             return frozenset({(node.name, node.method.column)})
         return frozenset({(node.name, node.keys[0])}) if len(node.keys) == 1 else frozenset()
+
+
+def _dearer(names: Iterable[str], *, than: str) -> dict[str, str]:
+    return dict.fromkeys(names, f"it is right too, and costs more than the {than} as a rule")
 
 
 def _full(reason: str, refused: Mapping[str, str]) -> Derivation:

@@ -44,11 +44,11 @@ def _require_little_rest(method: Kept, reading: Reading) -> None:
     """Raise Unprovable where what is computed each time beside what is kept costs as much as all of it."""
     read = {name for part in method.parts for name in inputs_of(relation_text(part))}
     if again := read.intersection(inputs_of(method.rest)):
-        raise Unprovable(f"what is left of it beside what is kept reads all rows of {min(again)}")
+        raise Unprovable(f"beside what is kept, its query still reads all rows of {min(again)}")
     plan, kept = rest_of(method, reading), {part.name for part in method.parts}
     for node in nodes_below(plan, plan.root):
         if node.kind in MAKE_GROUPS and (grouped := {*inputs_below(plan, node)} - kept):
-            raise Unprovable(f"what is left of it beside what is kept groups all rows of {min(grouped)}")
+            raise Unprovable(f"beside what is kept, its query still groups all rows of {min(grouped)}")
 
 
 def _accepted(part: KeptPart, reading: Reading, identifiers: Identifiers) -> KeptPart:

@@ -14,7 +14,7 @@ def newest_of(table: Table, prover: Prover) -> tuple[Recent | None, str]:
     """The latest rows that all of the query follows from, if it does, and else why not."""
     plan = prover.plan_of(table)
     inputs = {name: prover.columns_of(name) for name in table.inputs}
-    reason = "no condition keeps an input's newest rows alone, as at >= (SELECT MAX(at) ...) - INTERVAL 7 DAYS does"
+    reason = "no condition limits an input to its newest rows, such as at >= (SELECT MAX(at) ...) - INTERVAL 7 DAYS"
     for method in _methods(plan):
         try:
             prove_recent(table, method, plan, inputs)

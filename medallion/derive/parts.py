@@ -20,7 +20,7 @@ class Parts:
 
     def reason(self) -> str:
         """Why nothing is kept."""
-        none = "no part of its query groups rows by keys with SUM and COUNT alone, which can be added to"
+        none = "no part of its query has keys, SUM and COUNT alone, to which a change can be added"
         return "; ".join(self.refused.values()) or none
 
 

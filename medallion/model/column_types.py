@@ -91,6 +91,11 @@ def is_key_type(kind: SqlType) -> bool:
     )
 
 
+def is_joined_by(kind: str) -> bool:
+    """Check whether every engine joins by values of a type that a query gives, as Spark writes it."""
+    return not kind.startswith(("array<", "map<", "struct<", "variant", "interval", "binary"))
+
+
 def is_ordered_type(kind: SqlType) -> bool:
     """Check whether files tell the least and the largest value of a column of a type."""
     return isinstance(kind, DecimalType) or (isinstance(kind, Scalar) and kind.name not in {"BOOLEAN", "BINARY"})

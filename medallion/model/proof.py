@@ -14,6 +14,7 @@ from hashlib import sha256
 from importlib.metadata import version
 
 from medallion.errors import MedallionError
+from medallion.model.column_types import is_joined_by
 from medallion.model.dependencies import Dependencies
 from medallion.model.determinism import prove_aggregates, prove_functions
 from medallion.model.methods import Additive, ByKey, Kept, Recent
@@ -54,11 +55,6 @@ def prove(
     """
     prover = Prover(nodes, analyse or _analyse_in_active_session, known or {})
     return {table.name: prover.prove(table) for table in tables}
-
-
-def can_be_key(kind: str) -> bool:
-    """Check whether every engine joins by a type, as Spark names it."""
-    return not kind.startswith(("array<", "map<", "struct<", "variant", "interval", "binary"))
 
 
 @dataclass(frozen=True)
@@ -122,7 +118,7 @@ class Prover:
         """What Spark says of a query; of one that this process has asked about, it is not asked again."""
         told = (query, same_as, json.dumps(inputs, sort_keys=True))
         if told not in _ANALYSED:
-            _ANALYSED[told] = self.analyse(query, inputs, same_as=same_as) if same_as else self.analyse(query, inputs)
+            _ANALYSED[told] = self.analyse(query, inputs, same_as=same_as)
         return _ANALYSED[told]
 
     def _analysis(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
@@ -145,7 +141,7 @@ class Prover:
                 f"{table.name}: its query gives no column {', '.join(absent)}, its key; it gives {', '.join(given)}"
             )
         for name, kind, _ in analysis.columns:
-            if name in table.keys and not can_be_key(kind):
+            if name in table.keys and not is_joined_by(kind):
                 raise MedallionError(f"{table.name}: its key {name} is {kind}, by which no engine can join")
         return Proof(
             table.name, fingerprint, table.fingerprint, table.refresh_method, analysis.columns, inputs, restricted

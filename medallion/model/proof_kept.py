@@ -47,7 +47,7 @@ def prove_kept(table: Table, method: Kept, reading: Reading) -> None:
         raise Unprovable(f"the rest of it reads {min(unknown)}, which is neither kept nor an input")
     whole = whole_text(method.parts, method.rest)
     if not _asked(whole, reading, same_as=table.query).is_same:
-        raise Unprovable("its relations and the rest of it are not what it is as a whole, as Spark reads it")
+        raise Unprovable("its pieces, put together again, are not the same query to Spark")
 
 
 def rest_of(method: Kept, reading: Reading) -> Plan:
@@ -82,9 +82,7 @@ def proven_part(part: KeptPart, reading: Reading) -> KeptPart:
 def _asked(query: str, reading: Reading, same_as: str = "") -> Analysis:
     known = {name: columns for name, columns in reading.inputs.items() if name in inputs_of(query + same_as)}
     try:
-        if same_as:
-            return reading.analyse(query, known, same_as=same_as)
-        return reading.analyse(query, known)
+        return reading.analyse(query, known, same_as=same_as)
     except NoPlans:
         raise
     except MedallionError as error:

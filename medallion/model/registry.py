@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from medallion.errors import UsageError
+from medallion.errors import BadDeclaration, UsageError
 from medallion.model.chart import output_columns
 from medallion.model.column_types import UnreadableColumn, is_key_type, is_ordered_type
 from medallion.model.dropped_rows import split_dropped_rows
@@ -91,22 +91,20 @@ def build(tables: Iterable[Node], layers: Sequence[str]) -> Registry:
     layers: from the bottom up; the first is fed by a source, each other one may read itself and those between.
 
     Raises:
-        UsageError: There is no table, a name, keys or a docstring are missing or wrong, a column cannot be read, an
+        BadDeclaration: A name, keys or a docstring are missing or wrong, a column cannot be read, an
             input is unknown or of a layer that the table may not read, a chart is of unknown columns, or there is a
             cycle. The module is named.
     """
     by_name = {table.name: table for table in tables}
-    if not by_name:
-        raise UsageError(f"the project declares no table: write one to spark_jobs/{layers[0]}/, such as a feed")
     by_name |= {table.name: _with_feed(table, by_name) for table in by_name.values() if isinstance(table, Log)}
     for table in by_name.values():
         where = _module(table)
         if not re.fullmatch(r"[a-z][a-z0-9_]*", table.name):
-            raise UsageError(f"{where} names the table {table.name}: names are of lower-case letters, digits and _")
+            raise BadDeclaration(f"{where} names the table {table.name}: names are of lower-case letters, digits and _")
         if not table.keys:
-            raise UsageError(f"{where} declares no keys: name the columns that identify a row")
+            raise BadDeclaration(f"{where} declares no keys: name the columns that identify a row")
         if not table.doc:
-            raise UsageError(f"{where} has no docstring: say what the table holds and what one row is")
+            raise BadDeclaration(f"{where} has no docstring: say what the table holds and what one row is")
         if isinstance(table, Feed):
             _require_columns(where, table)
             require_erasable(where, table, by_name)
@@ -115,13 +113,13 @@ def build(tables: Iterable[Node], layers: Sequence[str]) -> Registry:
         _require_chart(where, table)
         for name in table.inputs:
             if name not in by_name:
-                raise UsageError(f"{where} reads {name}, which is no table: there are {', '.join(sorted(by_name))}")
+                raise BadDeclaration(f"{where} reads {name}, which is no table: there are {', '.join(sorted(by_name))}")
             if not _may_read(table.layer, by_name[name].layer, layers):
-                raise UsageError(f"{where} reads {name}: a {table.layer} table may not read {by_name[name].layer}")
+                raise BadDeclaration(f"{where} reads {name}: a {table.layer} table may not read {by_name[name].layer}")
     try:
         order = list(TopologicalSorter({name: by_name[name].inputs for name in sorted(by_name)}).static_order())
     except CycleError as error:
-        raise UsageError(f"the tables {' -> '.join(error.args[1])} read each other in a circle") from None
+        raise BadDeclaration(f"the tables {' -> '.join(error.args[1])} read each other in a circle") from None
     in_order = (name for layer in layers for name in order if by_name[name].layer == layer)
     return Registry({name: by_name[name] for name in in_order}, tuple(layers))
 
@@ -131,22 +129,22 @@ def _require_columns(where: str, feed: Feed) -> None:
     try:
         types = {column.name: column.sql_type for column in feed.columns}
     except UnreadableColumn as error:
-        raise UsageError(f"{where}: {error}") from None
+        raise BadDeclaration(f"{where}: {error}") from None
     if reserved := [name for name in BESIDE_A_CHANGE if name in types]:
-        raise UsageError(f"{where} declares {' and '.join(reserved)}, which every change has beside its columns")
+        raise BadDeclaration(f"{where} declares {' and '.join(reserved)}, which every change has beside its columns")
     if len(types) < len(feed.columns):
-        raise UsageError(f"{where} declares a column twice")
+        raise BadDeclaration(f"{where} declares a column twice")
     if bad := [key for key in feed.keys if key not in types]:
-        raise UsageError(f"{where} declares no column for its key {', '.join(bad)}")
+        raise BadDeclaration(f"{where} declares no column for its key {', '.join(bad)}")
     for name in feed.keys:
         if not is_key_type(types[name]):
-            raise UsageError(
+            raise BadDeclaration(
                 f"{where} declares its key {name} as {types[name]}: equal values of a key must be the same, so it is a"
                 " whole number, a DECIMAL, text, a date, a moment or a BOOLEAN"
             )
     for name in feed.pruned_by:
         if name in types and not is_ordered_type(types[name]):
-            raise UsageError(
+            raise BadDeclaration(
                 f"{where} is pruned by {name}, a {types[name]}: files tell ranges of numbers, texts, dates and moments"
             )
 
@@ -154,10 +152,10 @@ def _require_columns(where: str, feed: Feed) -> None:
 def _require_keys(where: str, table: Node) -> None:
     """Refuse keys that cannot identify a row, and a refresh policy that there is not."""
     if isinstance(table, Feed) and (null := [c.name for c in table.columns if c.name in table.keys and not c.required]):
-        raise UsageError(f"{where} declares its key {', '.join(null)} as nullable: write NOT NULL")
+        raise BadDeclaration(f"{where} declares its key {', '.join(null)} as nullable: write NOT NULL")
     if isinstance(table, Table) and table.refresh not in POLICIES:
         known = ", ".join(map(repr, POLICIES))
-        raise UsageError(f"{where} declares refresh={table.refresh!r}: it is one of {known}")
+        raise BadDeclaration(f"{where} declares refresh={table.refresh!r}: it is one of {known}")
 
 
 def _require_event_time(where: str, table: Node) -> None:
@@ -165,7 +163,7 @@ def _require_event_time(where: str, table: Node) -> None:
     types = {column.name: column.type for column in table.columns} if isinstance(table, Feed) else {}
     for name in table.event_time if isinstance(table, Feed) else ():
         if types.get(name) != "TIMESTAMP":
-            raise UsageError(f"{where} declares the event time {name}, which is no TIMESTAMP column of its schema")
+            raise BadDeclaration(f"{where} declares the event time {name}, which is no TIMESTAMP column of its schema")
 
 
 def _require_chart(where: str, table: Node) -> None:
@@ -174,13 +172,13 @@ def _require_chart(where: str, table: Node) -> None:
         return
     columns = output_columns(table.query)
     if columns is not None and (unknown := [name for name in table.chart.columns if name not in columns]):
-        raise UsageError(f"{where} draws {', '.join(unknown)}, which its query does not give: {', '.join(columns)}")
+        raise BadDeclaration(f"{where} draws {', '.join(unknown)}, which its query does not give: {', '.join(columns)}")
 
 
 def _with_feed(log: Log, by_name: Mapping[str, Node]) -> Log:
     feed = by_name.get(log.of)
     if not isinstance(feed, Feed):
-        raise UsageError(f"{_module(log)} is the log of {log.of}, which is no change feed")
+        raise BadDeclaration(f"{_module(log)} is the log of {log.of}, which is no change feed")
     return replace(log, feed=feed)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 
-from medallion.errors import DamagedFile, UsageError
+from medallion.errors import BadDeclaration, DamagedFile, UsageError
 from medallion.model.registry import Registry
 from medallion.model.table import Log
 from medallion.ops import releases
@@ -67,14 +67,23 @@ def tables_of(lake: Lake, default_extras: bool | None = None) -> Registry:
 
 
 def tables_in(record: TableRecord | None, default_extras: bool | None) -> Registry:
-    """The tables of a lake with that record; without one, ``default_extras`` decides. Raises as ``tables_of``."""
+    """The tables of a lake with that record; without one, ``default_extras`` decides.
+
+    Raises as ``tables_of``, and BadDeclaration where there are none.
+    """
     project = find_project()
     if record is not None and record.project not in {"", project.name}:
         raise UsageError(
             f"this lake belongs to project {record.project}, but {project.root} is project {project.name}: name"
             f" another lake in medallion.toml or MEDALLION_LAKE, or go into the folder of {record.project}"
         )
-    return project.registry(extras=bool(default_extras) if record is None else record.extras)
+    tables = project.registry(extras=bool(default_extras) if record is None else record.extras)
+    if not tables.tables:
+        first = f"spark_jobs/{project.layers[0]}/"
+        raise BadDeclaration(
+            f"project {project.name} has no table: write a feed to {first}; medallion source infer helps"
+        )
+    return tables
 
 
 def tables_at_parse_time(settings: Settings) -> Registry:

@@ -25,13 +25,12 @@ from medallion.pipeline.run import Run
 from medallion.settings import Settings
 from medallion.spark.session import spark_session
 from medallion.storage.files import in_bucket
+from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STRATEGIES = ("full", "incremental")
-
-_NOT_COPIED = shutil.ignore_patterns("writer.lock", "lease")  # of the process that writes to the lake, not to a copy
 
 
 @dataclass(frozen=True)
@@ -83,17 +82,22 @@ class Comparison:
             MedallionError: An hour failed, or rows differ.
         """
         total = 1 + (self.hours + self.warm_up) * len(STRATEGIES)  # the first is making the copies
+        if in_bucket(self.settings.lake) and not self.anew:
+            raise UsageError(
+                f"{self.settings.lake} is in a bucket, and is not copied: give --anew, which loads the snapshot into a"
+                " folder"
+            )
         own = [self.settings.replace(lake=str(work / strategy), spark_connect=None) for strategy in STRATEGIES]
         advance("load the snapshot" if self.anew else "copy the lake", 0, total)
         if not self.anew:
+            self._require_hours(self.settings)  # before anything is copied
             _copy_lake(self.settings, [of.lake for of in own])
-            self._require_hours(own[0])
         spark = spark_session(own[0])
         with ExitStack() as opened:  # its end is that of the session
             full = _opened(opened, own[0], spark)
             if self.anew:
                 operations.load(Run(own[0], None, "load"), full)
-                shutil.copytree(own[0].lake, own[1].lake, ignore=_NOT_COPIED)
+                _copy(Lake.of(own[0]), own[1].lake)
             incremental = _opened(opened, own[1], spark)
             drivers = dict(zip(STRATEGIES, (full, incremental), strict=True))
             for number, hour in enumerate(self._require_hours(own[0])):
@@ -110,7 +114,7 @@ class Comparison:
         pending, count = pending_at_source(settings), self.warm_up + self.hours
         if len(pending) < count:
             raise UsageError(
-                f"a comparison of {counted(self.hours, 'hour')} takes {count} pending ones with its warm-up, and the"
+                f"a comparison of {counted(self.hours, 'hour')} needs {count} pending ones, warm-up included, and the"
                 f" source has {len(pending)}: give fewer --hours, or --anew to begin with the snapshot"
             )
         return pending[:count]
@@ -125,16 +129,22 @@ def saving(compared: Sequence[ComparedHour]) -> Saving:
 
 
 def _copy_lake(settings: Settings, targets: Sequence[str]) -> None:
-    if in_bucket(settings.lake):
-        raise UsageError(
-            f"{settings.lake} is in a bucket, and is not copied: give --anew, which loads the snapshot into a folder"
-        )
     with (
         open_driver(settings, lambda _: None) as driver,
         driver.writing(Run(settings, None, "compare"), "compare"),  # so that nobody writes while it is copied
     ):
         for target in targets:
-            shutil.copytree(settings.lake, target, ignore=_NOT_COPIED)
+            _copy(driver.lake, target)
+
+
+def _copy(lake: Lake, target: str) -> None:
+    """Copy a lake without what says who writes to it: a writer of the copy would wait for that one."""
+    own = Path(lake.root, "ops")  # elsewhere a table may be called lease
+
+    def of_writer(folder: str, _: list[str]) -> set[str]:
+        return {"writer.lock", "lease"} if Path(folder) == own else set()
+
+    shutil.copytree(lake.root, target, ignore=of_writer)
 
 
 def _opened(opened: ExitStack, settings: Settings, spark: "SparkSession") -> Driver:

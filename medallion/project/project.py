@@ -16,7 +16,7 @@ from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
-from medallion.errors import MedallionError, UsageError, one_line
+from medallion.errors import BadDeclaration, MedallionError, UsageError, one_line
 from medallion.expect.vocabulary import Expectation
 from medallion.model.refresh_lock import NAME, with_methods
 from medallion.model.registry import Node, Registry, as_declared, build
@@ -86,7 +86,7 @@ class Project:
     def registry(self, *, extras: bool = False) -> Registry:
         """Return the tables that the project declares; medallion.ops.lake_tables says which of them a lake has.
 
-        extras: whether with those that are declared extra. Raises UsageError as ``build`` does, and for a module
+        extras: whether with those that are declared extra. Raises BadDeclaration as ``build`` does, and for a module
         that declares no table.
         """
         return _registry(self.root, self.layers, extras, self.deliveries)
@@ -94,7 +94,7 @@ class Project:
     def suite(self, layer: str) -> Mapping[str, tuple[Expectation, ...]]:
         """Return the promises of ``expectations/<layer>.py`` across tables; nothing where there is no such module.
 
-        Raises UsageError for one on a table that the layer does not declare.
+        Raises BadDeclaration for one on a table that the layer does not declare.
         """
         return _suite(self.root, self.layers, layer, self.deliveries)
 
@@ -155,7 +155,7 @@ def _declared(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
     _package(root, "spark_jobs")
     unknown = {path.parent.name for path in (root / "spark_jobs").glob("*/*.py")} - {*layers}
     if unknown:
-        raise UsageError(f"spark_jobs/{min(unknown)} is no layer of {root / manifest.NAME}: add it there")
+        raise BadDeclaration(f"spark_jobs/{min(unknown)} is no layer of {root / manifest.NAME}: add it there")
     for place, layer in enumerate(layers):
         package = _package(root, f"spark_jobs.{layer}")
         for info in iter_modules(package.__path__):
@@ -165,7 +165,7 @@ def _declared(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
             declared = getattr(module, "TABLE", None)
             if not isinstance(declared, Table if place else Feed | Log):
                 wanted = "Table" if place else "Feed or Log"
-                raise UsageError(f"spark_jobs/{layer}/{info.name}.py declares no TABLE, a {wanted}, for its layer")
+                raise BadDeclaration(f"spark_jobs/{layer}/{info.name}.py declares no TABLE, a {wanted}, for its layer")
             path = root / "spark_jobs" / layer / f"{info.name}.py"
             yield from as_declared(declared, layer, path, module.__doc__ or "")
 
@@ -180,10 +180,10 @@ def _suite(
     with _own_modules(root):
         suite: Any = getattr(_import(f"{name}.{layer}", root), "SUITE", None)
     if not isinstance(suite, Mapping):
-        raise UsageError(f"expectations/{layer}.py declares no SUITE, a dictionary of expectations by table")
+        raise BadDeclaration(f"expectations/{layer}.py declares no SUITE, a dictionary of expectations by table")
     declared = {table.name for table in _registry(root, layers, True, deliveries) if table.layer == layer}
     if unknown := sorted(set(suite) - declared):
-        raise UsageError(
+        raise BadDeclaration(
             f"expectations/{layer}.py has expectations on {', '.join(unknown)}, which layer {layer} does not have:"
             f" name one of {', '.join(sorted(declared)) or 'none'}"
         )
@@ -206,7 +206,7 @@ def _own_modules(root: Path) -> Iterator[None]:
 
 
 def _import(name: str, root: Path) -> ModuleType:
-    """Import a module of a project. Raises UsageError, with file and line, for whatever goes wrong in it."""
+    """Import a module of a project. Raises BadDeclaration, with file and line, for whatever goes wrong in it."""
     try:
         return import_module(name)
     except MedallionError:
@@ -216,7 +216,7 @@ def _import(name: str, root: Path) -> ModuleType:
         place = (error.filename, error.lineno) if isinstance(error, SyntaxError) else None
         file, line = place or ((frames[-1].filename, frames[-1].lineno) if frames else (name, 0))
         shown = Path(str(file)).relative_to(root) if Path(str(file)).is_relative_to(root) else file
-        raise UsageError(f"{shown}, line {line}: {type(error).__name__}: {one_line(error)}") from None
+        raise BadDeclaration(f"{shown}, line {line}: {type(error).__name__}: {one_line(error)}") from None
 
 
 def _package(root: Path, folder: str) -> ModuleType:

@@ -96,21 +96,19 @@ def is_worth_state(target: Target) -> bool:
     does not go by cost."""
     if target.table.refresh != "auto":
         return True
-    read = _inputs_of_parts(target.table).intersection(target.inputs)
+    read = {name for names in _inputs_by_part(target.table).values() for name in names}.intersection(target.inputs)
     return sum(target.inputs[name].bytes for name in read) >= MIN_STATE_INPUT_BYTES
 
 
 def oversized_sum(refresh: Refresh) -> str | None:
     """Which of the inputs that are summed has changed too much to be followed, if any has."""
-    summed = _inputs_of_parts(refresh.table)
+    summed = {name for names in _inputs_by_part(refresh.table).values() for name in names}
     return oversized({name: change for name, change in refresh.changes.items() if name in summed}, refresh.inputs)
 
 
 def has_small_state(target: Target) -> bool:
     """Whether there is aggregate state, and so little that a full recompute writes it anew at hardly any cost."""
-    method = target.table.method
-    names = [part.name for part in method.parts] if isinstance(method, Kept) else [*split_of(target.table).parts]
-    for name in names:
+    for name in _inputs_by_part(target.table):
         try:
             delta = target.lake.open(target.lake.aggregate_state_path(target.table.name, name))
         except MedallionError:  # it is rebuilt when it is needed
@@ -120,8 +118,8 @@ def has_small_state(target: Target) -> bool:
     return True
 
 
-def _inputs_of_parts(table: Table) -> set[str]:
-    """What is summed of a table's query, its inputs and parts of it."""
+def _inputs_by_part(table: Table) -> dict[str, tuple[str, ...]]:
+    """What each part of which state is kept is summed from: inputs of the table, and other parts."""
     if isinstance(table.method, Kept):
-        return {name for part in table.method.parts for name in inputs_of(relation_text(part))}
-    return {part.input for part in split_of(table).parts.values()}
+        return {part.name: inputs_of(relation_text(part)) for part in table.method.parts}
+    return {name: (part.input,) for name, part in split_of(table).parts.items()}

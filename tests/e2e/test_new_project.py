@@ -112,7 +112,7 @@ def test_a_new_project_is_green_at_once_with_the_wheel_alone(bikes: Installed) -
 def test_its_hours_are_measured_both_ways_and_its_lake_stays_as_it_is(bikes: Installed) -> None:
     before = trips(bikes)
     refused = bikes.run("medallion", "compare", code=2)
-    assert "takes 4 pending ones with its warm-up, and the source has 1" in refused
+    assert "needs 4 pending ones, warm-up included, and the source has 1" in refused
     rows = json.loads(bikes.run("medallion", "compare", "--anew", "--hours", "1", "--format", "json"))
     assert [(row["hour"], row["strategy"], row["note"]) for row in rows] == [
         *(("2025-11-30T00", strategy, "warm-up") for strategy in ("full", "incremental")),

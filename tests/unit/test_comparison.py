@@ -12,6 +12,7 @@ from medallion.inspect.run_history import RunFigures
 from medallion.pipeline import comparison
 from medallion.pipeline.comparison import ComparedHour, Comparison, saving
 from medallion.settings import Settings
+from medallion.storage.lake import Lake
 from tests.unit.small_lake import H0
 
 
@@ -36,6 +37,16 @@ def test_lake_in_a_bucket_is_not_copied(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(comparison, "spark_session", lambda _: pytest.fail("no session is needed to refuse it"))
     with pytest.raises(UsageError, match="s3a://b/lake is in a bucket, and is not copied: give --anew"):
         list(Comparison(Settings(lake="s3a://b/lake"), 1).run(tmp_path, no_progress))
+
+
+def test_copy_has_no_writer_and_every_table_whatever_it_is_called(tmp_path: Path) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    for name in ("ops/lease/1.json", "ops/writer.lock", "ops/tables.json", "gold/lease/part.parquet"):
+        (tmp_path / "lake" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "lake" / name).touch()
+    comparison._copy(lake, str(tmp_path / "copy"))
+    copied = {file.relative_to(tmp_path / "copy").as_posix() for file in (tmp_path / "copy").rglob("*.*")}
+    assert copied == {"ops/tables.json", "gold/lease/part.parquet"}
 
 
 def test_lake_that_is_not_loaded_is_said_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

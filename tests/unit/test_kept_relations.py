@@ -133,7 +133,7 @@ def test_what_is_kept_is_read_from_the_lock_as_it_was_written() -> None:
         ),
         (
             "SELECT status AS k, COUNT(*) AS n FROM {bronze_items} WHERE status <> 'won''t' GROUP BY status",
-            "as Spark reads it",
+            "are not the same query to Spark",
         ),
     ],
 )
@@ -234,10 +234,10 @@ def with_last_item(method: Kept, **changed: Any) -> Kept:
     ("changed", "said"),
     [
         (lambda found: replace(found, rest=found.rest.replace("{_kept_0}", "{bronze_users}")), "neither kept nor"),
-        (lambda found: replace(found, rest=f"{found.rest} WHERE n > 3"), "not what it is as a whole"),
+        (lambda found: replace(found, rest=f"{found.rest} WHERE n > 3"), "are not the same query to Spark"),
         (lambda found: with_last_item(found, type="int"), "other types now"),
-        (lambda found: with_last_item(found, text="i.product_id"), "not what it is as a whole"),
-        (lambda found: with_last_item(found, condition="i.n > 0"), "not what it is as a whole"),
+        (lambda found: with_last_item(found, text="i.product_id"), "are not the same query to Spark"),
+        (lambda found: with_last_item(found, condition="i.n > 0"), "are not the same query to Spark"),
         (lambda found: with_last_item(found, kind="STDDEV"), "no aggregate of which state is kept"),
         (lambda found: with_last_item(found, kind="key"), "other types now"),
         (lambda found: with_part(found, by=None), "it has JOIN"),

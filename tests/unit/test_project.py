@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from medallion.checks.suites import suites
-from medallion.errors import MedallionError, UsageError
+from medallion.errors import BadDeclaration, MedallionError, UsageError
+from medallion.ops.lake_tables import tables_of
 from medallion.project import find_project, project_at
 from medallion.project.manifest import read_manifest
 from medallion.project.project import package_of
 from medallion.spark.session import in_parallel
+from medallion.storage.lake import Lake
 from tests.shop import PROJECT
 
 TOML = """
@@ -147,15 +149,20 @@ def test_what_a_project_may_not_declare_is_refused_with_its_module(
     clinic: Path, name: str, text: str, message: str
 ) -> None:
     declare(clinic, name, text)
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(BadDeclaration, match=message) as refused:
         project_at(clinic).registry()
+    assert refused.value.exit_code == 2
 
 
-def test_a_project_without_a_table_is_refused_and_says_where_to_write_one(clinic: Path) -> None:
+def test_a_project_without_a_table_is_refused_and_says_where_to_write_one(
+    clinic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDALLION_PROJECT", str(clinic))
     for module in (clinic / "spark_jobs").glob("*/*.py"):
         module.unlink()
-    with pytest.raises(UsageError, match="the project declares no table: write one to spark_jobs/raw/"):
-        project_at(clinic).registry()
+    with pytest.raises(BadDeclaration, match="project clinic has no table: write a feed to spark_jobs/raw/"):
+        tables_of(Lake(str(clinic / "lake")))
+    assert project_at(clinic).registry().feeds == (), "the first feed is inferred in a project without one"
 
 
 def test_a_suite_on_a_table_that_its_layer_does_not_have_is_refused(
@@ -163,7 +170,7 @@ def test_a_suite_on_a_table_that_its_layer_does_not_have_is_refused(
 ) -> None:
     monkeypatch.setenv("MEDALLION_PROJECT", str(clinic))
     declare(clinic, "expectations/marts.py", 'SUITE = {"marts_nothing": ()}')
-    with pytest.raises(UsageError, match=r"expectations/marts\.py.*marts_nothing"):
+    with pytest.raises(BadDeclaration, match=r"expectations/marts\.py.*marts_nothing"):
         suites(project_at(clinic), "marts", project_at(clinic).registry())
 
 

@@ -41,7 +41,7 @@ class Asked(Exception):
     """Spark was asked."""
 
 
-def ask(query: str, inputs: Mapping[str, tuple[Column, ...]]) -> Analysis:
+def ask(query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
     raise Asked(query)
 
 
