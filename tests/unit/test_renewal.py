@@ -3,7 +3,8 @@
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,24 +57,42 @@ def test_short_warm_spark_is_left_alone_while_others_work_with_it_or_nobody_woul
     assert warm(kept=False) == ["attached", ""]
 
 
+_LISTEN = """
+import socket
+server, kept = socket.create_server(("127.0.0.1", 0)), []
+print(server.getsockname()[1], flush=True)
+while True:
+    kept.append(server.accept()[0])
+    kept[-1].sendall(b"1")
+"""
+_CONNECT = """
+import socket, sys
+connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+connection.recv(1)
+print("accepted", flush=True)
+input()
+"""
+
+
+@contextmanager
+def process_of(code: str, *arguments: str) -> Iterator[tuple[int, str]]:
+    """A process that runs `code` until the block ends: its id and the first line that it prints."""
+    command = [sys.executable, "-c", code, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.pid, process.stdout.readline()
+        finally:
+            process.kill()
+
+
 def test_connection_of_another_process_is_told_from_an_own_one() -> None:
-    listen = "import socket, sys; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True)\n"
-    listen += "while True: kept = [*globals().get('kept', []), s.accept()]"
-    with subprocess.Popen([sys.executable, "-c", listen], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        port = int(server.stdout.readline())
-        with socket.create_connection(("127.0.0.1", port)):
-            assert not renewal._has_others(server.pid, port)
-            connect = (
-                f"import socket; s = socket.create_connection(('127.0.0.1', {port})); print(1, flush=True); input()"
-            )
-            with subprocess.Popen(
-                [sys.executable, "-c", connect], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            ) as other:
-                assert other.stdout is not None and other.stdout.readline()
-                assert renewal._has_others(server.pid, port)
-                other.communicate("\n")
-        server.kill()
+    with process_of(_LISTEN) as (server, port), socket.create_connection(("127.0.0.1", int(port))) as own:
+        assert own.recv(1), "accepted"
+        assert not renewal._has_others(server, int(port))
+        with process_of(_CONNECT, port) as (_, accepted):
+            assert accepted
+            assert renewal._has_others(server, int(port))
 
 
 def test_driver_leaves_its_jvm_between_two_hours_only_when_that_is_short_and_its_own(
