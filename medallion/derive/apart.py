@@ -11,6 +11,8 @@ from functools import cached_property
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.parsers.spark import SparkParser
 
 from medallion.derive.piece_columns import Columns, Unmoved, group_expressions, marked, unmarked
 from medallion.model.kept_text import PREFIX, inputs_of, relation_text
@@ -18,6 +20,17 @@ from medallion.model.methods import Kept, KeptItem, KeptPart
 from medallion.model.plan import Unprovable
 
 Accept = Callable[[KeptPart], KeptPart]  # completes a part that is proven; raises Unprovable for another
+
+
+class _AsWritten(Spark):
+    """Spark's SQL, in which a comma in FROM stays one: CROSS JOIN is another kind of join to Spark's optimizer."""
+
+    class Parser(SparkParser):
+        """Its parser."""
+
+        JOINS_HAVE_EQUAL_PRECEDENCE = False
+
+
 _OF_SOURCE = ("from_", "joins", "laterals", "where")
 _NOT_MOVED = ("qualify", "windows", "cluster", "distribute", "sort", "pivots", "kind", "into", "match", "sample")
 
@@ -28,7 +41,7 @@ def kept_of(query: str, accept: Accept) -> tuple[Kept | None, list[str]]:
     accept: says whether the state of a piece can be kept.
     """
     try:
-        tree = sqlglot.parse_one(marked(query), dialect="spark")
+        tree = sqlglot.parse_one(marked(query), dialect=_AsWritten)
     except (sqlglot.errors.SqlglotError, ValueError):
         return None, ["its text is not understood"]
     if not isinstance(tree, exp.Query) or query_with(tree).get("recursive"):

@@ -43,8 +43,8 @@ def kept_relations(table: Table, reading: Reading, identifiers: Identifiers) -> 
 def _require_little_rest(method: Kept, reading: Reading) -> None:
     """Raise Unprovable where what is computed each time beside what is kept costs as much as all of it."""
     read = {name for part in method.parts for name in inputs_of(relation_text(part))}
-    if again := read.intersection(inputs_of(method.rest)):
-        raise Unprovable(f"beside what is kept, its query still reads all rows of {min(again)}")
+    if read <= {*inputs_of(method.rest)}:
+        raise Unprovable(f"beside what is kept, its query still reads all rows of {' and '.join(sorted(read))}")
     plan, kept = rest_of(method, reading), {part.name for part in method.parts}
     for node in nodes_below(plan, plan.root):
         if node.kind in MAKE_GROUPS and (grouped := {*inputs_below(plan, node)} - kept):

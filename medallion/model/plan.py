@@ -235,6 +235,9 @@ def equal_columns(condition: Expression | None) -> list[tuple[int, int]]:
     subquery, columns of the query around it are among them."""
     pairs = []
     for part in conjuncts(condition):
+        if part.kind == "Or":  # true where one side is
+            sides = [{*map(frozenset, equal_columns(side))} for side in part.children]
+            pairs += [(min(pair), max(pair)) for pair in sides[0].intersection(*sides[1:])]
         if part.kind == "EqualTo":
             left, right = (side.children[0] if side.kind == "OuterReference" else side for side in part.children)
             if left.is_column and right.is_column:

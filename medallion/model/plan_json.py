@@ -41,7 +41,7 @@ class _Reader:
                 parts[name] = (self.expression(value),)
             elif isinstance(value, list) and value and all(_is_tree(part) for part in value):
                 parts[name] = tuple(self.expression(part) for part in value)
-            elif kind == "Expand" and name == "projections":
+            elif kind == "Expand" and name == "projections" and value is not None:  # Spark does not always tell them
                 parts[name] = tuple(self.expression(part) for row in value for part in row)
                 detail["width"] = len(value[0]) if value else 0
             elif name not in {"class", "num-children"}:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from medallion.model.plan import Expression, Node, Plan, id_of
+from medallion.model.plan import Expression, Node, Plan, Unprovable, id_of
 
 # Of a node's fields, what says nothing about its rows.
 _SAYS_NOTHING = frozenset(
@@ -50,6 +50,8 @@ class _Shape:
             return self.of(node.children[node.detail["plan"]])
         if node.kind == "CTERelationRef":
             return self._reference(node)
+        if node.kind == "Expand" and "projections" not in node.parts:
+            raise Unprovable("it has ROLLUP, CUBE or GROUPING SETS of which Spark does not tell the rows")
         below = ",".join(self.of(child) for child in node.children)
         parts = []
         for name, items in sorted(node.parts.items()):

@@ -208,8 +208,10 @@ class _Proof:
 
     def _expand(self, node: Node) -> Relation:
         """Several rows of one: a column carries the key where it does in each of them."""
-        relation, width = self._one_part(node.child), node.detail["width"]
-        values = node.parts["projections"]
+        relation = self._one_part(node.child)
+        values, width = node.parts.get("projections", ()), node.detail.get("width", 0)
+        if not values:
+            raise Unprovable("it has ROLLUP, CUBE or GROUPING SETS of which Spark does not tell the rows")
         pairs = []
         for place, column in enumerate(node.output):
             sources = {item.id if item.is_column else None for item in values[place::width]}

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.errors import MedallionError
 from medallion.model.plan import Analysis, Column, NoPlans
+from medallion.model.plan_json import read_plan
+from medallion.model.plan_rows import Optimized, give_same_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from medallion.settings import Settings
 
-_ALWAYS_INLINE = "spark.sql.optimizer.collapseProjectAlwaysInline"
+_WHERE_PLANS_ARE_COMPARED = {
+    "spark.sql.optimizer.collapseProjectAlwaysInline": "true",
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.MergeSubplans",
+    "spark.sql.optimizer.inSetConversionThreshold": str(2**31 - 1),
+}
 _FRAME_NAME = re.compile(r"`?_pyspark_[0-9a-f]{32}`?\.?")
 
 
@@ -55,18 +61,20 @@ class SparkAnalyser:
 
 
 def _are_same(left: "DataFrame", right: "DataFrame") -> bool:
-    """Whether Spark's optimizer makes one plan of both, whose rows follow from those of the inputs.
+    """Whether Spark's optimizer makes plans of both that give the same rows, which follow from those of the inputs.
 
-    It is told to put every expression in the place of its name, however often it is used: else two plans differ by what
-    seemed dear to compute twice.
+    It is told to put every expression in the place of its name, however often it is used, and to leave subqueries and
+    long lists as they are: else two plans differ by what seemed dear, or cannot be told apart.
     """
     conf = left.sparkSession.conf
-    former = conf.get(_ALWAYS_INLINE)
-    conf.set(_ALWAYS_INLINE, True)
+    former = {name: conf.get(name, None) for name in _WHERE_PLANS_ARE_COMPARED}
+    for name, value in _WHERE_PLANS_ARE_COMPARED.items():
+        conf.set(name, value)
     try:
         return _have_one_plan(left, right)
     finally:
-        conf.set(_ALWAYS_INLINE, str(former))
+        for name, before in former.items():
+            conf.unset(name) if before is None else conf.set(name, before)
 
 
 def _have_one_plan(left: "DataFrame", right: "DataFrame") -> bool:
@@ -74,18 +82,32 @@ def _have_one_plan(left: "DataFrame", right: "DataFrame") -> bool:
     leaves = [leaf.nodeName() for plan in plans for leaf in _items(plan.collectLeaves())]
     if "LocalRelation" in leaves:  # it went by there being no rows
         return False
-    return left.schema.simpleString() == right.schema.simpleString() and bool(plans[0].sameResult(plans[1]))
+    if left.schema.simpleString() != right.schema.simpleString():
+        return False
+    return bool(plans[0].sameResult(plans[1])) or give_same_rows(*map(_optimized, plans))
+
+
+def _optimized(plan: Any) -> Optimized:
+    leaves = [node for node in _nodes(plan) if node.nodeName() == "LogicalRDD"]
+    tables = {int(leaf.output().head().exprId().id()): str(leaf.rdd().id()) for leaf in leaves}
+    return Optimized(read_plan(Analysis(str(plan.toJSON()), dict(_aggregate_types(plan)), (), True)), tables)
 
 
 def _aggregate_types(plan: Any) -> Iterator[tuple[int, tuple[str, str]]]:
     """By result id, the type of each aggregate, and of what it is of."""
+    for node in _nodes(plan):
+        if node.nodeName() in {"Aggregate", "Window"}:
+            for expression in _items(node.expressions()):
+                yield from _types_in(expression)
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    """It and all below it, those in subqueries too."""
     waiting = [plan]
     while waiting:
         node = waiting.pop()
         waiting += [*_items(node.children()), *_items(node.subqueries())]
-        if node.nodeName() in {"Aggregate", "Window"}:
-            for expression in _items(node.expressions()):
-                yield from _types_in(expression)
+        yield node
 
 
 def _types_in(expression: Any) -> Iterator[tuple[int, tuple[str, str]]]:

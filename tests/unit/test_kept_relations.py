@@ -282,3 +282,37 @@ def test_tables_of_tpch_declare_no_method_and_all_are_refreshed_by_what_changed(
         record["table"]: record["method"]["kind"] for record in map(json.loads, lock.read_text().splitlines()[1:])
     }
     assert len(methods) == 22 and {*methods.values()} == {"incremental aggregate"}
+
+
+def test_inputs_with_commas_between_them_are_followed_as_those_that_are_joined() -> None:
+    query = "SELECT o.status AS k, SUM(i.n) AS n FROM {bronze_items} AS i, {bronze_orders} AS o"
+    method = kept(f"{query} WHERE i.order_id = o.order_id GROUP BY o.status")
+    assert method.parts[0].by == kept(f"SELECT o.status AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY o.status").parts[0].by
+
+
+def test_columns_are_equal_where_each_side_of_an_or_says_so() -> None:
+    query = "SELECT o.status AS k, SUM(i.n) AS n FROM {bronze_items} AS i, {bronze_orders} AS o WHERE"
+    sides = "(i.order_id = o.order_id AND i.n > 3) OR (i.n < 1 AND o.order_id = i.order_id)"
+    assert kept(f"{query} {sides} GROUP BY o.status").parts[0].by is not None
+    other = sides.replace("AND o.order_id = i.order_id", "AND o.user_id = i.order_id")
+    assert reason(f"{query} {other} GROUP BY o.status")
+
+
+def test_a_window_over_groups_is_computed_of_what_is_kept() -> None:
+    share = "SUM(price) * 100 / SUM(SUM(price)) OVER (PARTITION BY status)"
+    query = f"SELECT product_id AS k, status, SUM(price) AS paid, {share} AS share FROM {{bronze_items}}"
+    assert kept(f"{query} GROUP BY product_id, status", "k", "status").parts[0].by is None
+
+
+def test_rows_are_looked_up_beside_what_is_kept_of_another_input() -> None:
+    paid = "SELECT order_id, SUM(price) AS paid FROM {bronze_items} GROUP BY order_id"
+    query = f"SELECT o.order_id AS k, o.status, p.paid FROM ({paid}) AS p, {{bronze_orders}} AS o"
+    top = kept(f"{query} WHERE p.order_id = o.order_id ORDER BY paid, k LIMIT 5")
+    assert [relation_text(part).split(" FROM ")[1] for part in top.parts] == ["{bronze_items} GROUP BY order_id"]
+
+
+def test_rollup_over_a_union_is_told_in_words() -> None:
+    """Spark does not tell the rows of some of them."""
+    union = "SELECT status AS a, n AS b FROM {bronze_items} UNION ALL SELECT status, 1 FROM {bronze_orders}"
+    found = reason(f"SELECT a AS k, SUM(b) AS n FROM ({union}) GROUP BY ROLLUP (a, b)")
+    assert "ROLLUP" in found

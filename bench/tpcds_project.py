@@ -1,0 +1,209 @@
+"""TPC-DS as a project: its 24 tables as feeds, its 99 queries as Gold, and hours of changed sales and returns."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.tpc import hour_at
+
+if TYPE_CHECKING:
+    import duckdb
+
+# By table, the columns of one order, and of an item in it. A dimension's key is its first column.
+_FACTS = {
+    "store_sales": ("ss_ticket_number", "ss_item_sk"),
+    "store_returns": ("sr_ticket_number", "sr_item_sk"),
+    "catalog_sales": ("cs_order_number", "cs_item_sk"),
+    "catalog_returns": ("cr_order_number", "cr_item_sk"),
+    "web_sales": ("ws_order_number", "ws_item_sk"),
+    "web_returns": ("wr_order_number", "wr_item_sk"),
+}
+_KEYS = {**_FACTS, "inventory": ("inv_date_sk", "inv_item_sk", "inv_warehouse_sk")}
+_CORRECTED = {
+    "store_sales": "ss_quantity = ss_quantity + 1, ss_ext_sales_price = ss_ext_sales_price + 1,"
+    " ss_net_paid = ss_net_paid + 1, ss_net_profit = ss_net_profit + 1",
+    "catalog_sales": "cs_quantity = cs_quantity + 1, cs_ext_sales_price = cs_ext_sales_price + 1,"
+    " cs_net_paid = cs_net_paid + 1, cs_net_profit = cs_net_profit + 1",
+    "web_sales": "ws_quantity = ws_quantity + 1, ws_ext_sales_price = ws_ext_sales_price + 1,"
+    " ws_net_paid = ws_net_paid + 1, ws_net_profit = ws_net_profit + 1",
+    "store_returns": "sr_return_amt = sr_return_amt + 1, sr_net_loss = sr_net_loss + 1",
+    "catalog_returns": "cr_return_amount = cr_return_amount + 1, cr_net_loss = cr_net_loss + 1",
+    "web_returns": "wr_return_amt = wr_return_amt + 1, wr_net_loss = wr_net_loss + 1",
+}
+_NAMES = re.compile("_(sk|number)$")
+_SETTINGS = """
+[project]
+name = "tpcds"
+layers = ["bronze", "gold"]
+
+[source]
+path = "source"
+
+[lake]
+path = "lake"
+"""
+_FEED = '''"""{name} of TPC-DS."""
+
+from medallion import Feed
+
+TABLE = Feed(keys={keys!r}, schema="""{schema}""")
+'''
+_QUERY = '''"""Query {number} of TPC-DS."""
+
+from medallion import Table
+
+TABLE = Table(keys={keys!r}, refresh="incremental", may_be_empty=True, query={query!r})
+'''
+
+
+@contextmanager
+def tpcds(scale: float) -> "Iterator[duckdb.DuckDBPyConnection]":
+    """Yield a database with the 24 tables at that scale, and DuckDB's own queries."""
+    import duckdb
+    import duckdb_extension_tpcds
+
+    (extension,) = Path(duckdb_extension_tpcds.__file__).parent.glob("extensions/*/tpcds.duckdb_extension")
+    with duckdb.connect() as connection:
+        connection.execute(f"LOAD '{extension}'")
+        connection.execute(f"CALL dsdgen(sf = {float(scale)})")
+        yield connection
+
+
+def write_project(root: Path, connection: "duckdb.DuckDBPyConnection", hours: int) -> None:
+    """Write the project to ``root``: tables, snapshot and hours of changes. Changes the database as these hours do."""
+    root.mkdir(parents=True, exist_ok=True)
+    (root / "medallion.toml").write_text(_SETTINGS.lstrip(), encoding="utf-8")
+    for table in _tables(connection):
+        schema = _schema(connection, table)
+        keys = _KEYS.get(table, (next(iter(schema)),))
+        columns = ", ".join(f"{name} {kind}{' NOT NULL' * (name in keys)}" for name, kind in schema.items())
+        _write(root / "spark_jobs" / "bronze" / f"{table}.py", _FEED.format(name=table, keys=keys, schema=columns))
+    for number, query in connection.execute("FROM tpcds_queries()").fetchall():
+        text, keys = as_spark_query(connection, query)
+        _write(root / "spark_jobs" / "gold" / f"q{number:02}.py", _QUERY.format(number=number, keys=keys, query=text))
+    _write_source(root / "source", connection, hours)
+
+
+def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple[str, tuple[str, ...]]:
+    """Return a query of DuckDB's as one of Spark's with placeholders, and the columns that can be its key.
+
+    Each output has a name of its own, and where the first rows are taken, all outputs decide which these are: else two
+    correct answers differ. Rows of which no output can be a key are one, which gets the column ``scope``.
+    """
+    import sqlglot
+    from sqlglot import exp
+
+    outputs = _outputs(connection, query)
+    tree = sqlglot.parse_one(query, read="duckdb")
+    _name_tables(tree, {*_tables(connection)})
+    first = tree
+    while isinstance(first, exp.SetOperation | exp.Subquery):
+        first = first.this
+    assert isinstance(first, exp.Select)
+    if len(first.expressions) == len(outputs):  # it has no star
+        named = zip(first.expressions, outputs, strict=True)
+        first.set(
+            "expressions",
+            [item if item.output_name == name else exp.alias_(item.unalias(), name) for item, name in named],
+        )
+    if tree.args.get("limit") is not None:
+        order = tree.args.get("order") or exp.Order(expressions=[])
+        decided = {item.this.name.lower() for item in order.expressions if isinstance(item.this, exp.Column)}
+        rest = [exp.Ordered(this=exp.column(name)) for name in outputs if name not in decided]
+        tree.set("order", exp.Order(expressions=[*order.expressions, *rest]))
+    keys = tuple(name for name, kind in outputs.items() if kind not in ("DOUBLE", "FLOAT"))
+    if not keys:
+        first.set("expressions", [exp.alias_(exp.Literal.string("all"), "scope"), *first.expressions])
+    return _with_placeholders(tree.sql(dialect="spark", pretty=True)), keys or ("scope",)
+
+
+def _outputs(connection: "duckdb.DuckDBPyConnection", query: str) -> dict[str, str]:
+    """The type of each output by a name that no other one has and that is one word."""
+    found: dict[str, str] = {}
+    for place, (name, kind, *_) in enumerate(connection.execute(f"DESCRIBE {query.strip().rstrip(';')}").fetchall(), 1):
+        name = name.lower()
+        found[name if name.isidentifier() and name not in found else f"c{place}"] = kind
+    return found
+
+
+def _name_tables(tree: Any, tables: set[str]) -> None:
+    """Have each table that is read be a word that becomes its placeholder, with its own name as alias."""
+    from sqlglot import exp
+    from sqlglot.optimizer.scope import traverse_scope
+
+    for scope in traverse_scope(tree):
+        for source in scope.tables:
+            if source.name in tables and source.name not in scope.cte_sources:
+                named = exp.to_table(f"placeholder_{source.name}_")
+                source.replace(exp.alias_(named, source.alias or source.name, table=True))
+
+
+def _with_placeholders(text: str) -> str:
+    return re.sub(r"\bplaceholder_(\w+?)_(?= )", r"{bronze_\1}", text)
+
+
+def _write_source(target: Path, connection: "duckdb.DuckDBPyConnection", hours: int) -> None:
+    from deltalake import write_deltalake
+
+    (target / "snapshot").mkdir(parents=True)
+    for table in _tables(connection):
+        casts = [f"CAST({name} AS INT) AS {name}" for name, kind in _schema(connection, table).items() if kind == "INT"]
+        replaced = f" REPLACE ({', '.join(casts)})" * bool(casts)
+        rows = connection.execute(f"SELECT *{replaced} FROM {table}").to_arrow_table()
+        write_deltalake(str(target / "snapshot" / f"bronze_{table}"), rows)
+    for number in range(hours):
+        for table, changes in _change_hour(connection, number).items():
+            lines = (json.dumps({kind: row}, default=_as_json) for kind, row in changes)
+            _write(target / "cdc" / table / f"{hour_at(number)}.json", "".join(f"{line}\n" for line in lines))
+
+
+def _change_hour(connection: "duckdb.DuckDBPyConnection", number: int) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """Cancel, correct and add some orders; return what changed, by table, in order."""
+    step, changes = 997, dict[str, list[tuple[str, dict[str, Any]]]]()
+    for table, (order, item) in _FACTS.items():
+        cancelled, corrected, added = (f"{order} % {step} = {(number * 7 + kind) % step}" for kind in range(3))
+        changed = [("delete", row) for row in _rows(connection, f"FROM {table} WHERE {cancelled}")]
+        connection.execute(f"DELETE FROM {table} WHERE {cancelled}")
+        changed += [("delete", row) for row in _rows(connection, f"FROM {table} WHERE {corrected}")]
+        connection.execute(f"UPDATE {table} SET {_CORRECTED[table]} WHERE {corrected}")
+        changed += [("insert", row) for row in _rows(connection, f"FROM {table} WHERE {corrected}")]
+        copies = f"SELECT * REPLACE ({order} + 1000000000 * {number + 1} AS {order}) FROM {table} WHERE {added}"
+        copies += f" AND {order} < 1000000000"
+        changed += [("insert", row) for row in _rows(connection, f"{copies} ORDER BY {order}, {item}")]
+        connection.execute(f"INSERT INTO {table} {copies}")
+        changes[table] = changed
+    return changes
+
+
+def _tables(connection: "duckdb.DuckDBPyConnection") -> list[str]:
+    return [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()]
+
+
+def _schema(connection: "duckdb.DuckDBPyConnection", table: str) -> dict[str, str]:
+    """Columns and types as TPC-DS has them: numbers that name nothing are INT, which DuckDB has as BIGINT."""
+    described = connection.execute(f"DESCRIBE {table}").fetchall()
+    types = {name: {"VARCHAR": "STRING", "INTEGER": "INT"}.get(kind, kind) for name, kind, *_ in described}
+    return {name: "INT" if kind == "BIGINT" and not _NAMES.search(name) else kind for name, kind in types.items()}
+
+
+def _rows(connection: "duckdb.DuckDBPyConnection", query: str) -> list[dict[str, Any]]:
+    cursor = connection.execute(query)
+    columns = [name for name, *_ in cursor.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    assert isinstance(value, date)
+    return value.isoformat()
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")

@@ -1,0 +1,156 @@
+"""Whether two optimized plans give the same rows, as far as that can be told from what they do.
+
+Spark's own comparison goes by every column that an operator passes on. Two ways to write one query differ in columns
+that are passed on twice, renamed, or computed once more from the same; rows do not. So columns are known here by where
+they come from: the place of a table among those that are read, or the expression that computes them, and an operator
+that only chooses and renames columns is passed over. What is not known is equal to nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from medallion.model.plan import Expression, Node, Plan, conjuncts, id_of
+
+_LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
+_OF_SEVERAL_ROWS = frozenset({"AggregateExpression", "WindowExpression"})
+_IN_ANY_ORDER = frozenset({"And", "Or", "EqualTo", "EqualNullSafe", "Add", "Multiply"})
+
+
+class _Unknown(Exception):
+    """Something of which nothing can be said."""
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """A plan as Spark optimized it. tables: which one is read, by the id of the first column of each place in it."""
+
+    plan: Plan
+    tables: Mapping[int, str]
+
+
+def give_same_rows(left: Optimized, right: Optimized) -> bool:
+    """Whether two plans give the same rows, in the same columns; both are of queries that always give the same."""
+    try:
+        return _Rows(left.tables).of_plan(left.plan.root) == _Rows(right.tables).of_plan(right.plan.root)
+    except _Unknown:
+        return False
+
+
+class _Rows:
+    """What one plan does, as text. Columns are named on the way up from the tables."""
+
+    def __init__(self, tables: Mapping[int, str]) -> None:
+        self._tables, self._names = tables, dict[int, str]()
+        self._values: dict[str, str] = {}  # by expression, the column that has its value already
+        self._made = 0
+
+    def of_plan(self, root: Node) -> str:
+        """What gives the rows, and their columns."""
+        return f"{self._of(root)}[{self._columns(root.output)}]"
+
+    def _of(self, node: Node) -> str:
+        match node.kind:
+            case "LogicalRDD":
+                return self._table(node)
+            case "Project":
+                below = self._of(node.child)
+                return self._computing("Project", node.parts["projectList"], below)
+            case "Aggregate":
+                below = self._of(node.child)
+                groups = sorted({self._text(group) for group in node.parts.get("groupingExpressions", ())})
+                return self._computing(f"Aggregate by {groups}", node.parts["aggregateExpressions"], below) + "."
+            case "Window":
+                below = self._of(node.child)
+                spec = [self._texts(node.parts.get(part, ())) for part in ("partitionSpec", "orderSpec")]
+                return self._computing(f"Window {spec}", node.parts["windowExpressions"], below)
+            case "Filter":
+                below = self._of(node.child)
+                return f"Filter {sorted({self._text(part) for part in conjuncts(node.condition)})}({below})"
+            case "Sort":
+                below = self._of(node.child)
+                return f"Sort {node.detail['global']} {self._texts(node.parts['order'])}({below})"
+            case kind if kind in _LIMITS:
+                below = self._of(node.child)
+                return f"{kind} {self._texts(node.expressions)}({below})"
+            case "Join":
+                return self._join(node)
+            case "Union":
+                return self._union(node)
+        raise _Unknown
+
+    def _table(self, node: Node) -> str:
+        name, place = self._tables.get(id_of(node.output[0])), self._next("table")
+        if name is None:
+            raise _Unknown
+        for number, column in enumerate(node.output):
+            self._names[id_of(column)] = f"{place}.{number}"
+        return f"{place} {name}"
+
+    def _computing(self, what: str, items: Iterable[Expression], below: str) -> str:
+        """An operator that gives columns: those that it passes on are what they were."""
+        computed: dict[str, str] = {}
+        for item in items:
+            if item.is_column:
+                continue
+            if item.kind != "Alias":
+                raise _Unknown
+            text = self._text(item.unalias())
+            if "(" in text and text not in computed:  # it is no column that there is already
+                computed[text] = self._next("value")
+                if not any(part.kind in _OF_SEVERAL_ROWS for part in item.walk()):
+                    self._values[text] = computed[text]
+            self._names[id_of(item)] = computed.get(text, text)
+        return f"{what} {[*computed]}({below})" if computed or what != "Project" else below
+
+    def _join(self, node: Node) -> str:
+        sides = [self._of(child) for child in node.children]
+        condition = sorted({self._text(part) for part in conjuncts(node.condition)})
+        if node.join_type.endswith("Outer"):  # which has null where an expression of null may have another value
+            self._values.clear()
+        if node.join_type == "ExistenceJoin":  # which has one column more, whether there was such a row
+            self._names[int(node.detail["joinType"]["exists"][0]["exprId"]["id"])] = self._next("exists")
+        return f"{node.join_type} {condition}({','.join(sides)})"
+
+    def _union(self, node: Node) -> str:
+        if node.detail.get("byName") or node.detail.get("allowMissingCol"):
+            raise _Unknown
+        branches = []
+        for child in node.children:
+            below = self._of(child)
+            branches.append(f"{below}[{self._columns(child.output)}]")
+        for column in node.output:  # which are called as those of the first branch
+            self._names[id_of(column)] = self._next("union")
+        return f"Union({','.join(branches)})"
+
+    def _next(self, what: str) -> str:
+        self._made += 1
+        return f"{what}{self._made}"
+
+    def _columns(self, output: Sequence[Expression]) -> str:
+        return ",".join(map(self._text, output))
+
+    def _texts(self, trees: Iterable[Expression]) -> list[str]:
+        return [*map(self._text, trees)]
+
+    def _text(self, tree: Expression) -> str:
+        if tree.is_column:
+            if tree.id not in self._names:  # of the query around a subquery
+                raise _Unknown
+            return self._names[tree.id]
+        if tree.is_unclear:
+            raise _Unknown
+        parts = [*map(self._text, _alike(tree))]
+        if tree.kind in _IN_ANY_ORDER:
+            parts.sort()
+        below = self.of_plan(tree.plan) if tree.plan is not None else ""
+        text = f"{tree.kind}[{tree.value}|{tree.type}|{tree.input_type}|{tree.detail}|{below}]({','.join(parts)})"
+        return self._values.get(text, text)
+
+
+def _alike(tree: Expression) -> Iterator[Expression]:
+    """What an expression is of; of AND and OR, all that they connect."""
+    for child in tree.children:
+        if tree.kind in {"And", "Or"} and child.kind == tree.kind:
+            yield from _alike(child)
+        else:
+            yield child

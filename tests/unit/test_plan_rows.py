@@ -1,0 +1,145 @@
+"""Two queries are one to a proof only where they give the same rows for any rows of their inputs."""
+
+from functools import partial
+
+import pytest
+
+from medallion.model.plan import declared_columns
+from medallion.settings import Settings
+from medallion.spark.plans import analyse_here
+from tests.unit.test_kept_relations import NODES
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+ITEMS, ORDERS = "{bronze_items}", "{bronze_orders}"
+GROUPS = f"SELECT status, SUM(n) AS n, COUNT(*) AS c FROM {ITEMS} GROUP BY status"
+
+
+def is_same(left: str, right: str) -> bool:
+    columns = {name: declared_columns(node) for name, node in NODES.items()}
+    read = {name: found for name, found in columns.items() if name in left + right}
+    return partial(analyse_here, Settings.from_environment())(left, read, same_as=right).is_same
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (
+            "SELECT status, SUM(n) AS n, SUM(n) / SUM(SUM(n)) OVER (PARTITION BY status) AS share"
+            f" FROM {ITEMS} GROUP BY status",
+            f"SELECT status AS status, n AS n, n / SUM(n) OVER (PARTITION BY status) AS share FROM ({GROUPS})",
+        ),
+        (
+            f"SELECT status FROM {ORDERS} WHERE user_id = (SELECT DISTINCT (n) FROM {ITEMS} WHERE item_id = 1)",
+            f"WITH d AS (SELECT DISTINCT n AS _0 FROM {ITEMS} WHERE item_id = 1)"
+            f" SELECT status FROM {ORDERS} WHERE user_id = (SELECT _0 AS x FROM d)",
+        ),
+        (
+            f"SELECT SUBSTR(status, 1, 2) AS s, COUNT(*) AS c FROM {ITEMS} GROUP BY status"
+            " ORDER BY SUBSTR(status, 1, 2), c, status LIMIT 3",
+            f"SELECT SUBSTR(status, 1, 2) AS s, c AS c FROM ({GROUPS}) ORDER BY s, c, status LIMIT 3",
+        ),
+        (
+            f"SELECT CASE WHEN (SELECT COUNT(*) FROM {ITEMS}) > 3 THEN (SELECT SUM(n) FROM {ITEMS}) END AS x"
+            f" FROM {ORDERS}",
+            f"WITH a AS (SELECT COUNT(*) AS _0 FROM {ITEMS}), b AS (SELECT SUM(n) AS _0 FROM {ITEMS})"
+            f" SELECT CASE WHEN (SELECT _0 FROM a) > 3 THEN (SELECT _0 FROM b) END AS x FROM {ORDERS}",
+        ),
+        (
+            f"SELECT o.status FROM {ORDERS} AS o WHERE EXISTS (SELECT 1 FROM {ITEMS} AS i WHERE i.order_id ="
+            " o.order_id) OR EXISTS (SELECT 1 FROM {bronze_users} AS u WHERE u.user_id = o.user_id)",
+            f"SELECT p.status FROM (SELECT status, order_id AS a, user_id AS b FROM {ORDERS}) AS p WHERE EXISTS"
+            f" (SELECT 1 FROM {ITEMS} AS i WHERE i.order_id = p.a) OR EXISTS (SELECT 1 FROM {{bronze_users}} AS u"
+            " WHERE u.user_id = p.b)",
+        ),
+    ],
+    ids=["window", "distinct", "order", "merged subqueries", "existence"],
+)
+def test_queries_that_differ_in_names_and_in_what_is_passed_on_are_the_same(left: str, right: str) -> None:
+    assert is_same(left, right)
+
+
+def outer(condition: str, select: str = "i.item_id, o.status") -> str:
+    return f"SELECT {select} FROM {ITEMS} AS i LEFT JOIN {ORDERS} AS o ON {condition}"
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (
+            "SELECT i.item_id, COALESCE(o.status, '') AS s"
+            f" FROM {ITEMS} AS i LEFT JOIN {ORDERS} AS o ON o.order_id = i.order_id",
+            f"SELECT i.item_id, o.s FROM {ITEMS} AS i LEFT JOIN (SELECT order_id, COALESCE(status, '') AS s"
+            f" FROM {ORDERS}) AS o ON o.order_id = i.order_id",
+        ),
+        (
+            f"SELECT i.item_id, o.s, COALESCE(o.status, '') AS t FROM {ITEMS} AS i LEFT JOIN (SELECT order_id, status,"
+            f" COALESCE(status, '') AS s FROM {ORDERS}) AS o ON o.order_id = i.order_id",
+            f"SELECT i.item_id, o.s, o.s AS t FROM {ITEMS} AS i LEFT JOIN (SELECT order_id, status,"
+            f" COALESCE(status, '') AS s FROM {ORDERS}) AS o ON o.order_id = i.order_id",
+        ),
+        (
+            f"SELECT n, SUM(n) AS s FROM (SELECT n, SUM(n) AS x FROM {ITEMS} GROUP BY n, status) GROUP BY n",
+            f"SELECT n, SUM(x) AS s FROM (SELECT n, SUM(n) AS x FROM {ITEMS} GROUP BY n, status) GROUP BY n",
+        ),
+        (
+            f"SELECT n, SUM(n) AS s FROM (SELECT n, SUM(n) AS x FROM {ITEMS} GROUP BY n) GROUP BY n",
+            f"SELECT n, x AS s FROM (SELECT n, SUM(n) AS x FROM {ITEMS} GROUP BY n)",
+        ),
+        (f"SELECT item_id, n FROM {ITEMS}", f"SELECT item_id, CAST(order_id AS INT) AS n FROM {ITEMS}"),
+        (f"SELECT n AS a, n + 1 AS b FROM {ITEMS}", f"SELECT n + 1 AS a, n AS b FROM {ITEMS}"),
+        (
+            f"SELECT a.item_id FROM {ITEMS} AS a, {ITEMS} AS b WHERE a.n = b.order_id AND a.item_id > 3",
+            f"SELECT a.item_id FROM {ITEMS} AS a, {ITEMS} AS b WHERE a.n = b.order_id AND b.item_id > 3",
+        ),
+        (
+            f"SELECT a.item_id FROM {ITEMS} AS a, {ITEMS} AS b WHERE a.n = b.order_id",
+            f"SELECT b.item_id FROM {ITEMS} AS a, {ITEMS} AS b WHERE a.n = b.order_id",
+        ),
+        (
+            f"SELECT order_id AS a, status FROM {ITEMS} UNION ALL SELECT order_id, status FROM {ORDERS}",
+            f"SELECT order_id AS a, status FROM {ITEMS} UNION ALL SELECT user_id, status FROM {ORDERS}",
+        ),
+        (
+            f"SELECT k, SUM(v) AS v FROM (SELECT n AS k, order_id AS v FROM {ITEMS} UNION ALL SELECT CAST(giver_id AS"
+            f" INT), user_id FROM {ORDERS}) GROUP BY k",
+            f"SELECT k, SUM(v) AS v FROM (SELECT n AS k, order_id AS v FROM {ITEMS} UNION ALL SELECT CAST(user_id AS"
+            f" INT), giver_id FROM {ORDERS}) GROUP BY k",
+        ),
+        (
+            "SELECT status, SUM(n) OVER (PARTITION BY status) AS x"
+            f" FROM (SELECT status, n, SUM(n) OVER (PARTITION BY order_id) AS y FROM {ITEMS})",
+            "SELECT status, y AS x"
+            f" FROM (SELECT status, n, SUM(n) OVER (PARTITION BY order_id) AS y FROM {ITEMS})",
+        ),
+        (
+            f"{GROUPS} ORDER BY n, status LIMIT 3",
+            f"{GROUPS} ORDER BY c, status LIMIT 3",
+        ),
+        (GROUPS, f"{GROUPS}, order_id"),
+        (outer("o.order_id = i.order_id"), outer("o.user_id = i.order_id")),
+        (outer("o.order_id = i.order_id"), outer("o.order_id = i.order_id").replace("LEFT", "INNER")),
+        (outer("o.order_id = i.order_id"), f"{outer('o.order_id = i.order_id')} WHERE o.status IS NULL OR i.n > 1"),
+        (
+            f"SELECT status FROM {ORDERS} WHERE user_id = (SELECT MAX(n) FROM {ITEMS})",
+            f"SELECT status FROM {ORDERS} WHERE user_id = (SELECT MIN(n) FROM {ITEMS})",
+        ),
+        (
+            f"SELECT status FROM {ORDERS} WHERE user_id IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)",
+            f"SELECT status FROM {ORDERS} WHERE user_id IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14)",
+        ),
+        (
+            f"SELECT status, COUNT(*) AS c FROM {ITEMS} GROUP BY ROLLUP (status, n)",
+            f"SELECT status, COUNT(*) AS c FROM {ITEMS} GROUP BY CUBE (status, n)",
+        ),
+        (
+            f"SELECT o.status FROM {ORDERS} AS o WHERE EXISTS (SELECT 1 FROM {ITEMS} AS i WHERE i.order_id ="
+            " o.order_id) OR EXISTS (SELECT 1 FROM {bronze_users} AS u WHERE u.user_id = o.user_id)",
+            f"SELECT o.status FROM {ORDERS} AS o WHERE EXISTS (SELECT 1 FROM {ITEMS} AS i WHERE i.order_id ="
+            " o.order_id) AND EXISTS (SELECT 1 FROM {bronze_users} AS u WHERE u.user_id = o.user_id)",
+        ),
+    ],
+)  # fmt: skip
+def test_queries_that_can_differ_in_a_row_are_not_the_same(left: str, right: str) -> None:
+    assert not is_same(left, right)
+    assert is_same(left, left), "else it says little"
