@@ -172,7 +172,7 @@ def _change_hour(connection: "duckdb.DuckDBPyConnection", number: int) -> dict[s
         changed += [("delete", row) for row in _rows(connection, f"FROM {table} WHERE {corrected}")]
         connection.execute(f"UPDATE {table} SET {_CORRECTED[table]} WHERE {corrected}")
         changed += [("insert", row) for row in _rows(connection, f"FROM {table} WHERE {corrected}")]
-        copies = f"SELECT * REPLACE ({order} + 1000000000 * {number + 1} AS {order}) FROM {table} WHERE {added}"
+        copies = f"SELECT * REPLACE ({order} + {number + 1}000000000 AS {order}) FROM {table} WHERE {added}"
         copies += f" AND {order} < 1000000000"
         changed += [("insert", row) for row in _rows(connection, f"{copies} ORDER BY {order}, {item}")]
         connection.execute(f"INSERT INTO {table} {copies}")

@@ -84,6 +84,7 @@ def payment(state: str, moment: str) -> dict[str, object]:
     return {"payment_id": 1, "order_id": 7, "state": state, "updated_at": moment}
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_additions_are_refreshed_in_both_ways_and_can_be_removed(project: Project) -> None:
     assert "bronze_payments" in project.run(

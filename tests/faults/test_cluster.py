@@ -21,6 +21,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
 
 
+@pytest.mark.long
 def test_two_hours_on_a_cluster_with_a_worker_killed_in_the_second_have_the_same_rows(
     few: World, cluster: Cluster, tmp_path: Path
 ) -> None:

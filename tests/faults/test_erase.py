@@ -32,7 +32,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "shop"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_erasure_is_ended_by_a_re_run_after_a_death_at_any_effect(
     planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

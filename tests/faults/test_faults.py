@@ -31,6 +31,7 @@ KINDS = {
     "the machine is in": 1,
     "a check breaks down": 1,
 }
+_QUICK = {"refresh dies", "restatement dies", "kill -9 of Python and JVM", "a file with", "two refreshes"}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,9 @@ def test_every_fault_is_of_a_kind_that_has_a_sample(every: list[Fault]) -> None:
     assert [fault.name for fault in every if not fault.name.startswith(tuple(KINDS))] == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind not in _QUICK)) for kind in KINDS]
+)
 def test_after_a_fault_a_plain_re_run_gives_the_rows_of_an_undisturbed_one(
     kind: str, faults: dict[str, list[Fault]], fresh: Callable[[Fault], World]
 ) -> None:

@@ -107,6 +107,7 @@ SCENARIOS: Mapping[str, tuple[int, tuple[Step, ...], tuple[Step, ...]]] = {
     "two restatements": (2, restate(H1, 1), (begin_restatement(H0),)),
     "a restatement and a roll back": (2, restate(H0, 2), (roll_back,)),
 }
+_LONG = {"two hours", "the same hour", "the next hour and a restatement"}  # more than a minute each
 
 
 @dataclass
@@ -205,7 +206,7 @@ def unlocked(*_: Any, **__: Any) -> Iterator[SimpleNamespace]:
     yield SimpleNamespace(watch=None)
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in _LONG)) for name in SCENARIOS])
 def test_no_interleaving_of_two_people_passes_over_an_hour(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,6 +151,7 @@ def visit_at_random(root: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> N
             hour = format_hour(parse_hour(hour) + ONE_HOUR)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600 + SECONDS)
 @pytest.mark.parametrize("seed", seeds())
 def test_readers_get_what_the_source_gives_whoever_visits_the_lake(

@@ -126,6 +126,7 @@ class Walk(RuleBasedStateMachine):
         assert (hour, rows) == (HOURS[-1], self.world.expected[HOURS[-1]])
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_any_walk_ends_in_the_rows_of_an_undisturbed_run(few: World, tmp_path: Path) -> None:
     models: dict[str | None, Model] = {None: snapshot(few)}

@@ -27,7 +27,7 @@ def refresh(driver: Driver, hour: str, strategy: str) -> None:
     operations.refresh_hour(Run(driver.settings, hour, f"refresh-{hour}", strategy=strategy), driver)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_lake_equals_one_that_never_had_the_customers_also_after_an_hour_and_restating(
     spark: Any, refreshed_shop: Path, copied_shop: Callable[[Path], Driver], tmp_path: Path

@@ -330,6 +330,7 @@ def test_any_history_gives_the_rows_of_a_full_refresh(shop: Shop, monkeypatch: p
         )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medallion.refresh.plan.MAX_CHANGED_SHARE", 10)
@@ -352,6 +353,7 @@ def test_so_it_does_of_history_star_schema_and_views(shop: Shop, monkeypatch: py
             assert RefreshMethod.UPSERT in ways[table.name], f"{table.name} was never refreshed that way"
 
 
+@pytest.mark.long
 def test_a_declarative_pipeline_of_the_same_tables_gives_the_same_rows(shop: Shop, tmp_path: Path) -> None:
     write_record(shop.lake, TableRecord(extras=True))
     shop.live()

@@ -124,7 +124,7 @@ def test_rows_of_another_key_recompute_the_table_and_warn(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [SEED, SEED + 1])
+@pytest.mark.parametrize("seed", [SEED, pytest.param(SEED + 1, marks=pytest.mark.long)])
 def test_random_queries_are_recomputed_or_give_their_rows_after_random_hours(spark: Any, seed: int) -> None:
     examples = made.usable(spark, made.spark_examples(spark), random.Random(seed), 20)
     found = made.run(spark, seed, queries=QUERIES, hours=2, examples=examples)
