@@ -1,4 +1,4 @@
-"""What the two TPC benchmarks share: a project in a folder of its own, its hours in both strategies, rows and seconds."""
+"""What the two TPC benchmarks share: a project of its own, its hours in both strategies, rows and seconds."""
 
 import json
 import os

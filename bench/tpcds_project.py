@@ -114,7 +114,7 @@ def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple
     if tree.args.get("limit") is not None:
         order = tree.args.get("order") or exp.Order(expressions=[])
         decided = {item.this.name.lower() for item in order.expressions if isinstance(item.this, exp.Column)}
-        rest = [exp.Ordered(this=exp.column(name)) for name in outputs if name not in decided]
+        rest = [exp.Ordered(this=exp.column(name)) for name in outputs if name.lower() not in decided]
         tree.set("order", exp.Order(expressions=[*order.expressions, *rest]))
     keys = tuple(name for name, kind in outputs.items() if kind not in ("DOUBLE", "FLOAT"))
     if not keys:
@@ -126,8 +126,8 @@ def _outputs(connection: "duckdb.DuckDBPyConnection", query: str) -> dict[str, s
     """The type of each output by a name that no other one has and that is one word."""
     found: dict[str, str] = {}
     for place, (name, kind, *_) in enumerate(connection.execute(f"DESCRIBE {query.strip().rstrip(';')}").fetchall(), 1):
-        name = name.lower()
-        found[name if name.isidentifier() and name not in found else f"c{place}"] = kind
+        is_own = name.isidentifier() and name.lower() not in map(str.lower, found)
+        found[name if is_own else f"c{place}"] = kind
     return found
 
 

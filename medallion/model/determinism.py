@@ -203,8 +203,12 @@ def floating_sum(aggregate: Expression) -> str:
         return "Spark adds BIGINT up in DOUBLE, which depends on the order of reading; cast it to DECIMAL(19, 0) or INT"
     if function.kind in _SUMS:
         return _FLOATING_REMEDY if aggregate.input_type in FLOATING_TYPES else ""
-    is_moment = _MOMENTS.fullmatch(function.kind) and function.kind != "RegrCount"
-    return _FLOATING_REMEDY if is_moment else ""
+    if _MOMENTS.fullmatch(function.kind) and function.kind != "RegrCount":
+        return (
+            "Spark computes it in DOUBLE, which depends on the order of reading; compute it from COUNT(x), SUM(x) and"
+            " SUM(x * x) of a DECIMAL x"
+        )
+    return ""
 
 
 def _is_sorted(function: Expression, parents: tuple[Expression, ...]) -> bool:

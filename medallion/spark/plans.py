@@ -84,7 +84,11 @@ def _have_one_plan(left: "DataFrame", right: "DataFrame") -> bool:
         return False
     if left.schema.simpleString() != right.schema.simpleString():
         return False
-    return bool(plans[0].sameResult(plans[1])) or give_same_rows(*map(_optimized, plans))
+    return _are_one_to_spark(*plans) or give_same_rows(*map(_optimized, plans))
+
+
+def _are_one_to_spark(left: Any, right: Any) -> bool:
+    return bool(left.sameResult(right))
 
 
 def _optimized(plan: Any) -> Optimized:

@@ -6,12 +6,14 @@ import pytest
 
 from medallion.model.plan import declared_columns
 from medallion.settings import Settings
+from medallion.spark import plans
 from medallion.spark.plans import analyse_here
 from tests.unit.test_kept_relations import NODES
 
 pytestmark = pytest.mark.usefixtures("spark")
 
 ITEMS, ORDERS = "{bronze_items}", "{bronze_orders}"
+UNCLEAR = {"X'01'", "FROM_JSON(status, 'a INT, b INT').a"}  # Spark does not tell all that they are
 GROUPS = f"SELECT status, SUM(n) AS n, COUNT(*) AS c FROM {ITEMS} GROUP BY status"
 
 
@@ -143,3 +145,42 @@ def outer(condition: str, select: str = "i.item_id, o.status") -> str:
 def test_queries_that_can_differ_in_a_row_are_not_the_same(left: str, right: str) -> None:
     assert not is_same(left, right)
     assert is_same(left, left), "else it says little"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("X'01'", "X'02'"),
+        ("INTERVAL 1 DAY", "INTERVAL 2 DAYS"),
+        ("INTERVAL 1 MONTH", "INTERVAL 2 MONTHS"),
+        ("DATE '2025-01-01'", "DATE '2025-01-02'"),
+        ("TIMESTAMP '2025-01-01 00:00:00'", "TIMESTAMP '2025-01-01 00:00:01'"),
+        ("1.0", "1.1"),
+        ("1D", "1.5D"),
+        ("'a'", "'A'"),
+        ("ARRAY(1, 2)", "ARRAY(2, 1)"),
+        ("NAMED_STRUCT('a', 1)", "NAMED_STRUCT('a', 2)"),
+        ("true", "false"),
+        ("SUM(n) OVER (PARTITION BY status ORDER BY item_id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+         "SUM(n) OVER (PARTITION BY status ORDER BY item_id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"),
+        ("SUM(n) OVER (PARTITION BY status ORDER BY item_id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)",
+         "SUM(n) OVER (PARTITION BY status ORDER BY item_id RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"),
+        ("ROW_NUMBER() OVER (ORDER BY n NULLS FIRST, item_id)", "ROW_NUMBER() OVER (ORDER BY n NULLS LAST, item_id)"),
+        ("LAG(n, 1) OVER (ORDER BY item_id)", "LAG(n, 2) OVER (ORDER BY item_id)"),
+        ("(SELECT COUNT(n) FROM {bronze_items})", "(SELECT COUNT(DISTINCT n) FROM {bronze_items})"),
+        ("(SELECT SUM(n) FROM {bronze_items})", "(SELECT SUM(n) FILTER (WHERE n > 1) FROM {bronze_items})"),
+        ("ROUND(price, 1)", "ROUND(price, 0)"),
+        ("SUBSTR(status, 1)", "SUBSTR(status, 2)"),
+        ("CAST(price AS INT)", "CAST(price AS BIGINT)"),
+        ("n - order_id", "order_id - n"),
+        ("DATE_FORMAT(sold_at, 'yyyy')", "DATE_FORMAT(sold_at, 'YY')"),
+        ("FROM_JSON(status, 'a INT, b INT').a", "FROM_JSON(status, 'a INT, b INT').b"),
+        ("TRANSFORM(ARRAY(n), x -> x + 1)", "TRANSFORM(ARRAY(n), x -> x + 2)"),
+        ("TRANSFORM(ARRAY(n), (x, y) -> x - y)", "TRANSFORM(ARRAY(n), (y, x) -> x - y)"),
+    ],
+)  # fmt: skip
+def test_expressions_that_can_differ_are_not_the_same(one: str, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "_are_one_to_spark", lambda *_: False)
+    query = "SELECT status AS s, item_id AS k, {} AS v FROM {{bronze_items}}"
+    assert not is_same(query.format(one), query.format(other))
+    assert is_same(query.format(one), query.format(one)) or one in UNCLEAR, "else it says little"
