@@ -1,21 +1,16 @@
-"""TPC-DS as a project: its 24 tables as feeds, its 99 queries as Gold, and hours of changed sales and returns."""
+"""TPC-DS as a project: its 24 tables as feeds, and its 99 queries as Gold."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from bench.tpc import hour_at
 
 if TYPE_CHECKING:
     import duckdb
 
-# By table, the columns of one order, and of an item in it. A dimension's key is its first column.
-_FACTS = {
+# Of what was sold and returned, the columns of an order and of an item in it. A dimension's key is its first column.
+FACTS = {
     "store_sales": ("ss_ticket_number", "ss_item_sk"),
     "store_returns": ("sr_ticket_number", "sr_item_sk"),
     "catalog_sales": ("cs_order_number", "cs_item_sk"),
@@ -23,26 +18,12 @@ _FACTS = {
     "web_sales": ("ws_order_number", "ws_item_sk"),
     "web_returns": ("wr_order_number", "wr_item_sk"),
 }
-_KEYS = {**_FACTS, "inventory": ("inv_date_sk", "inv_item_sk", "inv_warehouse_sk")}
-_CORRECTED = {
-    "store_sales": "ss_quantity = ss_quantity + 1, ss_ext_sales_price = ss_ext_sales_price + 1,"
-    " ss_net_paid = ss_net_paid + 1, ss_net_profit = ss_net_profit + 1",
-    "catalog_sales": "cs_quantity = cs_quantity + 1, cs_ext_sales_price = cs_ext_sales_price + 1,"
-    " cs_net_paid = cs_net_paid + 1, cs_net_profit = cs_net_profit + 1",
-    "web_sales": "ws_quantity = ws_quantity + 1, ws_ext_sales_price = ws_ext_sales_price + 1,"
-    " ws_net_paid = ws_net_paid + 1, ws_net_profit = ws_net_profit + 1",
-    "store_returns": "sr_return_amt = sr_return_amt + 1, sr_net_loss = sr_net_loss + 1",
-    "catalog_returns": "cr_return_amount = cr_return_amount + 1, cr_net_loss = cr_net_loss + 1",
-    "web_returns": "wr_return_amt = wr_return_amt + 1, wr_net_loss = wr_net_loss + 1",
-}
+_KEYS = {**FACTS, "inventory": ("inv_date_sk", "inv_item_sk", "inv_warehouse_sk")}
 _NAMES = re.compile("_(sk|number)$")
 _SETTINGS = """
 [project]
 name = "tpcds"
 layers = ["bronze", "gold"]
-
-[source]
-path = "source"
 
 [lake]
 path = "lake"
@@ -63,7 +44,7 @@ TABLE = Table(keys={keys!r}, refresh="incremental", may_be_empty=True, query={qu
 
 @contextmanager
 def tpcds(scale: float) -> "Iterator[duckdb.DuckDBPyConnection]":
-    """Yield a database with the 24 tables at that scale, and DuckDB's own queries."""
+    """Yield a database with the 24 tables at that scale, empty at 0, and DuckDB's own queries."""
     import duckdb
     import duckdb_extension_tpcds
 
@@ -74,11 +55,11 @@ def tpcds(scale: float) -> "Iterator[duckdb.DuckDBPyConnection]":
         yield connection
 
 
-def write_project(root: Path, connection: "duckdb.DuckDBPyConnection", hours: int) -> None:
-    """Write the project to ``root``: tables, snapshot and hours of changes. Changes the database as these hours do."""
+def write_project(root: Path, connection: "duckdb.DuckDBPyConnection") -> None:
+    """Write the project to ``root``. There is no source for it."""
     root.mkdir(parents=True, exist_ok=True)
     (root / "medallion.toml").write_text(_SETTINGS.lstrip(), encoding="utf-8")
-    for table in _tables(connection):
+    for table in tables_of(connection):
         schema = _schema(connection, table)
         keys = _KEYS.get(table, (next(iter(schema)),))
         columns = ", ".join(f"{name} {kind}{' NOT NULL' * (name in keys)}" for name, kind in schema.items())
@@ -86,7 +67,6 @@ def write_project(root: Path, connection: "duckdb.DuckDBPyConnection", hours: in
     for number, query in connection.execute("FROM tpcds_queries()").fetchall():
         text, keys = as_spark_query(connection, query)
         _write(root / "spark_jobs" / "gold" / f"q{number:02}.py", _QUERY.format(number=number, keys=keys, query=text))
-    _write_source(root / "source", connection, hours)
 
 
 def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple[str, tuple[str, ...]]:
@@ -100,7 +80,7 @@ def as_spark_query(connection: "duckdb.DuckDBPyConnection", query: str) -> tuple
 
     outputs = _outputs(connection, query)
     tree = sqlglot.parse_one(query, read="duckdb")
-    _name_tables(tree, {*_tables(connection)})
+    _name_tables(tree, {*tables_of(connection)})
     first = tree
     while isinstance(first, exp.SetOperation | exp.Subquery):
         first = first.this
@@ -147,40 +127,7 @@ def _with_placeholders(text: str) -> str:
     return re.sub(r"\bplaceholder_(\w+?)_(?= )", r"{bronze_\1}", text)
 
 
-def _write_source(target: Path, connection: "duckdb.DuckDBPyConnection", hours: int) -> None:
-    from deltalake import write_deltalake
-
-    (target / "snapshot").mkdir(parents=True)
-    for table in _tables(connection):
-        casts = [f"CAST({name} AS INT) AS {name}" for name, kind in _schema(connection, table).items() if kind == "INT"]
-        replaced = f" REPLACE ({', '.join(casts)})" * bool(casts)
-        rows = connection.execute(f"SELECT *{replaced} FROM {table}").to_arrow_table()
-        write_deltalake(str(target / "snapshot" / f"bronze_{table}"), rows)
-    for number in range(hours):
-        for table, changes in _change_hour(connection, number).items():
-            lines = (json.dumps({kind: row}, default=_as_json) for kind, row in changes)
-            _write(target / "cdc" / table / f"{hour_at(number)}.json", "".join(f"{line}\n" for line in lines))
-
-
-def _change_hour(connection: "duckdb.DuckDBPyConnection", number: int) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Cancel, correct and add some orders; return what changed, by table, in order."""
-    step, changes = 997, dict[str, list[tuple[str, dict[str, Any]]]]()
-    for table, (order, item) in _FACTS.items():
-        cancelled, corrected, added = (f"{order} % {step} = {(number * 7 + kind) % step}" for kind in range(3))
-        changed = [("delete", row) for row in _rows(connection, f"FROM {table} WHERE {cancelled}")]
-        connection.execute(f"DELETE FROM {table} WHERE {cancelled}")
-        changed += [("delete", row) for row in _rows(connection, f"FROM {table} WHERE {corrected}")]
-        connection.execute(f"UPDATE {table} SET {_CORRECTED[table]} WHERE {corrected}")
-        changed += [("insert", row) for row in _rows(connection, f"FROM {table} WHERE {corrected}")]
-        copies = f"SELECT * REPLACE ({order} + {number + 1}000000000 AS {order}) FROM {table} WHERE {added}"
-        copies += f" AND {order} < 1000000000"
-        changed += [("insert", row) for row in _rows(connection, f"{copies} ORDER BY {order}, {item}")]
-        connection.execute(f"INSERT INTO {table} {copies}")
-        changes[table] = changed
-    return changes
-
-
-def _tables(connection: "duckdb.DuckDBPyConnection") -> list[str]:
+def tables_of(connection: "duckdb.DuckDBPyConnection") -> list[str]:
     return [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()]
 
 
@@ -189,19 +136,6 @@ def _schema(connection: "duckdb.DuckDBPyConnection", table: str) -> dict[str, st
     described = connection.execute(f"DESCRIBE {table}").fetchall()
     types = {name: {"VARCHAR": "STRING", "INTEGER": "INT"}.get(kind, kind) for name, kind, *_ in described}
     return {name: "INT" if kind == "BIGINT" and not _NAMES.search(name) else kind for name, kind in types.items()}
-
-
-def _rows(connection: "duckdb.DuckDBPyConnection", query: str) -> list[dict[str, Any]]:
-    cursor = connection.execute(query)
-    columns = [name for name, *_ in cursor.description or ()]
-    return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
-
-
-def _as_json(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return float(value)
-    assert isinstance(value, date)
-    return value.isoformat()
 
 
 def _write(file: Path, text: str) -> None:

@@ -72,7 +72,9 @@ CONSTRUCTS = {
     "subquery": r"\(SELECT MAX", "USING": r"USING", "EXISTS": r"[^T] EXISTS", "NOT EXISTS": r"NOT EXISTS",
     "IN": r"[^T] IN \(SELECT", "NOT IN": r"NOT IN \(SELECT", "correlated scalar subquery": r"e WHERE e.order_id = o",
     "HAVING": r"HAVING", "ORDER BY and LIMIT": r"LIMIT", "AVG": r"AVG\(", "MIN or MAX": r"(MIN|MAX)\(",
-    "groups of a join": r"JOIN [^)]*GROUP BY", "one row of all": r"'all' AS",
+    "groups of a join": r"JOIN [^)]*GROUP BY", "one row of all": r"'all' AS", "commas": r" AS i, ",
+    "window of groups": r"SUM\(SUM",
+    "looked up": r"looked_up",
 }  # fmt: skip
 Columns = list[tuple[str, str]]  # names and kinds
 NAMES = ("order_id", "product_id", "n", "status", "day", "k", "Order_Id", "x", "_rows", "user_id")
@@ -370,6 +372,11 @@ JOINS = (
     "{bronze_orders} AS o LEFT JOIN {bronze_items} AS i ON i.order_id = o.order_id",
     "{silver_lines} AS i INNER JOIN {bronze_orders} AS o ON i.order_id = o.order_id",
 )
+WITH_COMMAS = "{bronze_items} AS i, {bronze_orders} AS o"
+OF_ONE_ORDER = (
+    "i.order_id = o.order_id",
+    "((i.order_id = o.order_id AND i.n > 0) OR (o.n < 2 AND o.order_id = i.order_id))",
+)
 USERS_OF_THEM = ("", " INNER JOIN {bronze_users} AS u ON u.user_id = o.user_id")
 CONDITIONS = (
     "o.status <> 'new'",
@@ -393,7 +400,15 @@ def kept_query(chance: random.Random) -> tuple[str, tuple[str, ...]]:
     """A query over a join: its groups, or its rows in an order, with what is computed of them."""
     users = chance.choice(USERS_OF_THEM)
     conditions = chance.sample(CONDITIONS, k=chance.randrange(3))
-    source = chance.choice(JOINS) + users + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+    source = chance.choice((*JOINS, WITH_COMMAS, WITH_COMMAS))
+    if source == WITH_COMMAS:
+        conditions.insert(0, chance.choice(OF_ONE_ORDER))
+        if users:
+            conditions.append("u.user_id = o.user_id")
+            source += ", {bronze_users} AS u"
+    else:
+        source += users
+    source += f" WHERE {' AND '.join(conditions)}" if conditions else ""
     if chance.random() < 0.2:
         limit = " ORDER BY n DESC, item_id, order_id, o.status LIMIT 4" if chance.random() < 0.6 else ""
         return f"SELECT o.order_id, i.item_id, i.n, i.n + 1 AS more FROM {source}{limit}", ("item_id",)
@@ -401,10 +416,16 @@ def kept_query(chance: random.Random) -> tuple[str, tuple[str, ...]]:
     keys = keys[: chance.randrange(3)]
     items = [f"{key} AS k{n}" for n, key in enumerate(keys)] or ["'all' AS k0"]
     items += [f"{text} AS a{n}" for n, text in enumerate(chance.sample(AGGREGATES, k=chance.randrange(1, 4)))]
+    if keys and chance.random() < 0.3:
+        items.append(f"SUM(SUM(i.n)) OVER (PARTITION BY {keys[0]}) AS w")
     having = chance.choice(["", "", " HAVING COUNT(*) > 1", " HAVING SUM(i.n) > (SELECT AVG(n) FROM {bronze_items})"])
     by = f" GROUP BY {', '.join(keys)}{having}" if keys else ""
     limit = f" ORDER BY {', '.join(keys)} LIMIT 3" if keys and chance.random() < 0.3 else ""
-    return f"SELECT {', '.join(items)} FROM {source}{by}{limit}", ("k0",)
+    query = f"SELECT {', '.join(items)} FROM {source}{by}{limit}"
+    if "o.user_id" in keys and chance.random() < 0.4:  # looked up beside what is kept
+        query = f"SELECT g.*, r.tier AS looked_up FROM ({query}) AS g, {{bronze_users}} AS r WHERE r.user_id = g.k"
+        query += str(keys.index("o.user_id"))
+    return query, ("k0",)
 
 
 def make(chance: random.Random, examples: list[str], name: str) -> Table | None:
