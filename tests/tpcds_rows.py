@@ -1,8 +1,8 @@
 """TPC-DS's queries over hours of changed sales and returns: those refreshed by what changed have the rows of the query.
 
 ``python -m tests.tpcds_rows --scale 0.01 --hours 2``; queries may be named: ``q20 q72``. Each hour cancels, corrects
-and adds some orders. After it each table is refreshed, and its rows are compared with those that its query gives then. It
-prints query, method and seconds of both, and ends with 1 where anything differs.
+and adds some orders. After it each table is refreshed, and its rows are compared with those that its query gives then.
+It prints query, method and seconds of both, and ends with 1 where anything differs.
 """
 
 import argparse
