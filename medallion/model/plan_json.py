@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
-from medallion.model.plan import OWN_OUTPUT, Analysis, Expression, Node, Plan, object_name
+from medallion.model.plan import OWN_OUTPUT, Analysis, Column, Expression, Node, Plan, object_name
 
 # Of an expression, what differs between two analyses of the same text, and what is kept elsewhere.
 _IDENTITY = frozenset({"class", "num-children", "exprId", "resultId", "name", "qualifier", "metadata", "evalContext"})
@@ -15,9 +16,16 @@ _NEVER_WRITTEN = frozenset({"evalMode", "evalContext", "id", "escapeChar", "valu
 
 def read_plan(analysis: Analysis) -> Plan:
     """Read what Spark says of a query."""
-    root = _Reader(analysis.types).node(json.loads(analysis.plan))
+    return _read(analysis.plan, tuple(analysis.types.items()), analysis.columns, analysis.is_deterministic)
+
+
+@lru_cache(maxsize=64)  # one query is asked about by many candidates, and a large plan takes a tenth of a second
+def _read(
+    plan: str, types: tuple[tuple[int, tuple[str, str]], ...], columns: tuple[Column, ...], is_deterministic: bool
+) -> Plan:
+    root = _Reader(dict(types)).node(json.loads(plan))
     ctes = {node.cte: node for node in root.walk() if node.kind == "CTERelationDef"}
-    return Plan(root, ctes, analysis.columns, analysis.is_deterministic)
+    return Plan(root, ctes, columns, is_deterministic)
 
 
 class _Reader:
