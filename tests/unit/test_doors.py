@@ -12,7 +12,7 @@ from tests.shop import PROJECT
 # project, whose settings they ask for.
 DOORS = (
     *("medallion/cli/", "medallion/airflow/", "medallion/declarative/pipeline.py", "medallion/project/project.py"),
-    *("bench/cli.py", "dags/"),
+    *("bench/cli.py", "bench/tpcds.py", "dags/"),
 )
 
 # Variables of other tools, which they name and which have no setting of ours.
