@@ -137,7 +137,7 @@ NOT_PASSED, UNGROUPED = "order_id is not passed through unchanged", "aggregates 
             "it has SESSION_WINDOW",
         ),
         ("SELECT order_id, SUM(weight) AS w FROM {bronze_items} GROUP BY order_id", KEY, "cast them to DECIMAL"),
-        ("SELECT order_id, STDDEV(n) AS w FROM {bronze_items} GROUP BY order_id", None, "cast them to DECIMAL"),
+        ("SELECT order_id, STDDEV(n) AS w FROM {bronze_items} GROUP BY order_id", None, "compute it from COUNT(x)"),
         ("SELECT order_id, CURDATE() AS d FROM {bronze_items}", None, "is not deterministic"),
         (
             "SELECT order_id, reflect('java.util.UUID', 'randomUUID') AS d FROM {bronze_items}",
