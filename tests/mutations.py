@@ -1,4 +1,4 @@
-"""Each rule of the proofs switched off, one after another: ``python -m tests.mutations`` says which no test misses.
+"""Each rule of the proofs switched off, one after another: ``python -m tests.mutations`` says which are noticed by no test.
 
 A rule is a statement that refuses: ``raise Unprovable(...)``, ``_require_counters(...)`` and the like. Each is replaced
 by nothing in a process of its own, which runs the tests of proofs until one fails. All of them share one JVM.
@@ -35,7 +35,7 @@ TESTS = (
 )
 RAISED = {"Unprovable", "Nondeterministic", "Unproven"}
 CALLED = re.compile(r"_?(refuse|require)(_\w+)?")
-SECONDS = 600  # a rule without which the tests do not end is missed, too
+SECONDS = 600  # a rule without which the tests do not end is noticed, too
 WHOLE = "nothing is switched off"
 
 
@@ -127,7 +127,7 @@ class FirstFailure:
             self.test = report.nodeid
 
 
-def missed_by(rule: Rule | None, tests: Sequence[str]) -> str:
+def noticed_by(rule: Rule | None, tests: Sequence[str]) -> str:
     """The test that fails without a rule, run in a process of its own; empty where none does."""
     reading, writing = os.pipe()
     if not (process := os.fork()):
@@ -176,7 +176,7 @@ def start_spark() -> None:
 
 
 def main() -> int:
-    """Switch off one rule after another; the exit code is 1 where one is missed by no test."""
+    """Switch off one rule after another; the exit code is 1 where one is noticed by no test."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("places", nargs="*", help="FILE or FILE:LINE of rules; all of them if none is given")
     options.add_argument("--tests", nargs="+", default=TESTS, help="what is run")
@@ -184,16 +184,16 @@ def main() -> int:
     found = [rule for pattern in RULES for path in sorted(ROOT.glob(pattern)) for rule in rules_in(path)]
     rules = [rule for rule in found if not asked.places or {rule.path, rule.place} & {*asked.places}]
     start_spark()
-    if failed := missed_by(None, asked.tests):
+    if failed := noticed_by(None, asked.tests):
         print(f"{failed} fails though {WHOLE}")
         return 2
-    unmissed = 0
+    unnoticed = 0
     for number, rule in enumerate(rules, 1):
-        test = missed_by(rule, asked.tests)
-        unmissed += not test
-        print(f"{number}/{len(rules)} {rule.place} {rule.says}: {test or 'MISSED BY NO TEST'}", flush=True)
-    print(f"{len(rules) - unmissed} of {len(rules)} rules are missed by a test")
-    return 1 if unmissed else 0
+        test = noticed_by(rule, asked.tests)
+        unnoticed += not test
+        print(f"{number}/{len(rules)} {rule.place} {rule.says}: {test or 'NOTICED BY NO TEST'}", flush=True)
+    print(f"{len(rules) - unnoticed} of {len(rules)} rules are noticed by a test")
+    return 1 if unnoticed else 0
 
 
 if __name__ == "__main__":
