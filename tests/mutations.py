@@ -1,4 +1,4 @@
-"""Each rule of the proofs switched off, one after another: ``python -m tests.mutations`` says which are noticed by no test.
+"""Each rule of the proofs switched off, one after another: ``python -m tests.mutations`` says what no test notices.
 
 A rule is a statement that refuses: ``raise Unprovable(...)``, ``_require_counters(...)`` and the like. Each is replaced
 by nothing in a process of its own, which runs the tests of proofs until one fails. All of them share one JVM.
