@@ -58,7 +58,7 @@ class _Rows:
             case "Aggregate":
                 below = self._of(node.child)
                 groups = sorted({self._text(group) for group in node.parts.get("groupingExpressions", ())})
-                return self._computing(f"Aggregate by {groups}", node.parts["aggregateExpressions"], below) + "."
+                return self._computing(f"Aggregate by {groups}", node.parts["aggregateExpressions"], below)
             case "Window":
                 below = self._of(node.child)
                 spec = [self._texts(node.parts.get(part, ())) for part in ("partitionSpec", "orderSpec")]
@@ -103,13 +103,20 @@ class _Rows:
         return f"{what} {[*computed]}({below})" if computed or what != "Project" else below
 
     def _join(self, node: Node) -> str:
-        sides = [self._of(child) for child in node.children]
+        sides = [self._side(child) for child in node.children]
         condition = sorted({self._text(part) for part in conjuncts(node.condition)})
         if node.join_type.endswith("Outer"):  # which has null where an expression of null may have another value
             self._values.clear()
         if node.join_type == "ExistenceJoin":  # which has one column more, whether there was such a row
             self._names[int(node.detail["joinType"]["exists"][0]["exprId"]["id"])] = self._next("exists")
         return f"{node.join_type} {condition}({','.join(sides)})"
+
+    def _side(self, node: Node) -> str:
+        """One side of a join, in which a value of the other one is none: a constant may be null above an outer join."""
+        around, self._values = self._values, {}
+        text = self._of(node)
+        self._values = around | self._values
+        return text
 
     def _union(self, node: Node) -> str:
         if node.detail.get("byName") or node.detail.get("allowMissingCol"):

@@ -61,6 +61,12 @@ def test_queries_that_differ_in_names_and_in_what_is_passed_on_are_the_same(left
     assert is_same(left, right)
 
 
+CONSTANTS = (
+    f"(SELECT item_id, order_id, UPPER(status) AS s, 'x' AS a FROM {ITEMS} WHERE n > 1 LIMIT 9) AS i LEFT JOIN"
+    f" (SELECT order_id, 'x' AS b FROM {ORDERS} LIMIT 9) AS o ON o.order_id = i.order_id"
+)
+
+
 def outer(condition: str, select: str = "i.item_id, o.status") -> str:
     return f"SELECT {select} FROM {ITEMS} AS i LEFT JOIN {ORDERS} AS o ON {condition}"
 
@@ -119,6 +125,7 @@ def outer(condition: str, select: str = "i.item_id, o.status") -> str:
             f"{GROUPS} ORDER BY c, status LIMIT 3",
         ),
         (GROUPS, f"{GROUPS}, order_id"),
+        (f"SELECT i.s, i.a, o.b FROM {CONSTANTS}", f"SELECT i.s, o.b AS a, i.a AS b FROM {CONSTANTS}"),
         (outer("o.order_id = i.order_id"), outer("o.user_id = i.order_id")),
         (outer("o.order_id = i.order_id"), outer("o.order_id = i.order_id").replace("LEFT", "INNER")),
         (outer("o.order_id = i.order_id"), f"{outer('o.order_id = i.order_id')} WHERE o.status IS NULL OR i.n > 1"),
