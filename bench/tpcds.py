@@ -18,6 +18,7 @@ import click
 
 from bench.tpcds_project import tpcds, write_project
 from medallion.derive.derivation import Derivations, derive
+from medallion.model.registry import Registry
 from medallion.project import project_at
 from medallion.settings import Settings
 from medallion.spark.plans import analyse_here
@@ -33,7 +34,7 @@ def measure(form: str) -> None:
         with tpcds(scale=0) as connection:
             write_project(Path(folder), connection)
         start = time.monotonic()
-        rows = [*_methods(_derived(Path(folder)))]
+        rows = [*_methods(derived(project_at(Path(folder)).registry(extras=True)))]
         click.echo(f"{len(rows)} queries derived in {time.monotonic() - start:.0f} s", err=True)
     if form == "json":
         click.echo(json.dumps(rows, indent=2))
@@ -46,10 +47,10 @@ def measure(form: str) -> None:
             click.echo(f"{count:4} {what}")
 
 
-def _derived(root: Path) -> Derivations:
-    settings = Settings.from_environment().replace(spark_connect=None)
-    tables = project_at(root).registry(extras=True)
-    return derive(tables.with_methods(dict.fromkeys(tables.tables)).tables, partial(analyse_here, settings))
+def derived(tables: Registry) -> Derivations:
+    """What is derived for tables that have no methods yet, in the Spark of this process."""
+    settings = Settings.from_environment().replace(spark_connect=None)  # Spark Connect shows no plans
+    return derive(tables.tables, partial(analyse_here, settings))
 
 
 def _methods(found: Derivations) -> Iterator[dict[str, str]]:

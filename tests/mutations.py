@@ -155,7 +155,9 @@ def _run_tests(rule: Rule | None, tests: Sequence[str], writing: int) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    pytest.main(["-x", "-q", "--no-header", "-p", "no:xdist", "-p", "no:cacheprovider", *tests], plugins=[failure])
+    code = pytest.main(["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *tests], plugins=[failure])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        failure.test = failure.test or f"pytest, with exit code {int(code)}"
     os.write(writing, failure.test.encode())
     os._exit(0)
 

@@ -10,15 +10,14 @@ import os
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 
+from bench.tpcds import derived
 from bench.tpcds_project import FACTS, tpcds, write_project
-from medallion.derive.derivation import derive
 from medallion.ingest.arrow_types import arrow_type
 from medallion.model.registry import Registry
 from medallion.model.table import Feed, Table
@@ -29,7 +28,6 @@ from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
 from medallion.settings import Settings
 from medallion.spark.configuration import TABLE_PROPERTIES
-from medallion.spark.plans import analyse_here
 from medallion.spark.session import spark_session
 from medallion.storage.delta_writes import properties, replace_rows
 from medallion.storage.lake import Lake
@@ -124,7 +122,8 @@ def main() -> int:
         every = project_at(Path(folder) / "project").registry(extras=True)
         kept = {name: t for name, t in every.tables.items() if t.layer == "bronze" or not asked.queries}
         kept |= {f"gold_{query}": every[f"gold_{query}"] for query in asked.queries}
-        tables = _derived(replace(every, tables=kept))
+        found = derived(replace(every, tables=kept))
+        tables = replace(every, tables={name: node for name, node in found.nodes.items() if name not in found.errors})
         shop = Shop(spark, Lake(str(Path(folder) / "lake")), database, tables)
         followed = [table for table in tables if isinstance(table, Table) and table.is_incremental]
         for hour in range(asked.hours + 1):
@@ -136,13 +135,6 @@ def main() -> int:
                     print(f"WRONG {table.name}, hour {hour}: {reason}", flush=True)
     print(f"{len(followed)} queries, {asked.hours} hours: {len(wrong)} wrong")
     return 1 if wrong else 0
-
-
-def _derived(tables: Registry) -> Registry:
-    """The tables with their methods; without those that are refused."""
-    unlocked = tables.with_methods(dict.fromkeys(tables.tables)).tables
-    found = derive(unlocked, partial(analyse_here, Settings.from_environment()))
-    return replace(tables, tables={name: node for name, node in found.nodes.items() if name not in found.errors})
 
 
 if __name__ == "__main__":
