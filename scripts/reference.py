@@ -1,7 +1,7 @@
 """Write docs/reference from the code: settings, commands, tables, types, event log. A test fails where one drifted."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -11,6 +11,8 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
 
 from medallion.cli.main import cli
+from medallion.inspect.column_descriptions import column_descriptions
+from medallion.inspect.column_lineage import ColumnOf
 from medallion.model.parsed_query import parse
 from medallion.model.table import Feed, Log, Table
 from medallion.ops.event_schema import DESCRIPTIONS, ENGINES, EVENT_TYPES, STATUSES
@@ -90,33 +92,41 @@ def source_types_page() -> str:
 
 
 def tables_page() -> str:
-    """Return every table with its grain, refresh method, inputs and columns, and where each column comes from."""
+    """Return every table with its grain, refresh method, inputs and columns, what they mean and come from."""
+    tables = find_project().registry(extras=True)
+    described = column_descriptions(tables)
     known: dict[str, dict[str, str]] = {}
     parts: list[str] = []
     layer = ""
-    for table in find_project().registry(extras=True):
+    for table in tables:
         if table.layer != layer:
             layer = table.layer
             parts.append(f"## {layer.capitalize()}")
-        parts.append(_table(table, known))
+        parts.append(_table(table, known, described))
     intro = (
         "Tables marked *extra* need a lake loaded with `MEDALLION_EXTRAS=true`. Computed decimals show no precision."
     )
     return _page("Tables", intro, *parts)
 
 
-def _table(table: Feed | Log | Table, known: dict[str, dict[str, str]]) -> str:
+def _table(table: Feed | Log | Table, known: dict[str, dict[str, str]], described: Mapping[ColumnOf, str]) -> str:
     facts = [f"keys `{', '.join(table.keys)}`"] if not isinstance(table, Log) else []
+    facts += [f"tags {', '.join(f'`{tag}`' for tag in table.tags)}"] if table.tags else []
     if isinstance(table, Table):
         facts += [table.refresh_method, "reads " + ", ".join(f"[{name}](#{name})" for name in table.inputs)]
         rows = list(_columns(table, known))
     else:
         known[table.name] = {column.name: column.type for column in table.columns}
-        rows = [(f"`{c.name}`", c.type, "the source, not null" if c.required else "the source") for c in table.columns]
+        rows = [(c.name, c.type, "the source, not null" if c.required else "the source") for c in table.columns]
     title = f"### {table.name}" + ("\n\n*extra*" if table.extra else "")
     about = " ".join(table.doc.split())
     facts_line = "; ".join(facts).capitalize() + "." if facts else ""
-    return "\n\n".join(part for part in (title, about, facts_line, _grid(("column", "type", "from"), rows)) if part)
+    lines = [
+        (f"`{name}`", kind, described.get(ColumnOf(table.name, name.lower()), ""), origin)
+        for name, kind, origin in rows
+    ]
+    columns = _grid(("column", "type", "meaning", "from"), lines)
+    return "\n\n".join(part for part in (title, about, facts_line, columns) if part)
 
 
 def _columns(table: Table, known: dict[str, dict[str, str]]) -> Iterator[tuple[str, str, str]]:
@@ -134,7 +144,7 @@ def _columns(table: Table, known: dict[str, dict[str, str]]) -> Iterator[tuple[s
         known[table.name][name] = "TIMESTAMP" if kind == "UNKNOWN" else kind  # DATE_TRUNC alone
         origins = sorted(set(_origins(lineage(select.alias_or_name, typed, schema=schema, dialect="spark"))))
         family = known[table.name][name].partition("(")[0]
-        yield f"`{name}`", family, ", ".join(f"`{origin}`" for origin in origins)
+        yield name, family, ", ".join(f"`{origin}`" for origin in origins)
 
 
 def _origins(node: Node) -> Iterator[str]:

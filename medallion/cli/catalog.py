@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from medallion.cli.common import Group, current_lake
+from medallion.cli.common import Group, current_lake, current_tables
 from medallion.ops import releases
 
 RELEASE = click.option("--release", "number", type=int, help="Read this release.  [default: the newest]")
@@ -31,7 +31,7 @@ def catalog_duckdb(file: Path, number: int | None) -> None:
 
     lake = current_lake()
     release = releases.require_release(lake, number)
-    write_duckdb_catalog(lake, release, file)
+    write_duckdb_catalog(lake, release, file, current_tables())
     click.echo(f"{file}: {len(release.versions)} tables of release {release.release_id}")
 
 
@@ -50,5 +50,5 @@ def catalog_spark(database: str | None, number: int | None) -> None:
     from medallion.inspect.catalog import spark_statements
 
     lake = current_lake()
-    for statement in spark_statements(lake, releases.require_release(lake, number), database):
+    for statement in spark_statements(lake, releases.require_release(lake, number), current_tables(), database):
         click.echo(f"{statement};")

@@ -42,7 +42,7 @@ def load() -> None:
     "--select",
     default="",
     metavar="TABLES",
-    help="Refresh only these, as in dbt: gold_x, +gold_x with what it reads, silver_x+ with what reads it.",
+    help="Refresh only these, as in dbt: gold_x or tag:x, +gold_x with what it reads, silver_x+ with what reads it.",
 )
 def refresh(
     hour: str | None, from_hour: str | None, to_hour: str | None, restate: str | None, strategy: str, select: str

@@ -6,16 +6,21 @@ from datetime import UTC
 from pathlib import Path
 
 from medallion.errors import UsageError
+from medallion.expect.literals import spark_text
 from medallion.hours import hour_or_snapshot
+from medallion.inspect.column_descriptions import column_descriptions
+from medallion.model.registry import Registry
 from medallion.ops.releases import Release
-from medallion.storage.duckdb_views import write_views
+from medallion.storage.duckdb_views import Comments, write_views
 from medallion.storage.files import in_bucket
 from medallion.storage.lake import Lake
 from medallion.storage.named_versions import open_named
 
 
-def write_duckdb_catalog(lake: Lake, release: Release, file: Path) -> None:
+def write_duckdb_catalog(lake: Lake, release: Release, file: Path, declared: Registry) -> None:
     """Write a DuckDB database with a view per table of ``release``, replacing ``file`` as a whole.
+
+    declared: what says what tables and columns mean, which their comments repeat.
 
     Raises:
         UsageError: The lake is in a bucket, or ``file`` is something else than such a database.
@@ -34,28 +39,36 @@ def write_duckdb_catalog(lake: Lake, release: Release, file: Path) -> None:
     about = {"release_id": str(release.release_id), "hour": hour_or_snapshot(release.hour), "published_at": published}
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        write_views(draft, lake, tables, about)
+        write_views(draft, lake, tables, about, _comments(declared))
         draft.replace(file)  # who has the former one open goes on reading it
     finally:
         draft.unlink(missing_ok=True)
 
 
-def spark_statements(lake: Lake, release: Release, database: str | None = None) -> Iterator[str]:
+def _comments(declared: Registry) -> dict[str, Comments]:
+    columns: dict[str, dict[str, str]] = {}
+    for column, text in column_descriptions(declared).items():
+        columns.setdefault(column.table, {})[column.column] = text
+    return {table.name: Comments(" ".join(table.doc.split()), columns.get(table.name, {})) for table in declared}
+
+
+def spark_statements(lake: Lake, release: Release, declared: Registry, database: str | None = None) -> Iterator[str]:
     """Yield the SQL that gives a Spark with Delta a view per table of ``release``, at its version.
 
     Args:
         lake: Where the tables are.
         release: Whose versions the views read.
+        declared: What says what tables hold, which their comments repeat.
         database: Where the metastore keeps the views; None for views of the session alone.
     """
     if database is not None:
         yield f"CREATE DATABASE IF NOT EXISTS {_quote(database)}"
     for table, version in release.versions.items():
+        view = f"TEMPORARY VIEW {_quote(table)}" if database is None else f"VIEW {_quote(database)}.{_quote(table)}"
+        doc = declared.tables[table].doc if table in declared.tables else ""
+        comment = f" COMMENT {spark_text(' '.join(doc.split())).format()}" if doc else ""
         delta = f"delta.{_quote(lake.path(table))} VERSION AS OF {version}"
-        if database is None:
-            yield f"CREATE OR REPLACE TEMPORARY VIEW {_quote(table)} AS SELECT * FROM {delta}"  # noqa: S608
-        else:
-            yield f"CREATE OR REPLACE VIEW {_quote(database)}.{_quote(table)} AS SELECT * FROM {delta}"  # noqa: S608
+        yield f"CREATE OR REPLACE {view}{comment} AS SELECT * FROM {delta}"  # noqa: S608
 
 
 def _quote(name: str) -> str:

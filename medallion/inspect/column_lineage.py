@@ -26,11 +26,13 @@ class ColumnOf:
 class ColumnLineage:
     """By column, the columns that its values are computed from; without any for what counts rows or is a constant.
 
-    copied: those of them whose values can be read from it: not what only counts, adds up or compares them.
+    copied: those of them whose values can be read from it: not what only counts, adds up or compares them. passed_on:
+    the column that it is under another table's name, unchanged, where it is one.
     """
 
     sources: Mapping[ColumnOf, frozenset[ColumnOf]]
     copied: Mapping[ColumnOf, frozenset[ColumnOf]]
+    passed_on: Mapping[ColumnOf, ColumnOf]
 
     def upstream(self, column: ColumnOf) -> list[ColumnOf]:
         """Every column that ``column`` is made from, the nearest first."""
@@ -63,11 +65,14 @@ def _lineage(nodes: tuple[Node, ...]) -> ColumnLineage:
     columns = {node.name: dict.fromkeys(schemas.of(node.name), "text") for node in nodes}
     sources: dict[ColumnOf, frozenset[ColumnOf]] = {}
     copied: dict[ColumnOf, frozenset[ColumnOf]] = {}
+    passed_on: dict[ColumnOf, ColumnOf] = {}
     for node in nodes:
         if isinstance(node, Table):
             for name, origin in _origins_of(node, columns).items():
                 sources[ColumnOf(node.name, name)] = frozenset(_leaves(origin, copies_alone=False))
                 copied[ColumnOf(node.name, name)] = frozenset(_leaves(origin, copies_alone=True))
+                if source := _passed_on(origin):
+                    passed_on[ColumnOf(node.name, name)] = source
         elif isinstance(node, Log):
             fed = {column.name.lower() for column in node.fed_by.columns}
             of_feed = {
@@ -75,7 +80,8 @@ def _lineage(nodes: tuple[Node, ...]) -> ColumnLineage:
                 for name in columns[node.name]
             }
             sources, copied = sources | of_feed, copied | of_feed
-    return ColumnLineage(sources, copied)
+            passed_on |= {column: source for column, of in of_feed.items() for source in of}
+    return ColumnLineage(sources, copied, passed_on)
 
 
 def _origins_of(table: Table, columns: Mapping[str, Mapping[str, str]]) -> "dict[str, Origin]":
@@ -103,6 +109,17 @@ def _leaves(origin: "Origin", *, copies_alone: bool) -> Iterator[ColumnOf]:
     for part in origin.downstream:
         if not copies_alone or _is_copied(origin.expression, part.name.rsplit(".", 1)[-1].strip('"`')):
             yield from _leaves(part, copies_alone=copies_alone)
+
+
+def _passed_on(origin: "Origin") -> ColumnOf | None:
+    """The column of a table that a column is, by whatever names; None where it is computed, or one of several."""
+    from sqlglot import exp
+
+    if not origin.downstream:
+        return next(_leaves(origin, copies_alone=True), None)
+    if len(origin.downstream) > 1 or not isinstance(origin.expression.unalias(), exp.Column):
+        return None
+    return _passed_on(origin.downstream[0])
 
 
 def _is_copied(expression: Any, column: str) -> bool:

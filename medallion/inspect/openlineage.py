@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
 from medallion.hours import ONE_HOUR, parse_hour
+from medallion.inspect.column_descriptions import column_descriptions
+from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.model.registry import Node, Registry
 from medallion.model.table import Feed, Log, Table
 from medallion.ops.events import Event
@@ -195,31 +197,44 @@ class Lineage:
         return InputDataset(*place, facets=self._facets(table), inputFacets=results)
 
     def _facets(self, table: Node) -> dict[str, Any]:
-        """What a table is, as of now: its columns and types, documentation, version, and name."""
+        """What a table is, as of now: columns with types and meanings, documentation, owner, tags, version, name."""
         from openlineage.client.generated import dataset_version_dataset as version
         from openlineage.client.generated import documentation_dataset as documentation
+        from openlineage.client.generated import ownership_dataset as ownership
         from openlineage.client.generated import schema_dataset as schema
         from openlineage.client.generated import symlinks_dataset as symlinks
+        from openlineage.client.generated import tags_dataset as tags
 
         name = symlinks.Identifier(namespace=_namespace(), name=table.name, type="TABLE")
         facets: dict[str, Any] = {
             "documentation": documentation.DocumentationDatasetFacet(table.doc),
             "symlinks": symlinks.SymlinksDatasetFacet([name]),
         }
+        if table.owner:
+            facets["ownership"] = ownership.OwnershipDatasetFacet([ownership.Owner(table.owner)])
+        if table.tags:
+            facets["tags"] = tags.TagsDatasetFacet(
+                [tags.TagsDatasetFacetFields(tag, "true", "MEDALLION") for tag in table.tags]
+            )
         if (delta := self.lake.open(self.lake.path(table.name))) is not None:
             fields = [
-                schema.SchemaDatasetFacetFields(field.name, _type_name(field.type)) for field in delta.schema().fields
+                schema.SchemaDatasetFacetFields(
+                    field.name, _type_name(field.type), self._described.get(ColumnOf(table.name, field.name.lower()))
+                )
+                for field in delta.schema().fields
             ]
             facets["schema"] = schema.SchemaDatasetFacet(fields)
             facets["version"] = version.DatasetVersionDatasetFacet(str(delta.version()))
         return facets
 
     @cached_property
+    def _described(self) -> Mapping[ColumnOf, str]:
+        return column_descriptions(self.tables)
+
+    @cached_property
     def _columns(self) -> dict[str, dict[str, Any]]:
         """By table and column, the columns of other tables that its values are computed from."""
         from openlineage.client.generated.column_lineage_dataset import Fields, InputField
-
-        from medallion.inspect.column_lineage import column_lineage
 
         columns: dict[str, dict[str, Any]] = {}
         for column, sources in column_lineage(self.tables).sources.items():

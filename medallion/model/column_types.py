@@ -12,7 +12,7 @@ from medallion.errors import MedallionError
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 SCALARS = ("BOOLEAN", *_NUMBERS, "STRING", "BINARY", "DATE", "TIMESTAMP")
 SUPPORTED = f"{', '.join(SCALARS)}, DECIMAL(p,s), ARRAY<type>, MAP<STRING, type> and STRUCT<name: type, ...>"
-_TOKEN = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[<>(),:])")
+_TOKEN = re.compile(r"""\s*([A-Za-z_][A-Za-z0-9_]*|[0-9]+|[<>(),:]|'[^']*'|"[^"]*")""")
 _COLUMN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _MAX_PRECISION = 38
 _MAX_DEPTH = 20
@@ -115,8 +115,8 @@ class UnreadableColumn(MedallionError):
     """A declaration of columns cannot be read, or names a type that is not supported."""
 
 
-def parse_columns(schema: str) -> Iterator[tuple[str, SqlType, bool]]:
-    """Yield name, type, and whether a value is required, of each column that ``schema`` declares.
+def parse_columns(schema: str) -> Iterator[tuple[str, SqlType, bool, str]]:
+    """Yield name, type, whether a value is required, and the comment of each column that ``schema`` declares.
 
     Raises UnreadableColumn, which names the column and what is supported.
     """
@@ -133,9 +133,13 @@ def parse_type(text: str) -> SqlType:
 
 
 def _split(schema: str) -> Iterator[str]:
-    """Split a schema at its commas, but for those within a type."""
-    depth, start = 0, 0
+    """Split a schema at its commas, but for those within a type or a comment."""
+    depth, start, quote = 0, 0, ""
     for place, letter in enumerate(schema):
+        if letter in (quote or "'\""):
+            quote = "" if quote else letter
+        if quote:
+            continue
         depth += (letter in "(<") - (letter in ")>")
         if letter == "," and not depth:
             yield schema[start:place].strip()
@@ -154,15 +158,20 @@ class _Parser:
         if text[place:].strip():
             raise self._unreadable()
 
-    def column(self) -> tuple[str, SqlType, bool]:
+    def column(self) -> tuple[str, SqlType, bool, str]:
         name = self._next()
         if not _COLUMN_NAME.fullmatch(name):
             raise self._unreadable()
         kind = self.type_(0)
-        required = self._words == ["NOT", "NULL"]
-        if not required:
-            self.expect("")
-        return name, kind, required
+        required = self._words[:2] == ["NOT", "NULL"]
+        if required:
+            del self._words[:2]
+        comment = ""
+        if self._words[:1] == ["COMMENT"] and len(self._words) > 1 and self._words[1][0] in "'\"":
+            comment = self._words[1][1:-1]
+            del self._words[:2]
+        self.expect("")
+        return name, kind, required, comment
 
     def type_(self, depth: int) -> SqlType:
         if depth > _MAX_DEPTH:

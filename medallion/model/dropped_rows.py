@@ -35,6 +35,7 @@ def split_dropped_rows(table: Table) -> tuple[Table, ...]:
         may_be_empty=True,
         max_row_change=inf,
         chart=None,
+        descriptions={**table.descriptions, BROKEN: "The expectations that the row fails"},
         name=f"{QUARANTINE}{table.name}",
         doc=f"The rows that {table.name} drops. One row per {' and '.join(table.keys)}.",
     )

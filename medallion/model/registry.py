@@ -11,6 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from medallion.errors import BadDeclaration, UsageError
+from medallion.model.about import require_about
 from medallion.model.chart import output_columns
 from medallion.model.column_types import UnreadableColumn, is_key_type, is_ordered_type
 from medallion.model.dropped_rows import split_dropped_rows
@@ -19,6 +20,8 @@ from medallion.model.personal import require_erasable
 from medallion.model.table import BESIDE_A_CHANGE, Feed, Log, Table
 
 Node = Feed | Log | Table
+
+_LIST = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -92,8 +95,8 @@ def build(tables: Iterable[Node], layers: Sequence[str]) -> Registry:
 
     Raises:
         BadDeclaration: A name, keys or a docstring are missing or wrong, a column cannot be read, an
-            input is unknown or of a layer that the table may not read, a chart is of unknown columns, or there is a
-            cycle. The module is named.
+            input is unknown or of a layer that the table may not read, a chart or a description is of an unknown
+            column, or there is a cycle. The module is named.
     """
     by_name = {table.name: table for table in tables}
     by_name |= {table.name: _with_feed(table, by_name) for table in by_name.values() if isinstance(table, Log)}
@@ -109,8 +112,10 @@ def build(tables: Iterable[Node], layers: Sequence[str]) -> Registry:
             _require_columns(where, table)
             require_erasable(where, table, by_name)
         _require_keys(where, table)
+        _require_values(where, table)
         _require_event_time(where, table)
         _require_chart(where, table)
+        require_about(where, table)
         for name in table.inputs:
             if name not in by_name:
                 raise BadDeclaration(f"{where} reads {name}, which is no table: there are {', '.join(sorted(by_name))}")
@@ -156,6 +161,19 @@ def _require_keys(where: str, table: Node) -> None:
     if isinstance(table, Table) and table.refresh not in POLICIES:
         known = ", ".join(map(repr, POLICIES))
         raise BadDeclaration(f"{where} declares refresh={table.refresh!r}: it is one of {known}")
+
+
+def _require_values(where: str, table: Node) -> None:
+    """Refuse lists of values that could be taken for tables or are empty, and names of lists that there are not."""
+    if not isinstance(table, Table):
+        return
+    for name, values in table.values.items():
+        if not _LIST.fullmatch(name):
+            raise BadDeclaration(f"{where} names a list of values {name[:40]}: in capitals, such as ORDER_STATUSES")
+        if not values:
+            raise BadDeclaration(f"{where} has no value in the list {name}: nothing could be in it")
+    if unknown := [name for name in table.inputs if _LIST.fullmatch(name)]:
+        raise BadDeclaration(f"{where} names {{{unknown[0]}}}, a list that it does not have: add it to values=")
 
 
 def _require_event_time(where: str, table: Node) -> None:

@@ -1,10 +1,12 @@
-"""Choosing tables by name, as in dbt: ``gold_x``, ``+gold_x`` with all it reads, ``gold_x+`` with all that reads it."""
+"""Choosing tables as in dbt: ``gold_x`` or ``tag:x``, ``+gold_x`` with all it reads, ``gold_x+`` with its readers."""
 
 import re
 from collections.abc import Iterable
 
 from medallion.errors import UsageError
 from medallion.model.registry import Registry
+
+_TAG = "tag:"
 
 
 def select_tables(tables: Registry, text: str) -> frozenset[str]:
@@ -20,12 +22,20 @@ def select_tables(tables: Registry, text: str) -> frozenset[str]:
 
 def _select(tables: Registry, selector: str) -> set[str]:
     name = selector.removeprefix("+").removesuffix("+")
-    selected = {tables[name].name}
+    named = _tagged(tables, name.removeprefix(_TAG)) if name.startswith(_TAG) else {tables[name].name}
+    selected = {*named}
     if selector.startswith("+"):
-        selected |= upstream_of(tables, {name})
+        selected |= upstream_of(tables, named)
     if selector.endswith("+"):
-        selected |= read_from(tables, {name})
+        selected |= read_from(tables, named)
     return selected
+
+
+def _tagged(tables: Registry, tag: str) -> set[str]:
+    if found := {table.name for table in tables if tag in table.tags}:
+        return found
+    known = ", ".join(sorted({tag for table in tables for tag in table.tags}))
+    raise UsageError(f"no table has the tag {tag[:80]!r}: {f'there are {known}' if known else 'none has any'}")
 
 
 def upstream_of(tables: Registry, names: Iterable[str]) -> set[str]:

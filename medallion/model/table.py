@@ -1,5 +1,7 @@
 """What a table is: a change feed or a log of one in Bronze, a query in every layer above. Values only, no Spark."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -8,6 +10,7 @@ from pathlib import Path
 from string import Formatter
 from textwrap import dedent
 
+from medallion.expect.literals import sql_list
 from medallion.expect.vocabulary import Expectation, not_null, unique
 from medallion.model.chart import Chart
 from medallion.model.column_types import SqlType, parse_columns, parse_type
@@ -21,16 +24,18 @@ QUARANTINE = "quarantine_"  # begins the name of the table of rows that another 
 BROKEN = "_broken"  # its column that says which expectations a row fails
 BESIDE_A_CHANGE = ("_line", "_deleted")  # its place in the file, and whether it deletes: no columns of a feed
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)  # of event times; the first versions of dimensions begin then
+_LIST = re.compile(r"(?<!\{)\{([A-Z][A-Z0-9_]*)\}(?!\})")  # a list of values in a query
 MAX_ROW_CHANGE = 0.5  # the share of its rows by which a table may grow or shrink from one release to the next
 
 
 @dataclass(frozen=True)
 class Column:
-    """A declared column: its SQL type, and whether a row must have a value in it."""
+    """A declared column: its SQL type, whether a row must have a value in it, and what its values mean."""
 
     name: str
     type: str
     required: bool
+    description: str = field(default="", compare=False)
 
     @cached_property
     def sql_type(self) -> SqlType:
@@ -64,6 +69,7 @@ class Table:
     Args:
         keys: The grain, one row per combination.
         query: Spark SQL with inputs as ``{silver_customers}``; a literal brace is doubled.
+        values: Lists of texts that the query names: ``IN {ORDER_STATUSES}``, in capitals.
         expect: Expectations beyond the keys, which are always unique.
         nullable_keys: The keys that may be null and then form a group of their own.
         refresh: ``auto`` has the cheapest method that is proven right; ``incremental`` one that touches what changed,
@@ -74,10 +80,15 @@ class Table:
         max_row_change: The share by which its row count may change from one release to the next without a warning.
         chart: How the page of results draws it; None for its rows alone.
         drops: Of a table of dropped rows, why they are.
+        descriptions: What columns mean, by column. A column that is passed on unchanged is described where it comes
+            from, and needs none.
+        owner: Whom readers ask about the table; the project's owner if not given.
+        tags: Words to choose tables by: ``--select tag:finance``.
     """
 
     keys: tuple[str, ...]
     query: str
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     expect: tuple[Expectation, ...] = ()
     nullable_keys: tuple[str, ...] = ()
     refresh: str = "auto"
@@ -87,11 +98,22 @@ class Table:
     max_row_change: float = MAX_ROW_CHANGE
     chart: Chart | None = None
     drops: tuple[Drop, ...] = ()
+    descriptions: Mapping[str, str] = field(default_factory=dict, hash=False)
+    owner: str = ""
+    tags: tuple[str, ...] = ()
     method: Method | None = None
     name: str = ""
     layer: str = "silver"
     doc: str = ""
     module: Path | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Put the lists that the query names into it."""
+        if self.values:
+            object.__setattr__(self, "query", _LIST.sub(self._literals, self.query))
+
+    def _literals(self, named: re.Match[str]) -> str:
+        return sql_list(self.values[named[1]]) if named[1] in self.values else named[0]
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
@@ -143,7 +165,8 @@ class Feed:
 
     Args:
         keys: What identifies a row; the last change of a key wins, in the order of the lines.
-        schema: The declared columns as SQL, ``NOT NULL`` where a row without a value is rejected.
+        schema: The declared columns as SQL: ``NOT NULL`` where a row without a value is rejected, ``COMMENT 'text'`` to
+            say what the values mean.
         event_time: Columns that say when something happened: a row of an hour's file is rejected where one is before
             EARLIEST, or after the end of the hour by more than max_skew.
         max_skew: See event_time.
@@ -169,6 +192,8 @@ class Feed:
     extra: bool = False
     may_be_empty: bool = False
     max_row_change: float = MAX_ROW_CHANGE
+    owner: str = ""
+    tags: tuple[str, ...] = ()
     name: str = ""
     layer: str = "bronze"
     doc: str = ""
@@ -178,7 +203,14 @@ class Feed:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The declared columns, in order."""
-        return tuple(Column(name, str(kind), required) for name, kind, required in parse_columns(self.schema))
+        return tuple(
+            Column(name, str(kind), required, comment) for name, kind, required, comment in parse_columns(self.schema)
+        )
+
+    @property
+    def descriptions(self) -> Mapping[str, str]:
+        """What columns mean, by column."""
+        return _descriptions(self.columns)
 
     @property
     def personal_columns(self) -> tuple[str, ...]:
@@ -210,12 +242,12 @@ class Feed:
 
 # What a log tells of each change beside its row. A row that was there when the log began has no hour.
 ORIGIN = (
-    Column("_deleted", "BOOLEAN", True),
-    Column("_hour", "TIMESTAMP", False),
-    Column("_line", "BIGINT", True),
-    Column("_source_file", "STRING", True),
-    Column("_source_system", "STRING", True),
-    Column("_loaded_at", "TIMESTAMP", True),
+    Column("_deleted", "BOOLEAN", True, "Whether the change deletes the row"),
+    Column("_hour", "TIMESTAMP", False, "The hour of the change file; null for rows of before the log began"),
+    Column("_line", "BIGINT", True, "The line of the change file, from 1"),
+    Column("_source_file", "STRING", True, "The file that brought the change"),
+    Column("_source_system", "STRING", True, "The system that sent the change"),
+    Column("_loaded_at", "TIMESTAMP", True, "When the change was written to the log"),
 )
 
 
@@ -228,7 +260,7 @@ class Log:
 
     Args:
         of: The feed's table.
-        source_system: Where the lines come from, in each row.
+        source_system: Where the lines come from, in each row. The rest as for Feed.
     """
 
     of: str
@@ -236,6 +268,8 @@ class Log:
     extra: bool = False
     may_be_empty: bool = False
     max_row_change: float = MAX_ROW_CHANGE
+    owner: str = ""
+    tags: tuple[str, ...] = ()
     feed: Feed | None = None
     name: str = ""
     layer: str = "bronze"
@@ -249,6 +283,11 @@ class Log:
         """Those of the feed, of which a line that deletes may have the keys alone, and ORIGIN."""
         feed = self.fed_by
         return (*(replace(c, required=c.name in feed.keys) for c in feed.columns), *ORIGIN)
+
+    @property
+    def descriptions(self) -> Mapping[str, str]:
+        """What columns mean, by column."""
+        return _descriptions(self.columns)
 
     @property
     def refresh_method(self) -> str:
@@ -266,6 +305,10 @@ class Log:
         """Every expectation on this table: its grain, and values where there is always one."""
         required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
         return (*_grain(self.keys, ()), *required)
+
+
+def _descriptions(columns: tuple[Column, ...]) -> dict[str, str]:
+    return {column.name: column.description for column in columns if column.description}
 
 
 def _grain(keys: tuple[str, ...], nullable: tuple[str, ...]) -> tuple[Expectation, ...]:

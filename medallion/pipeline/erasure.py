@@ -240,4 +240,4 @@ def _move_catalogs(driver: Driver) -> None:
     root = driver.lake.at(driver.lake.root)
     for place in root.glob("*.duckdb") if isinstance(root, Path) else ():
         if isinstance(place, Path):
-            write_duckdb_catalog(driver.lake, release, place)
+            write_duckdb_catalog(driver.lake, release, place, driver.tables)

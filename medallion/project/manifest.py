@@ -49,13 +49,15 @@ class Manifest:
     """What medallion.toml holds.
 
     layers: from the bottom up; the first one is fed from the source. generator: the package with commands that make a
-    source, None where it comes from elsewhere. defaults: of settings, by field, as the texts that an environment
-    variable would have. deliveries: how the source delivers each feed.
+    source, None where it comes from elsewhere. owner: whom readers ask about tables that name nobody. defaults: of
+    settings, by field, as the texts that an environment variable would have. deliveries: how the source delivers each
+    feed.
     """
 
     name: str
     layers: tuple[str, ...]
     generator: str | None = None
+    owner: str = ""
     defaults: Mapping[str, str] = field(default_factory=dict)
     deliveries: Deliveries = USUAL_DELIVERIES
 
@@ -71,7 +73,7 @@ def read_manifest(file: Path) -> Manifest:
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from None
     sections = {
-        "project": ("name", "layers"),
+        "project": ("name", "layers", "owner"),
         "source": ("path", "generator", "feeds", *KEYS),
         "lake": ("path",),
         "settings": _free_settings(),
@@ -89,7 +91,8 @@ def read_manifest(file: Path) -> Manifest:
     if generator is not None and not (isinstance(generator, str) and _PROJECT_NAME.fullmatch(generator)):
         raise UsageError(f'{file}: source.generator is the name of a package in this folder, such as "demo"')
     name, layers = _name_of(file, project), _layers_of(file, project)
-    return Manifest(name, layers, generator, _defaults_of(file, content), read_deliveries(file, source))
+    owner = _text(file, "project.owner", project["owner"]) if "owner" in project else ""
+    return Manifest(name, layers, generator, owner, _defaults_of(file, content), read_deliveries(file, source))
 
 
 def _free_settings() -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
@@ -38,7 +38,7 @@ class Project:
 
     root: the folder. name: of the project. layers: from the bottom up; the first one is fed from the source, the others
     are computed. defaults: of settings, which environment variables win over. generator: the package with commands that
-    make a source. deliveries: how the source delivers each feed.
+    make a source. deliveries: how the source delivers each feed. owner: whom readers ask about tables that name nobody.
     """
 
     root: Path
@@ -47,6 +47,7 @@ class Project:
     defaults: Mapping[str, str]
     generator: str | None = None
     deliveries: Deliveries = USUAL_DELIVERIES
+    owner: str = ""
 
     @contextmanager
     def entered(self) -> Iterator["Project"]:
@@ -140,13 +141,15 @@ def find_template() -> Path:
 def project_at(root: Path) -> Project:
     """Read the project in ``root``. Raises UsageError when its medallion.toml is not right."""
     read: Manifest = read_manifest(root / manifest.NAME)
-    return Project(root, read.name, read.layers, read.defaults, read.generator, read.deliveries)
+    return Project(root, read.name, read.layers, read.defaults, read.generator, read.deliveries, read.owner)
 
 
 @cache
 def _registry(root: Path, layers: tuple[str, ...], extras: bool, deliveries: Deliveries) -> Registry:
     with _own_modules(root):
         declared = [*deliveries.fill_in(_declared(root, layers), root / manifest.NAME)]
+    owner = project_at(root).owner
+    declared = [replace(table, owner=table.owner or owner) for table in declared]
     tables = build((table for table in declared if extras or not table.extra), layers)
     return with_methods(tables, root / NAME)
 

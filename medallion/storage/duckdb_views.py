@@ -47,6 +47,14 @@ class TableAt:
 
 
 @dataclass(frozen=True)
+class Comments:
+    """What a view tells its readers: of the table, and by column, in small letters."""
+
+    table: str
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Views:
     """Open views, named like their tables.
 
@@ -163,10 +171,18 @@ def open_sealed_views(lake: Lake, tables: "Mapping[str, DeltaTable]") -> Iterato
             yield connection
 
 
-def write_views(file: Path, lake: Lake, tables: "Mapping[str, DeltaTable]", about: Mapping[str, str]) -> None:
+def write_views(
+    file: Path,
+    lake: Lake,
+    tables: "Mapping[str, DeltaTable]",
+    about: Mapping[str, str],
+    comments: Mapping[str, Comments],
+) -> None:
     """Make a database of views that read the files of ``tables`` as they were opened, and of a table ``release``.
 
-    about: the columns of its one row. Raises MedallionError when a table cannot be read.
+    about: the columns of its one row. comments: by table, if there are any.
+
+    Raises MedallionError when a table cannot be read.
     """
     import duckdb
 
@@ -174,6 +190,15 @@ def write_views(file: Path, lake: Lake, tables: "Mapping[str, DeltaTable]", abou
         columns = ", ".join(f"? AS {name}" for name in about)
         connection.execute(f"CREATE TABLE release AS SELECT {columns}", [*about.values()])
         _create_views(connection, lake, tables, None)
+        for name in tables.keys() & comments.keys():
+            connection.execute(f"COMMENT ON VIEW {name} IS {_text(comments[name].table)}")
+            for field in tables[name].schema().fields:
+                if text := comments[name].columns.get(field.name.lower()):
+                    connection.execute(f'COMMENT ON COLUMN {name}."{field.name}" IS {_text(text)}')
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _create_views(

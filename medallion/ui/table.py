@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError, UsageError
 from medallion.inspect.check_history import Trend, trends
+from medallion.inspect.column_descriptions import column_descriptions
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.inspect.personal_columns import personal_columns
 from medallion.inspect.results import Sample, read_sample
@@ -33,9 +34,10 @@ SHOWN_REFRESHES = 30
 
 @dataclass(frozen=True)
 class ColumnPanel:
-    """Where a column comes from and goes to, the nearest first."""
+    """What a column means, and where it comes from and goes to, the nearest first."""
 
     name: str
+    description: str
     upstream: Sequence[Link]
     downstream: Sequence[Link]
 
@@ -99,15 +101,15 @@ def _columns(node: Node, sample: Sample | None, tables: Registry) -> Grid:
         types = {key.column: "" for key in column_lineage(tables).sources if key.table == node.name}
     else:
         types = {column.name: column.type for column in node.columns}
-    lineage, personal = column_lineage(tables), personal_columns(tables)
+    lineage, personal, described = column_lineage(tables), personal_columns(tables), column_descriptions(tables)
     rows = []
     for name, kind in types.items():
-        sources = sorted(lineage.sources.get(ColumnOf(node.name, name.lower()), ()))
-        origin = ", ".join(f"{source.table}.{source.column}" for source in sources)
-        is_personal = ColumnOf(node.name, name.lower()) in personal
-        marks = [mark for mark, holds in (("key", name in node.keys), ("personal", is_personal)) if holds]
-        rows.append((_column_link(ColumnOf(node.name, name)), kind, ", ".join(marks), Long(origin)))
-    return Grid(f"{len(rows)} columns of {node.name}", ("column", "type", "is", "made from"), rows)
+        column = ColumnOf(node.name, name.lower())
+        origin = ", ".join(f"{source.table}.{source.column}" for source in sorted(lineage.sources.get(column, ())))
+        marks = [mark for mark, holds in (("key", name in node.keys), ("personal", column in personal)) if holds]
+        meaning = Long(described.get(column, ""))
+        rows.append((_column_link(ColumnOf(node.name, name)), kind, ", ".join(marks), meaning, Long(origin)))
+    return Grid(f"{len(rows)} columns of {node.name}", ("column", "type", "is", "meaning", "made from"), rows)
 
 
 def _column_link(column: ColumnOf, *, whole: bool = False) -> Link:
@@ -123,6 +125,7 @@ def _panel(tables: Registry, column: ColumnOf) -> ColumnPanel:
         raise UsageError(f"{column.table} has no column {column.column[:80]!r}")
     return ColumnPanel(
         column.column,
+        column_descriptions(tables).get(chosen, ""),
         [_column_link(source, whole=True) for source in upstream],
         [_column_link(reader, whole=True) for reader in downstream],
     )

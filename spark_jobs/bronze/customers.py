@@ -5,13 +5,13 @@ from medallion import Feed, not_empty
 TABLE = Feed(
     keys=("customer_id",),
     schema="""
-        customer_id BIGINT NOT NULL,
-        email STRING,
-        signup_date DATE,
-        customer_tier STRING,
-        geo_country STRING,
-        geo_region STRING,
-        updated_at TIMESTAMP NOT NULL
+        customer_id BIGINT NOT NULL COMMENT 'Identifies the customer',
+        email STRING COMMENT 'Email address',
+        signup_date DATE COMMENT 'Day the account was opened',
+        customer_tier STRING COMMENT 'standard, silver, gold, platinum, or noise of the account service',
+        geo_country STRING COMMENT 'Country of the customer',
+        geo_region STRING COMMENT 'Region of the customer',
+        updated_at TIMESTAMP NOT NULL COMMENT 'When the account service last changed the customer, UTC'
     """,
     event_time=("updated_at",),
     subject="customer_id",

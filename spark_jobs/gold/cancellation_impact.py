@@ -7,6 +7,7 @@ from medallion import Chart, Table, at_least, between, not_null
 
 TABLE = Table(
     keys=("category", "week_start"),
+    tags=("revenue",),
     nullable_keys=("category",),
     expect=(
         at_least("weekly_total_orders", 1),
@@ -62,4 +63,14 @@ TABLE = Table(
                 RANGE BETWEEN INTERVAL '21' DAY PRECEDING AND CURRENT ROW
             )
     """,
+    descriptions={
+        "week_start": "Monday of the ISO week in which the orders were placed",
+        "weekly_cancelled_orders": "Orders of the week that are cancelled",
+        "weekly_total_orders": "Orders of the week",
+        "weekly_cancelled_revenue": "Net revenue of the cancelled orders",
+        "weekly_total_revenue": "Net revenue of all orders",
+        "cumulative_cancellation_rate": "Share of all orders up to this week that are cancelled, 0 to 1",
+        "cumulative_cancelled_revenue": "Net revenue of all cancelled orders up to this week",
+        "cancellation_rate_4wk": "Share of the orders of this week and the three before that are cancelled, 0 to 1",
+    },
 )

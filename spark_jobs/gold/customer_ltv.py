@@ -4,6 +4,7 @@ from medallion import Table, at_least, not_null
 
 TABLE = Table(
     keys=("user_id",),
+    tags=("customers",),
     expect=(not_null("customer_tier"), at_least("lifetime_value", 0), at_least("months", 1)),
     extra=True,
     query="""
@@ -23,4 +24,9 @@ TABLE = Table(
             CAST(lifetime_value AS DOUBLE) / months AS value_per_month
         FROM known
     """,
+    descriptions={
+        "orders_kept": "Orders that are neither cancelled nor returned",
+        "months": "Calendar months from the first order to the newest, both counted",
+        "value_per_month": "lifetime_value / months",
+    },
 )

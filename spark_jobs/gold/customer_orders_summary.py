@@ -7,6 +7,7 @@ from medallion import Table, at_least, not_null
 
 TABLE = Table(
     keys=("user_id",),
+    tags=("customers",),
     expect=(at_least("order_count", 1), at_least("total_spent", 0), not_null("first_order_at")),
     extra=True,
     query="""
@@ -22,4 +23,12 @@ TABLE = Table(
         FROM {silver_orders_enriched}
         GROUP BY user_id
     """,
+    descriptions={
+        "order_count": "Orders of the customer",
+        "lost_orders": "Those that are cancelled or returned",
+        "units": "Units on all of them",
+        "total_spent": "Amount of the orders that are neither cancelled nor returned",
+        "first_order_at": "When the first was placed, UTC",
+        "last_order_at": "When the newest was placed, UTC",
+    },
 )

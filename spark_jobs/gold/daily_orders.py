@@ -4,6 +4,7 @@ from medallion import Chart, Table, at_least
 
 TABLE = Table(
     keys=("day",),
+    tags=("revenue",),
     expect=(at_least("order_count", 1), at_least("units", 1), at_least("revenue", 0)),
     extra=True,
     chart=Chart("line", "day", ("order_count",)),
@@ -23,4 +24,12 @@ TABLE = Table(
             CAST(revenue AS DOUBLE) / order_count AS avg_order_value
         FROM days
     """,
+    descriptions={
+        "day": "Day on which the orders were placed, UTC",
+        "order_count": "Orders of the day",
+        "cancelled_orders": "Those that are cancelled",
+        "units": "Units on all of them",
+        "revenue": "Amount of all orders, cancelled ones too",
+        "avg_order_value": "revenue / order_count",
+    },
 )

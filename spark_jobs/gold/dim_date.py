@@ -4,6 +4,7 @@ from medallion import Table, between, not_null
 
 TABLE = Table(
     keys=("date_key",),
+    tags=("star-schema",),
     expect=(not_null("day"), between("iso_week", 1, 53), between("day_of_week", 1, 7)),
     extra=True,
     query="""
@@ -33,4 +34,16 @@ TABLE = Table(
             week_start
         FROM weeks
     """,
+    descriptions={
+        "date_key": "The day as a number, yyyymmdd",
+        "day": "The day",
+        "year": "Calendar year",
+        "quarter": "Quarter of the year, 1 to 4",
+        "month": "Month of the year, 1 to 12",
+        "day_of_month": "1 to 31",
+        "day_of_week": "1 is Monday, 7 is Sunday",
+        "iso_year": "The year that the ISO week belongs to",
+        "iso_week": "ISO week, 1 to 53",
+        "week_start": "Monday of the ISO week",
+    },
 )

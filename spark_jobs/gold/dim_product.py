@@ -8,6 +8,7 @@ from medallion import Keys, Table, no_rows, not_null
 
 TABLE = Table(
     keys=("product_key",),
+    tags=("star-schema",),
     expect=(
         not_null("product_id"),
         not_null("valid_from"),
@@ -35,4 +36,9 @@ TABLE = Table(
             __END_AT IS NULL AS is_current
         FROM versions
     """,
+    descriptions={
+        "product_key": "Identifies the version, the same after a rebuild",
+        "valid_from": "When the version began to hold, itself included",
+        "is_current": "Whether it still holds",
+    },
 )

@@ -7,6 +7,7 @@ from medallion import Table, not_null, refers_to
 
 TABLE = Table(
     keys=("order_item_id",),
+    tags=("star-schema",),
     expect=(
         not_null("date_key"),
         refers_to("customer_key", "gold_dim_customer"),
@@ -35,4 +36,8 @@ TABLE = Table(
             AND i.order_created_at >= p.valid_from
             AND (p.valid_to IS NULL OR i.order_created_at < p.valid_to)
     """,
+    descriptions={
+        "date_key": "Day of the order as a number, yyyymmdd",
+        "gross_margin": "quantity x (unit_price - cost_price), at the cost when the order was placed",
+    },
 )

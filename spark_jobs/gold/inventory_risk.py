@@ -4,6 +4,7 @@ from medallion import Chart, Table, at_least, in_set, not_null
 
 TABLE = Table(
     keys=("product_id",),
+    tags=("stock",),
     expect=(
         not_null("units_sold"),
         at_least("units_sold", 1),
@@ -69,4 +70,13 @@ TABLE = Table(
             net_revenue, gross_margin
         FROM cover
     """,
+    descriptions={
+        "total_stock_all_warehouses": "Units in all warehouses",
+        "units_sold": "Units on confirmed lines",
+        "avg_daily_units": "Units sold per day with a sale",
+        "days_of_stock_remaining": "Days that the stock lasts at that pace; null where nothing sells",
+        "stock_risk_level": "CRITICAL where the stock lasts less than 1.5 lead times, WARNING less than 3, else OK",
+        "net_revenue": "Revenue of confirmed lines, after discounts",
+        "gross_margin": "Margin of confirmed lines, before discounts",
+    },
 )

@@ -5,6 +5,7 @@ from medallion import Chart, Table, at_least, in_set, not_null
 
 TABLE = Table(
     keys=("order_status",),
+    tags=("revenue",),
     expect=(
         in_set("order_status", ORDER_STATUSES),
         not_null("order_count"),
@@ -35,4 +36,10 @@ TABLE = Table(
         FROM customers
         GROUP BY order_status
     """,
+    descriptions={
+        "order_count": "Orders with this status",
+        "total_revenue": "Their amount",
+        "avg_order_value": "Mean amount of those that have one",
+        "unique_customers": "Customers who have such an order",
+    },
 )

@@ -7,6 +7,7 @@ from medallion import Chart, Table, at_least, in_set, not_null
 
 TABLE = Table(
     keys=("product_id",),
+    tags=("stock",),
     expect=(
         at_least("recent_views", 0),
         at_least("recent_add_to_carts", 0),
@@ -64,4 +65,14 @@ TABLE = Table(
         FROM demand AS d
         LEFT JOIN {silver_products} AS p ON p.product_id = d.product_id
     """,
+    descriptions={
+        "recent_views": "Views of the product on the last day of clicks",
+        "recent_add_to_carts": "Times it was put into a cart on that day",
+        "recent_checkouts": "Checkouts begun with it on that day",
+        "total_stock_all_warehouses": "Units in all warehouses, 0 where none are known",
+        "lead_time_days": "Days from a reorder to its arrival; null where no stock is known",
+        "days_of_stock_cover": "Days that the stock lasts at the pace of carts; null where nobody filled one",
+        "view_to_checkout_rate": "recent_checkouts / recent_views; null without a view",
+        "demand_alert": "SURGE_STOCKOUT_RISK if the stock lasts less than a lead time, WARNING than two, or OK",
+    },
 )

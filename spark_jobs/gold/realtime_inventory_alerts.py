@@ -4,6 +4,7 @@ from medallion import Chart, Table, in_set, not_null
 
 TABLE = Table(
     keys=("product_id",),
+    tags=("stock",),
     may_be_empty=True,  # when stock lasts everywhere
     expect=(
         not_null("stock_risk_level"),

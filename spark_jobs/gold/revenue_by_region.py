@@ -7,6 +7,7 @@ from medallion import Table, at_least
 
 TABLE = Table(
     keys=("day", "customer_region"),
+    tags=("revenue",),
     nullable_keys=("customer_region",),
     expect=(at_least("order_count", 1), at_least("revenue", 0)),
     extra=True,
@@ -26,4 +27,10 @@ TABLE = Table(
             CAST(revenue AS DOUBLE) / order_count AS avg_order_value
         FROM days
     """,
+    descriptions={
+        "day": "Day on which the orders were placed, UTC",
+        "order_count": "Orders that are neither cancelled nor returned",
+        "revenue": "Their amount",
+        "avg_order_value": "revenue / order_count",
+    },
 )

@@ -4,6 +4,7 @@ from medallion import Chart, Table, at_least, between, not_null
 
 TABLE = Table(
     keys=("supplier_id",),
+    tags=("stock",),
     expect=(
         at_least("products_sold", 1),
         at_least("orders_fulfilled", 1),
@@ -62,4 +63,14 @@ TABLE = Table(
         INNER JOIN orders AS o ON o.supplier_id = s.supplier_id
         INNER JOIN {silver_inventory_by_supplier} AS i ON i.supplier_id = s.supplier_id
     """,
+    descriptions={
+        "products_sold": "Products of the supplier with a confirmed line",
+        "orders_fulfilled": "Orders with a confirmed line of the supplier",
+        "total_units_sold": "Units on confirmed lines",
+        "total_net_revenue": "Revenue of confirmed lines, after discounts",
+        "total_gross_margin": "Margin of confirmed lines, before discounts",
+        "avg_margin_pct": "total_gross_margin / total_net_revenue, a share and no percentage; null without revenue",
+        "avg_discount_applied": "Mean discount of the lines that have one, percent",
+        "reliability_score": "Share of its lines whose order is delivered, 0 to 1",
+    },
 )

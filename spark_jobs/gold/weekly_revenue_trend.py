@@ -7,6 +7,7 @@ from medallion import Chart, Table, at_least, not_null
 
 TABLE = Table(
     keys=("week_start", "category"),
+    tags=("revenue",),
     nullable_keys=("category",),
     expect=(
         at_least("order_count", 1),
@@ -57,4 +58,16 @@ TABLE = Table(
                 RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
             )
     """,
+    descriptions={
+        "week_start": "Monday of the ISO week in which the orders were placed",
+        "weekly_net_revenue": "Revenue of confirmed lines, after discounts",
+        "weekly_gross_margin": "Their margin, before discounts",
+        "order_count": "Orders with a confirmed line in the category",
+        "units_sold": "Units on confirmed lines",
+        "revenue_wow_change": "weekly_net_revenue less that of the last week with a sale; null in the first",
+        "revenue_wow_pct_change": "revenue_wow_change as a share of that week's revenue; null where that is 0",
+        "revenue_4wk_moving_avg": "Mean net revenue of this week and the three before, of those with a sale",
+        "margin_4wk_moving_avg": "Mean margin of the same weeks",
+        "cumulative_ytd_revenue": "Net revenue from the first week of the year to this one",
+    },
 )

@@ -7,6 +7,7 @@ from medallion import Table, between, not_null
 
 TABLE = Table(
     keys=("customer_region", "place"),
+    tags=("customers",),
     nullable_keys=("customer_region",),
     expect=(between("place", 1, 10), not_null("user_id")),
     extra=True,
@@ -24,4 +25,7 @@ TABLE = Table(
         FROM ranked
         WHERE place <= 10
     """,
+    descriptions={
+        "place": "1 to 10 in the region, by lifetime_value",
+    },
 )

@@ -20,4 +20,10 @@ TABLE = Table(
         FROM {silver_inventory_current}
         GROUP BY supplier_id, supplier_name
     """,
+    descriptions={
+        "total_current_stock": "Units in all warehouses",
+        "total_sold": "Units reserved for orders, less those of cancelled orders",
+        "total_restocked": "Units that came from the supplier",
+        "total_returned": "Units that customers sent back",
+    },
 )

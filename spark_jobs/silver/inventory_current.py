@@ -37,4 +37,10 @@ TABLE = Table(
         INNER JOIN {bronze_products} AS p ON p.product_id = t.product_id
         INNER JOIN {bronze_suppliers} AS s ON s.supplier_id = p.supplier_id
     """,
+    descriptions={
+        "current_stock": "Units in the warehouse: the sum of all movements",
+        "total_restocked": "Units that came from suppliers",
+        "total_sold": "Units reserved for orders, less those of cancelled orders",
+        "total_returned": "Units that customers sent back",
+    },
 )

@@ -4,7 +4,7 @@ One row per order_item_id.
 """
 
 from expectations.values import ORDER_STATUSES
-from medallion import Table, at_least, between, in_set, not_null, sql_list
+from medallion import Table, at_least, between, in_set, not_null
 
 TABLE = Table(
     keys=("order_item_id",),
@@ -17,6 +17,7 @@ TABLE = Table(
         between("discount_pct", 0, 100, severity="warning"),
         not_null("line_gross_margin", allowed_percent=5, severity="warning"),
     ),
+    values={"ORDER_STATUSES": ORDER_STATUSES},
     query="""
         SELECT
             i.order_item_id, i.order_id, i.product_id, i.quantity, i.unit_price, i.discount_pct,
@@ -34,9 +35,12 @@ TABLE = Table(
         INNER JOIN {bronze_products} AS p ON p.product_id = i.product_id
         INNER JOIN {bronze_suppliers} AS s ON s.supplier_id = p.supplier_id
         WHERE i.quantity > 0 AND i.unit_price >= 0
-            AND o.order_status IN """
-    + sql_list(ORDER_STATUSES)
-    + """
+            AND o.order_status IN {ORDER_STATUSES}
             AND p.is_active
     """,
+    descriptions={
+        "line_gross_revenue": "quantity x unit_price, before the discount",
+        "line_net_revenue": "Revenue after the discount on the line, exact",
+        "line_gross_margin": "quantity x (unit_price - cost_price), at the cost of today and before the discount",
+    },
 )

@@ -18,4 +18,7 @@ TABLE = Table(
             order_total > 10000 AND customer_tier = 'standard' AS flagged_for_review
         FROM {silver_orders_enriched}
     """,
+    descriptions={
+        "flagged_for_review": "Whether somebody should look at it: above 10,000, from a customer of tier standard",
+    },
 )

@@ -1,7 +1,7 @@
 """Orders of known customers that have a valid status, total and item. One row per order_id."""
 
 from expectations.values import CUSTOMER_TIERS, ORDER_STATUSES
-from medallion import Table, at_least, between, in_set, sql_list
+from medallion import Table, at_least, between, in_set
 
 TABLE = Table(
     keys=("order_id",),
@@ -14,6 +14,7 @@ TABLE = Table(
         at_least("gross_item_revenue", 0),
         between("avg_discount_pct", 0, 100, severity="warning"),
     ),
+    values={"ORDER_STATUSES": ORDER_STATUSES},
     query="""
         WITH items AS (
             -- one row per order before any join, so that no order column is aggregated
@@ -36,9 +37,13 @@ TABLE = Table(
         FROM {bronze_orders} AS o
         INNER JOIN {silver_customers} AS c ON c.customer_id = o.user_id
         INNER JOIN items AS i ON i.order_id = o.order_id
-        WHERE o.order_status IN """
-    + sql_list(ORDER_STATUSES)
-    + """
+        WHERE o.order_status IN {ORDER_STATUSES}
             AND o.order_total >= 0
     """,
+    descriptions={
+        "item_count": "Valid lines of the order",
+        "total_quantity": "Units on its valid lines",
+        "gross_item_revenue": "Revenue of its valid lines, before discounts",
+        "avg_discount_pct": "Mean discount of its valid lines that have one, percent",
+    },
 )

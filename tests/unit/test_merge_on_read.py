@@ -253,7 +253,7 @@ def test_readers_of_a_release_have_the_rows_of_its_version(tmp_path: Path) -> No
         assert connection.execute("SHOW TABLES").fetchall() == [("silver_orders",)]
     import duckdb
 
-    write_views(tmp_path / "views.duckdb", lake, {"silver_orders": named}, {"release_id": "1"})
+    write_views(tmp_path / "views.duckdb", lake, {"silver_orders": named}, {"release_id": "1"}, {})
     with duckdb.connect(str(tmp_path / "views.duckdb"), read_only=True) as connection:
         assert as_dict(connection.execute("SELECT * FROM silver_orders").to_arrow_table()) == wanted
 

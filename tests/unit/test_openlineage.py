@@ -5,7 +5,9 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -13,7 +15,7 @@ from openlineage.client import event_v2
 
 from medallion.inspect.openlineage import PARENT, PAUSE, is_enabled
 from tests.unit.lineage_receiver import Received, lineage_service, require_fields
-from tests.unit.small_lake import H0, H1, Shop
+from tests.unit.small_lake import H0, H1, Shop, load
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +72,23 @@ def test_refresh_tells_columns_rows_bytes_and_where_columns_come_from(shop: Shop
     assert (source["name"], source["field"]) == (shop.lake.path("silver_orders"), "name")
     assert event["job"]["facets"]["sql"]["query"] == "SELECT * FROM {silver_orders}"
     assert event["run"]["facets"]["nominalTime"]["nominalStartTime"].startswith(H0)
+
+
+def test_receiver_is_told_what_columns_mean_whom_to_ask_and_the_tags(
+    shop: Shop, tmp_path: Path, received: Received
+) -> None:
+    feed = replace(shop.tables["bronze_orders"], schema="id BIGINT NOT NULL COMMENT 'Identifies it', name STRING")
+    gold = replace(shop.tables["gold_orders"], owner="team:orders", tags=("people",))
+    told = replace(shop.tables, tables={**shop.tables.tables, feed.name: feed, gold.name: gold})
+    one_hour(load(tmp_path / "told", told))
+    *_, event = events_of(received, "gold_orders.refresh")
+    facets = event["outputs"][0]["facets"]
+    assert {f["name"]: f.get("description") for f in facets["schema"]["fields"]} == {
+        "id": "Identifies it",
+        "name": None,
+    }
+    assert [owner["name"] for owner in facets["ownership"]["owners"]] == ["team:orders"]
+    assert [tag["key"] for tag in facets["tags"]["tags"]] == ["people"]
 
 
 def test_bronze_is_read_from_the_change_files(shop: Shop, received: Received) -> None:

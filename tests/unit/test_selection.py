@@ -1,5 +1,7 @@
 """Chosen tables are refreshed alone, and nothing is published until all of them follow from the same Bronze."""
 
+from dataclasses import replace
+
 import pytest
 
 from medallion.errors import UsageError
@@ -24,6 +26,22 @@ from tests.unit.small_lake import H0, H1, TABLES, Shop
 )
 def test_selectors_name_tables_with_what_they_read_and_what_reads_them(text: str, names: set[str]) -> None:
     assert select_tables(TABLES, text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("tag:people", {"silver_orders"}),
+        ("tag:people+", {"silver_orders", "gold_orders"}),
+        ("+tag:people, bronze_items", {"bronze_orders", "bronze_items", "silver_orders"}),
+    ],
+)
+def test_tag_selects_the_tables_that_have_it(text: str, names: set[str]) -> None:
+    tagged = {**TABLES.tables, "silver_orders": replace(TABLES["silver_orders"], tags=("orders", "people"))}
+    tables = replace(TABLES, tables=tagged)
+    assert select_tables(tables, text) == names
+    with pytest.raises(UsageError, match="no table has the tag 'persons': there are orders, people"):
+        select_tables(tables, "tag:persons")
 
 
 def test_an_unknown_table_is_refused_with_names_like_it() -> None:

@@ -108,6 +108,13 @@ def test_a_chosen_column_leads_to_what_it_is_made_from(lake: Lake) -> None:
         table_page(lake, registry(), STATUS, "nothing")
 
 
+def test_page_says_what_columns_mean_whom_to_ask_and_the_tags(lake: Lake) -> None:
+    page = table_page(lake, registry(), "gold_realtime_inventory_alerts", "lead_time_days")
+    meaning = "Days from a reorder to its arrival"  # as bronze_suppliers says
+    assert page.count(meaning) == 2, "in the list of columns and above the origin of the chosen one"
+    assert "data team of the shop" in words(page) and "stock" in words(page)
+
+
 def test_refreshes_of_this_and_an_older_version_have_the_same_words(lake: Lake) -> None:
     methods = [refresh.method for refresh in table_history(lake, STATUS)]
     assert methods == ["incremental aggregate", "upsert", "full recompute"]

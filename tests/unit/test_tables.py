@@ -207,6 +207,12 @@ def gold(*inputs: str, name: str = "gold_a", doc: str = "One row per id.") -> Ta
             r"the tables gold_\w -> gold_\w -> gold_\w read each other in a circle",
         ),
         (
+            [replace(gold("silver_a"), values={"states": ("a",)})],
+            r"spark_jobs/gold/a\.py names a list of values states",
+        ),
+        ([replace(gold("silver_a"), values={"STATES": ()})], r"spark_jobs/gold/a\.py has no value in the list STATES"),
+        ([gold("STATES")], r"spark_jobs/gold/a\.py names \{STATES\}, a list that it does not have: add it to values="),
+        (
             [Feed(keys=("key",), schema="id BIGINT", name="bronze_b", doc="One row per key.")],
             r"spark_jobs/bronze/b\.py declares no column for its key key",
         ),
@@ -229,6 +235,14 @@ def test_silver_may_not_read_gold() -> None:
     reader = replace(SILVER, name="silver_b", query="SELECT id FROM {gold_a}")
     with pytest.raises(MedallionError, match=r"spark_jobs/silver/b\.py reads gold_a: a silver table may not read gold"):
         build([FEED, SILVER, gold("silver_a"), reader])
+
+
+def test_query_has_the_lists_that_it_names_as_literals() -> None:
+    query = "SELECT id FROM {silver_a} WHERE state IN {STATES} AND note <> '{{STATES}}'"
+    table = replace(gold("silver_a"), query=query, values={"STATES": ("it's", "new")})
+    assert table.query == "SELECT id FROM {silver_a} WHERE state IN ('it\\'s', 'new') AND note <> '{{STATES}}'"
+    assert table.inputs == ("silver_a",)
+    assert replace(table, name="gold_b").query == table.query
 
 
 def test_inputs_are_named_once_in_the_order_of_the_query() -> None:

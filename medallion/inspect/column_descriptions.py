@@ -1,0 +1,36 @@
+"""What each column means: as it is declared, or as the column is described that it passes on."""
+
+from collections.abc import Mapping
+
+from medallion.errors import BadDeclaration
+from medallion.inspect.column_lineage import ColumnOf, column_lineage
+from medallion.model.registry import Registry
+from medallion.model.table import Table
+
+
+def column_descriptions(tables: Registry) -> Mapping[ColumnOf, str]:
+    """By column of any table, what it means; without those that nobody described.
+
+    Raises BadDeclaration for a description of a column that its table does not have.
+    """
+    lineage, found = column_lineage(tables), dict[ColumnOf, str]()
+    for table in tables:  # each after its inputs
+        if isinstance(table, Table):
+            columns = [known for known in lineage.sources if known.table == table.name]
+        else:
+            columns = [ColumnOf(table.name, column.name.lower()) for column in table.columns]
+        own = {ColumnOf(table.name, name.lower()): text for name, text in table.descriptions.items()}
+        if unknown := sorted(own.keys() - {*columns}):
+            raise BadDeclaration(f"{table.name} describes {unknown[0].column}, which its query does not give")
+        for column in columns:
+            text = own.get(column) or found.get(lineage.passed_on.get(column, column))
+            if text:
+                found[column] = text
+    return found
+
+
+def undescribed(tables: Registry) -> list[ColumnOf]:
+    """Every column that nobody described, in the order of tables."""
+    known, lineage = column_descriptions(tables), column_lineage(tables)
+    columns = [*lineage.sources, *(ColumnOf(f.name, c.name.lower()) for f in tables.feeds for c in f.columns)]
+    return [column for name in tables.tables for column in columns if column.table == name and column not in known]

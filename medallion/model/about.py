@@ -1,0 +1,32 @@
+"""What a declaration tells people of a table beside its query: what columns mean, whom to ask, words to find it by."""
+
+import re
+from typing import TYPE_CHECKING
+
+from medallion.errors import BadDeclaration
+from medallion.model.chart import output_columns
+
+if TYPE_CHECKING:
+    from medallion.model.registry import Node
+
+_TAG = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+def require_about(where: str, table: "Node") -> None:
+    """Raise BadDeclaration, which names the module, for a description of no column, a bad tag or a bad owner."""
+    from medallion.model.table import Table
+
+    if bad := [tag for tag in table.tags if not _TAG.fullmatch(tag)]:
+        raise BadDeclaration(f"{where} has the tag {bad[0]!r}: tags are of small letters, digits, _ and -")
+    if not _is_line(table.owner):
+        raise BadDeclaration(f"{where} has an owner that is no line of text")
+    known = output_columns(table.query) if isinstance(table, Table) else None
+    for column, text in table.descriptions.items():
+        if known is not None and column not in known:
+            raise BadDeclaration(f"{where} describes {column[:80]}, which it does not have: {', '.join(known)}")
+        if not text.strip() or not _is_line(text):
+            raise BadDeclaration(f"{where} describes {column} by no line of text: say what its values mean")
+
+
+def _is_line(text: str) -> bool:
+    return text.isprintable()
