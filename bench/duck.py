@@ -7,7 +7,7 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.commits import commit_metadata
 from medallion.refresh.inputs import input_states
-from medallion.refresh.run import RefreshRun, Written
+from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.storage.delta_writes import properties
 from medallion.storage.duckdb_views import TableAt, open_views
 

@@ -7,7 +7,7 @@ from medallion.model.table import Table
 from medallion.project import find_project
 from medallion.refresh.commits import commit_metadata
 from medallion.refresh.inputs import input_states
-from medallion.refresh.run import RefreshRun, Written
+from medallion.refresh.refresh_run import RefreshRun, Written
 
 # Four partitions for shuffles and for Delta's state; everything else as Spark has it by default.
 SETTINGS = {

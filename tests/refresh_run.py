@@ -7,7 +7,7 @@ from medallion.model.proven import Proof
 from medallion.model.registry import Registry
 from medallion.model.table import Table
 from medallion.refresh.cost import RecentCosts
-from medallion.refresh.run import RefreshRun
+from medallion.refresh.refresh_run import RefreshRun
 from medallion.spark.sessions import Sessions
 from medallion.storage.lake import Lake
 from tests.proving import prove

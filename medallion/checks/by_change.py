@@ -1,8 +1,8 @@
-"""What a check of changed rows looks at: by induction from a former check of the same tables, and exact.
+"""Choose what a check of changed rows reads: exact, by induction from an earlier check of the same tables.
 
-An expectation that passed at the versions a check has read still passes when the rows changed since pass, as its
-``by_change`` says (medallion/expect/scopes.py). A verdict that it passed is final; whatever fails is judged once more
-on whole tables, so both ways agree on every input.
+An expectation that passed at the versions of an earlier check still passes if the rows changed since pass, in the scope
+that its ``by_change`` declares (medallion/expect/scopes.py). A pass is final. A failure is judged again on whole
+tables, so both ways agree on every input.
 """
 
 import re
@@ -29,11 +29,11 @@ WHOLE, CHANGED, UNCHANGED = "whole table", "changed rows", "unchanged rows"
 
 @dataclass(frozen=True)
 class Basis:
-    """A former check to go on from: the tables as it read them, and what held then, by table and fingerprint."""
+    """An earlier check to start from: the tables as it read them, and what held, by table and expectation digest."""
 
     tables: Mapping[str, CheckedTable] = field(default_factory=dict)
     proofs: Mapping[str, Mapping[str, Proof]] = field(default_factory=dict)
-    max_age: timedelta = timedelta(0)  # of the last look at whole tables
+    max_age: timedelta = timedelta(0)  # of the last check of whole tables
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Look:
     is_final: bool = False
 
 
-def fingerprint(expectation: Expectation) -> str:
-    """Changes with whatever an expectation says, and with how it is judged."""
+def expectation_digest(expectation: Expectation) -> str:
+    """Return a digest of what an expectation says and how it is judged."""
     said = (expectation.kind, sorted(expectation.arguments.items()), expectation.severity, expectation.by_change)
     return sha256(repr(said).encode()).hexdigest()[:16]
 
@@ -71,7 +71,7 @@ class ChangedRows:
 
         Its query is bound to views; that of a look at the whole table is left to the caller.
         """
-        former = self._basis.proofs.get(table, {}).get(fingerprint(expectation))
+        former = self._basis.proofs.get(table, {}).get(expectation_digest(expectation))
         if former is None or why_unstable(expectation) is not None:
             return self.whole(table, expectation)
         if self._at - datetime.fromisoformat(former.whole_at) >= self._basis.max_age:
@@ -121,13 +121,13 @@ class ChangedRows:
     def _is_most_changed(self, changes_by_table: Mapping[str, Changes | None]) -> bool:
         """Whether reading the changed rows of these tables costs as much as reading the tables whole.
 
-        What counts is the sum: a small table that was rewritten weighs little beside a large one that hardly changed.
+        Bytes are added up over the tables, so a rewritten small table hardly counts beside an unchanged large one.
         """
         changed_bytes = sum(part.bytes for part in changes_by_table.values() if part)
         return changed_bytes > MAX_CHANGED_SHARE * sum(self._views.bytes[name] for name in changes_by_table)
 
     def _adds_up_floats(self, table: str, scope: ByChange) -> bool:
-        """Whether a sum is of floating-point numbers: adding what changed to it drifts from adding all of it."""
+        """Whether it sums floating-point numbers: adding only the changes drifts from summing all rows."""
         if not isinstance(scope, Sums):
             return False
         here, there = (" ".join(measure[place] for measure in scope.measures) for place in (1, 2))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from time import perf_counter
 
-from medallion.checks.by_change import INSERTED, UNCHANGED, WHOLE, Basis, ChangedRows, Look, fingerprint
+from medallion.checks.by_change import INSERTED, UNCHANGED, WHOLE, Basis, ChangedRows, Look, expectation_digest
 from medallion.checks.context import CheckContext, placeholders, tables_in_query
 from medallion.checks.docs_queue import keep_for_docs
 from medallion.checks.findings import Finding, describe
@@ -91,7 +91,9 @@ def run_checkpoint(
             tables=tuple(results),
             proofs={
                 table: {
-                    fingerprint(judgement.declared): judgement.look.proof for judgement in suite if judgement.passed
+                    expectation_digest(judgement.declared): judgement.look.proof
+                    for judgement in suite
+                    if judgement.passed
                 }
                 for table, suite in judgements.items()
             },

@@ -1,8 +1,8 @@
 """Relations of a query set apart from the rest of it, so that state of them can be kept.
 
 Groups are set apart from what is computed of them (ratios, HAVING, ORDER BY and LIMIT, scalar subqueries over other
-groups), and rows from a condition that compares them with such a subquery. What is said here of a query is a guess:
-Spark judges whether pieces and rest make the same, and the proofs whether what is kept adds up.
+groups), and rows from a condition that compares them with such a subquery. This module only proposes. Spark judges
+whether the pieces and the rest give the same rows as the query, and the proofs judge whether the state adds up.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ from medallion.model.kept_text import PREFIX, inputs_of, relation_text
 from medallion.model.methods import Kept, KeptItem, KeptPart
 from medallion.model.plan import Unprovable
 
-Accept = Callable[[KeptPart], KeptPart]  # completes a part that is proven; raises Unprovable for another
+Accept = Callable[[KeptPart], KeptPart]  # completes a part if it can be proven, else raises Unprovable
 
 
 class _AsWritten(Spark):
-    """Spark's SQL, in which a comma in FROM stays one: CROSS JOIN is another kind of join to Spark's optimizer."""
+    """Spark's SQL, in which a comma in FROM stays a comma: Spark's optimizer treats CROSS JOIN differently."""
 
     class Parser(SparkParser):
         """Its parser."""
@@ -36,9 +36,9 @@ _NOT_MOVED = ("qualify", "windows", "cluster", "distribute", "sort", "pivots", "
 
 
 def kept_of(query: str, accept: Accept) -> tuple[Kept | None, list[str]]:
-    """Set apart what can be kept of a query, and return it, with the reasons why other pieces cannot be.
+    """Split a query into pieces whose state can be kept, and return them with the reasons why other pieces cannot.
 
-    accept: says whether the state of a piece can be kept.
+    accept: judges whether the state of a piece can be kept.
     """
     try:
         tree = sqlglot.parse_one(marked(query), dialect=_AsWritten)
@@ -61,7 +61,7 @@ def query_with(tree: exp.Query) -> Mapping[str, object]:
 
 @dataclass
 class _Pieces:
-    """The pieces of one query. parts: those that are kept. reasons: why others are not."""
+    """The pieces of one query. parts: the kept ones. reasons: why others are not kept."""
 
     tree: exp.Query
     accept: Accept
@@ -84,7 +84,7 @@ class _Pieces:
     # --- what the rest of the query is
 
     def keep(self, query: exp.Query, *, is_last: bool = False) -> exp.Query:
-        """Return ``query`` over what is kept of it: itself where nothing is."""
+        """Return ``query`` with kept pieces replaced by their names; unchanged if nothing is kept."""
         if isinstance(query, exp.SetOperation | exp.Subquery):
             over: exp.Query = query.copy()
             for side in ("this", "expression") if isinstance(query, exp.SetOperation) else ("this",):
@@ -113,7 +113,7 @@ class _Pieces:
         return query
 
     def _groups_apart(self, query: exp.Select) -> exp.Query:
-        """Groups as a piece, and what is computed of them as the rest."""
+        """Make the groups a piece, and leave what is computed from them as the rest."""
         groups = group_expressions(query)
         new, columns = query.copy(), Columns(groups, query)
         names = {item.alias_or_name.lower() for item in query.expressions}
@@ -136,11 +136,11 @@ class _Pieces:
         return self._with_subqueries_kept(new)
 
     def _rows_apart(self, query: exp.Select) -> exp.Query:
-        """All of its rows as a piece, and their order, and how many of them, as the rest."""
+        """Make all rows a piece, and leave ORDER BY and LIMIT as the rest."""
         return self._rows_below(query, None)
 
     def _lifted(self, query: exp.Select) -> exp.Query:
-        """Rows before they are compared with what is kept of another relation."""
+        """Make the rows a piece as they are before a comparison with another kept relation."""
         where, others, lifted = query.args.get("where"), list[exp.Expr](), list[exp.Expr]()
         for condition in _conjuncts(where.this if where else None):
             count = len(self.parts)
@@ -153,10 +153,10 @@ class _Pieces:
         return self._rows_below(below, exp.and_(*lifted, copy=False))
 
     def _rows_below(self, query: exp.Select, condition: exp.Expr | None) -> exp.Query:
-        """The rows that ``query`` selects from as a piece, with the columns that it needs of them."""
+        """Make what ``query`` selects from a piece, with the columns that it needs."""
         new, columns = query.copy(), Columns([], query, takes_columns=True)
         names = {item.alias_or_name.lower() for item in query.expressions}
-        if condition is None:  # of rows that nothing else is asked of, what is computed of them
+        if condition is None:  # if nothing else reads the rows, the computed values themselves
             rowwise = [item.unalias() for item in query.expressions if not item.find(exp.Window)]
             columns = Columns(rowwise, query, takes_columns=True)
         new.set("expressions", [columns.named(item) for item in query.expressions])
@@ -173,7 +173,7 @@ class _Pieces:
         return new
 
     def _over_kept(self, query: exp.Select) -> exp.Query:
-        """The query as it is over what is kept of common table expressions and subqueries that it reads."""
+        """Return the query over the kept pieces of the common table expressions and subqueries that it reads."""
         new = self._with_subqueries_kept(query.copy())
         for found in [*new.find_all(exp.Table)]:
             if found.name in self.ctes and found.name not in self._changed:
@@ -194,7 +194,7 @@ class _Pieces:
         return query
 
     def _subqueries_kept(self, tree: exp.Expr) -> exp.Expr:
-        """An expression whose subqueries are over what is kept of them."""
+        """Return an expression with its subqueries over their kept pieces."""
         holder = exp.Paren(this=tree.copy())
         for found in [*holder.find_all(exp.Subquery)]:
             if isinstance(found.this, exp.Query) and not _is_kept(found):
@@ -229,12 +229,12 @@ class _Pieces:
         return part.name
 
     def text_with_ctes(self, query: exp.Query) -> str:
-        """A query in SQL with the common table expressions that it reads, over what is kept of them."""
+        """Return a query as SQL, with the common table expressions that it reads over their kept pieces."""
         ctes = self._ctes_read_by(query, changed=True)
         return ctes + unmarked(query.sql(dialect="spark"))
 
     def _ctes_read_by(self, *trees: exp.Expr, changed: bool) -> str:
-        """WITH and the common table expressions that ``trees`` read; changed: over what is kept of them."""
+        """Return WITH and the common table expressions that ``trees`` read; changed: over their kept pieces."""
         bodies = {**self.ctes, **self._changed} if changed else self.ctes
         needed, waiting = set[str](), [*trees]
         while waiting:
@@ -254,7 +254,7 @@ class _Pieces:
 
 
 def _is_grouped(query: exp.Select) -> bool:
-    """Whether its rows are those of groups."""
+    """Whether each of its rows is a group."""
     if query.args.get("group") or query.args.get("distinct"):
         return True
     return any(
@@ -265,7 +265,7 @@ def _is_grouped(query: exp.Select) -> bool:
 
 
 def _own_parts(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """An expression and what is in it, but for subqueries."""
+    """Yield an expression and all inside it, except subqueries."""
     if isinstance(tree, exp.Query | exp.Subquery):
         return
     yield tree

@@ -1,7 +1,7 @@
-"""How each table of a graph is refreshed, and why: candidates are listed, proofs judge them, and cost chooses.
+"""Derive how each table of a graph is refreshed, and why: list candidates, prove them, choose by cost.
 
-The tables are passed in the order of the graph. Where several keys are right, the readers say which one makes their
-sums add up, so what is derived for a table follows from the whole graph.
+Tables are visited in the order of the graph. If several keys are right, the one that makes readers' sums add up wins,
+so a table's method depends on the whole graph.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ UPSERT, AGGREGATE, LATEST = RefreshMethod.UPSERT, RefreshMethod.INCREMENTAL_AGGR
 class Derivation:
     """How one table is refreshed.
 
-    method: the one that is chosen. reason: why it is, in a sentence. refused: by other method, why it is not.
+    method: the chosen one. reason: why, in a sentence. refused: why not, by other method.
     """
 
     method: Method
@@ -38,7 +38,11 @@ class Derivation:
 
 @dataclass(frozen=True)
 class Demand:
-    """readers: how many add up with a key, so that they group no large input again. parts: what these keep, in all."""
+    """What a key would do for readers.
+
+    readers: how many of them then add up instead of grouping a large input again. parts: how many parts these keep in
+    total.
+    """
 
     readers: int = 0
     parts: int = 0
@@ -46,9 +50,9 @@ class Demand:
 
 @dataclass(frozen=True)
 class Derivations:
-    """What is derived of a graph.
+    """The result for a graph.
 
-    nodes: every table, with its method. by_table: of those whose method was derived. errors: by table, why none can be.
+    nodes: every table, with its method. by_table: the derivations. errors: why none is possible, by table.
     """
 
     nodes: Mapping[str, Node]
@@ -57,7 +61,7 @@ class Derivations:
 
 
 def derive(nodes: Mapping[str, Node], analyse: Analyser, known: Mapping[str, Proof] | None = None) -> Derivations:
-    """Derive the method of each table that has none yet.
+    """Derive a method for each table that has none.
 
     Args:
         nodes: Every table by name, each after its inputs.
@@ -80,7 +84,7 @@ def derive(nodes: Mapping[str, Node], analyse: Analyser, known: Mapping[str, Pro
 
 
 class _Graph:
-    """The graph as far as it is derived: nodes have their methods from the first one on."""
+    """The graph while it is being derived: nodes up to the current one have their methods."""
 
     def __init__(self, nodes: dict[str, Node], analyse: Analyser, known: Mapping[str, Proof]) -> None:
         self.nodes = nodes
@@ -91,14 +95,14 @@ class _Graph:
         self._identifiers = Identifiers(nodes, self.sources)
 
     def failed(self, table: Table) -> bool:
-        """Whether something that it is computed from could not be derived."""
+        """Whether the method of an upstream table could not be derived."""
         if self.errors.keys() & {*table.inputs}:
             reason = min(self.errors.keys() & {*table.inputs})
             self.errors[table.name] = MedallionError(f"{table.name} waits: {reason}, which it reads, is not right")
         return table.name in self.errors
 
     def derive(self, table: Table) -> None:
-        """Derive the method of one table whose inputs have theirs."""
+        """Derive the method of one table; its inputs have theirs."""
         found = self._derivation(table)
         if table.refresh == "incremental strict" and isinstance(found.method, Full):
             ways = "; ".join(f"{method}: {reason}" for method, reason in found.refused.items())
@@ -109,7 +113,7 @@ class _Graph:
         self.nodes[table.name], self.derived[table.name] = replace(table, method=found.method), found
 
     def _derivation(self, table: Table) -> Derivation:
-        self._prover.columns_of(table.name)  # what Spark cannot analyse is refused with any policy
+        self._prover.columns_of(table.name)  # a query that Spark cannot analyse is refused under any policy
         try:
             self._prover.prove_answers(table, known=False)
         except Nondeterministic as reason:
@@ -133,7 +137,7 @@ class _Graph:
         return keys_of(table, self.sources(table), self._prover, self._identifiers)
 
     def parts(self, table: Table, nodes: Mapping[str, Node] | None = None) -> Parts:
-        """What adds up of a table; nodes: other methods of its inputs than those of the graph."""
+        """Return the parts of a table that add up; nodes: its inputs with other methods to try."""
         reading = self.reading(table, nodes or self.nodes)
         return parts_of(self._prover.plan_of(table), reading, self.read_whole(table))
 
@@ -142,8 +146,10 @@ class _Graph:
         return Reading(nodes, inputs, self._prover.ask)
 
     def read_whole(self, table: Table) -> frozenset[str]:
-        """The inputs that cost their own refresh as much as reading them does: all of their rows are computed each
-        time, so there are few. None where the policy does not go by cost."""
+        """Return the inputs that are recomputed in full each time, which makes reading them whole no dearer.
+
+        None if the policy ignores cost.
+        """
         if table.refresh != "auto":
             return frozenset()
         inputs = {name: self.nodes[name] for name in table.inputs}
@@ -154,7 +160,7 @@ class _Graph:
         )
 
     def demand(self, table: Table, method: ByKey) -> Demand:
-        """What adds up for the readers of ``table`` where it is refreshed by that key."""
+        """Return what adds up for the readers of ``table`` if it is refreshed by this key."""
         nodes, demand = {**self.nodes, table.name: replace(table, method=method)}, Demand()
         for reader in self.nodes.values():
             if not isinstance(reader, Table) or table.name not in reader.inputs or reader.refresh == "full":
@@ -174,7 +180,7 @@ class _Graph:
         return rest_groups(self._prover.plan_of(table), parts.names, self.read_whole(table))
 
     def kept(self, table: Table) -> tuple[Kept | None, str]:
-        """What is kept of a table's query where no other way is right; else why nothing can be."""
+        """Return what is kept of a table's query if no other method is right, or why nothing can be."""
         return kept_relations(table, self.reading(table, self.nodes), self._identifiers)
 
     def prove_parts(self, table: Table, method: Additive) -> None:
@@ -183,16 +189,18 @@ class _Graph:
 
 
 class _Choice:
-    """The choice for one table, of what is proven right for it."""
+    """Chooses a method for one table among those proven right."""
 
     def __init__(self, table: Table, graph: _Graph) -> None:
         self._table, self._graph, self._sources = table, graph, graph.sources(table)
         self._refused: dict[str, str] = {}
-        self._has_fine_key = True  # whether few rows have one value of the key of an upsert
+        self._has_fine_key = True  # whether an upsert's key has few rows per value
 
     def derivation(self) -> Derivation:
-        """Choose by what a change costs: what adds up, then latest rows, then an upsert; for rows that are no groups,
-        the upsert first."""
+        """Choose by the cost of a change: aggregates that add up, then latest rows, then an upsert.
+
+        If rows are not groups, the upsert comes first.
+        """
         if not self._table.inputs:
             return _full("its query reads no table", {})
         ways = {AGGREGATE: self._aggregate(), LATEST: self._latest(), UPSERT: self._upsert()}
@@ -234,7 +242,7 @@ class _Choice:
         return Derivation(method, f"what a change adds to {_listed(parts.names)} follows from the change alone")
 
     def _left_over(self, method: Method) -> str | None:
-        """An input whose rows would all be grouped each time beside what is kept."""
+        """Return an input that would be grouped as a whole each time, beside the kept state."""
         assert isinstance(method, Additive)
         return self._graph.rest_groups(self._table, Parts(dict.fromkeys(method.parts, frozenset())))
 
@@ -270,7 +278,7 @@ class _Choice:
         return Derivation(method, why)
 
     def _driving_keys(self) -> frozenset[tuple[str, str]]:
-        """The column by which a change of the input that is read first comes as a whole."""
+        """Return the columns by which changes of the first input replace whole groups of rows."""
         first = self._sources.first
         node = self._graph.nodes[first] if first else None
         if node is None:

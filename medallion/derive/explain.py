@@ -1,4 +1,4 @@
-"""How a table is refreshed, in words and as JSON: what a change of each input touches, and why nothing else is done."""
+"""Explain how a table is refreshed, in words and as JSON: what each change touches, why other methods are refused."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ class Explanation:
     """Everything about one table's refresh.
 
     table: as it is declared, with its method. reason, refused: why that, and by other method why not. nodes: every
-    table by name. costs: what it took lately, in seconds by strategy; nothing where that is not known. personal: by
-    personal column, the columns of feeds that it copies.
+    table by name. costs: recent seconds by strategy; empty if unknown. personal: by personal column, the columns of
+    feeds that it copies.
     """
 
     table: Table
@@ -138,7 +138,7 @@ class Explanation:
                 )
 
     def _ways(self) -> Iterator[tuple[str, Via]]:
-        """Every step from an input without the key."""
+        """Yield every step from an input that lacks the key."""
         followed = [self.method] if isinstance(self.method, ByKey) else []
         if isinstance(self.method, Kept):
             followed = [part.by for part in self.method.parts if part.by]

@@ -1,4 +1,4 @@
-"""Which relations of a query state is kept of, and by which key their rows are followed."""
+"""Choose the relations of a query to keep state for, and the key that follows their rows."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ from medallion.model.table import Table
 
 
 def kept_relations(table: Table, reading: Reading, identifiers: Identifiers) -> tuple[Kept | None, str]:
-    """What can be kept of a table's query; else why nothing can.
+    """Return what can be kept of a table's query, or why nothing can.
 
     Args:
         table: The table.
@@ -41,7 +41,7 @@ def kept_relations(table: Table, reading: Reading, identifiers: Identifiers) -> 
 
 
 def _require_little_rest(method: Kept, reading: Reading) -> None:
-    """Raise Unprovable where what is computed each time beside what is kept costs as much as all of it."""
+    """Raise Unprovable if the rest of the query, computed each time, costs as much as all of it."""
     read = {name for part in method.parts for name in inputs_of(relation_text(part))}
     if read <= {*inputs_of(method.rest)}:
         raise Unprovable(f"beside what is kept, its query still reads all rows of {' and '.join(sorted(read))}")
@@ -52,7 +52,7 @@ def _require_little_rest(method: Kept, reading: Reading) -> None:
 
 
 def _accepted(part: KeptPart, reading: Reading, identifiers: Identifiers) -> KeptPart:
-    """The part with the cheapest way to follow its rows. Raises Unprovable where there is none."""
+    """Return the part with the cheapest key to follow its rows. Raises Unprovable if there is none."""
     try:
         return proven_part(part, reading)
     except Unprovable as reason:
@@ -67,7 +67,7 @@ def _accepted(part: KeptPart, reading: Reading, identifiers: Identifiers) -> Kep
 
 
 def _ways(part: KeptPart, plan: Plan, nodes: Mapping[str, Node], identifiers: Identifiers) -> Iterator[ByKey]:
-    """The keys by which its rows could be followed: first those that few rows of each input have in common."""
+    """Yield the keys that its rows could be followed by, those with few rows per value first."""
     sources, inputs = sources_of(plan), inputs_of(relation_text(part))
     classes: dict[frozenset[Place], tuple[int, Place]] = {}
     for name in inputs:
@@ -85,12 +85,12 @@ def _ways(part: KeptPart, plan: Plan, nodes: Mapping[str, Node], identifiers: Id
 
 
 def _columns(node: Node, plan: Plan, name: str) -> list[str]:
-    """The columns of an input that the plan reads, in order."""
+    """Return the columns of an input that the plan reads, in order."""
     found = (part.source[1] for part in plan.root.walk() if part.source and part.source[0] == name)
     return [*next(found, node.keys)]
 
 
 def _rows_per_value(by: ByKey, nodes: Mapping[str, Node]) -> int:
-    """In how many inputs the column that is followed is none of those that tell its rows apart."""
+    """Return in how many inputs the followed column does not identify rows."""
     steps = [(name, way.column) for name, via in by.via.items() for way in via.ways]
     return sum(column not in nodes[name].keys for name, column in (*by.columns.items(), *steps))

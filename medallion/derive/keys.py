@@ -1,4 +1,4 @@
-"""By which keys a table could be upserted, and over which paths a change of each input leads to one."""
+"""Find keys to upsert a table by, and the paths that lead from a change of each input to the key."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from medallion.model.proof import Node, Prover
 from medallion.model.proof_by_key import prove_by_key
 from medallion.model.table import Feed, Table
 
-MAX_PATHS = 24  # ways of leading inputs to a key, of which each is tried
+MAX_PATHS = 24  # most combinations of paths to a key that are tried
 _NUMBERS = frozenset({"smallint", "int", "bigint"})
 _OWN_NUMBER, _ANY_COLUMN = 100, 200  # ranks, after what identifies rows
 _FEW_VALUES = "it is no key of a feed, so one value of it may have many rows"
@@ -20,8 +20,11 @@ _NO_KEY = "no column of its query is a plain copy of a key of any table"
 
 @dataclass(frozen=True)
 class Keys:
-    """methods: one for each key that is proven right, the finest first. refused: why no other is. is_fine: whether one
-    value of the first has few rows."""
+    """Keys to upsert by.
+
+    methods: one per key proven right, the finest first. refused: why no other key is right. is_fine: whether the first
+    key has few rows per value.
+    """
 
     methods: tuple[ByKey, ...]
     refused: str
@@ -41,8 +44,10 @@ class Identifiers:
     _known: dict[Place, int | None] = field(default_factory=dict)
 
     def rank(self, place: Place) -> int | None:
-        """0 for a column that identifies rows by itself, else its place in a key of several columns, which is of the
-        coarsest first as a rule; None for a column that identifies none."""
+        """Return 0 for a column that identifies rows by itself, else its place in a composite key; None if in none.
+
+        In a composite key the coarsest column usually comes first.
+        """
         place = (place[0], place[1].lower())
         if place not in self._known:
             self._known[place] = None  # where two tables are compared in a circle
@@ -65,7 +70,7 @@ def _places(feed: Feed, column: str) -> list[int]:
 
 
 def keys_of(table: Table, sources: Sources, prover: Prover, identifiers: Identifiers) -> Keys:
-    """List the keys that ``table`` can be upserted by."""
+    """Return the keys that ``table`` can be upserted by."""
     plan, found, reasons = prover.plan_of(table), list[tuple[int, ByKey]](), list[str]()
     inputs = {name: prover.columns_of(name) for name in table.inputs}
     for name, places in sources.output:
@@ -94,7 +99,7 @@ def keys_of(table: Table, sources: Sources, prover: Prover, identifiers: Identif
 
 
 def _rank(table: Table, name: str, equal: Sequence[Place], prover: Prover, identifiers: Identifiers) -> int | None:
-    """How fine a key is, 0 the finest; None for one that is not worth a try, as most rows have one of a few values."""
+    """Return how fine a key is, 0 the finest; None if it is not worth trying because few values cover most rows."""
     ranks = [rank for place in equal if (rank := identifiers.rank(place)) is not None]
     if ranks:
         return min(ranks)

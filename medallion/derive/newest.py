@@ -1,4 +1,4 @@
-"""Of which inputs a query may read the newest rows alone: those that it compares with their own largest moment."""
+"""Find inputs of which a query needs only the newest rows: it compares them with their own largest timestamp."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -11,7 +11,7 @@ from medallion.model.table import Table
 
 
 def newest_of(table: Table, prover: Prover) -> tuple[Recent | None, str]:
-    """The latest rows that all of the query follows from, if it does, and else why not."""
+    """Return the latest-rows method if the whole query follows from newest rows, or why it does not."""
     plan = prover.plan_of(table)
     inputs = {name: prover.columns_of(name) for name in table.inputs}
     reason = "no condition limits an input to its newest rows, such as at >= (SELECT MAX(at) ...) - INTERVAL 7 DAYS"
@@ -26,8 +26,7 @@ def newest_of(table: Table, prover: Prover) -> tuple[Recent | None, str]:
 
 
 def _methods(plan: Plan) -> Iterator[Recent]:
-    """Yield each largest moment of an input that the query reads, with each span that it speaks of, the shortest
-    first."""
+    """Yield each largest timestamp of an input with each interval in the query, the shortest first."""
     spans, places = set[timedelta](), dict[tuple[str, str], None]()
     for node in plan.root.walk():
         for expression in node.expressions:
@@ -42,7 +41,7 @@ def _methods(plan: Plan) -> Iterator[Recent]:
 
 
 def _largest(part: Expression) -> tuple[str, str] | None:
-    """The input and the column of which a subquery takes the largest value."""
+    """Return the input and column whose largest value a subquery takes."""
     node = part.plan
     assert node is not None
     items = node.parts.get("aggregateExpressions", ())

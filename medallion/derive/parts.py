@@ -1,5 +1,4 @@
-"""Which parts of a query add up, from the outside in: what the rest of it reads is kept, and of the inside no more than
-that is made of."""
+"""Find the parts of a query that add up, from the outside in: what the rest reads, then what that is made of."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -13,7 +12,10 @@ MAKE_GROUPS = frozenset({"Aggregate", "Distinct", "Window"})
 
 @dataclass
 class Parts:
-    """names: the common table expressions that add up, those inside first. refused: why others do not, by name."""
+    """The parts of a query.
+
+    names: the common table expressions that add up, inner ones first. refused: why others do not, by name.
+    """
 
     names: dict[str, frozenset[int]] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
@@ -25,9 +27,9 @@ class Parts:
 
 
 def parts_of(plan: Plan, reading: Reading, passed_over: Collection[str]) -> Parts:
-    """List the parts of a query that add up.
+    """Return the parts of a query that add up.
 
-    passed_over: inputs whose sums are not worth keeping, as they are read whole at little cost.
+    passed_over: inputs whose sums are not worth keeping because reading them whole is cheap.
     """
     found = Parts()
     _outside_in(plan, plan.root, reading, passed_over, found)
@@ -35,7 +37,7 @@ def parts_of(plan: Plan, reading: Reading, passed_over: Collection[str]) -> Part
 
 
 def rest_groups(plan: Plan, names: Collection[str], passed_over: Collection[str]) -> str | None:
-    """The first input that the rest of a query groups again, all of it each time; None where there is none."""
+    """Return the first input that the rest of a query groups again as a whole each time; None if there is none."""
     stops = {name.lower() for name in names}
     for node in nodes_below(plan, plan.root, stops):
         if node.kind in MAKE_GROUPS:

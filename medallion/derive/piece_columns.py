@@ -1,6 +1,6 @@
-"""The columns of a piece of a query, and its text.
+"""The columns and text of a piece of a query.
 
-Expressions of the query that a piece gives are replaced by its columns in what is computed of them. Inputs, which stand
+In the rest of the query, expressions that the piece computes are replaced by its columns. Inputs, which stand
 in braces in a query, have names that SQL has while it is read.
 """
 
@@ -13,7 +13,7 @@ from sqlglot import exp
 from medallion.model.methods import KeptItem
 
 _MARK = re.compile(r"__in_(\w+?)__")
-_PLAIN = re.compile(r"[a-zA-Z]\w*")  # a name that needs no quotes, and is none that is given here
+_PLAIN = re.compile(r"[a-zA-Z]\w*")  # a name that needs no quotes and is not one generated here
 _KINDS: Mapping[type[exp.Expr], str] = {
     exp.Sum: "SUM",
     exp.Count: "COUNT",
@@ -24,7 +24,7 @@ _KINDS: Mapping[type[exp.Expr], str] = {
 
 
 class Unmoved(Exception):
-    """A piece that cannot be set apart; the message says why, where that is of interest."""
+    """A piece cannot be set apart; the message says why, if that is of interest."""
 
 
 class Columns:
@@ -85,7 +85,7 @@ class Columns:
             self._move(child, names)
 
     def _name_of(self, tree: exp.Expr) -> str | None:
-        """The column of the piece that an expression is; None where it is none."""
+        """Return the column of the piece that an expression equals; None if there is none."""
         for group in self._groups:
             if tree == group or _are_alike(tree, group):
                 return self._place("key", text_of(group), group)
@@ -95,7 +95,7 @@ class Columns:
         return None if found is None else self._place(found[0], found[1], tree, found[2])
 
     def _place(self, kind: str, text: str, tree: exp.Expr, condition: str = "") -> str:
-        """The name of a column, which is added where there is none like it."""
+        """Return the name of the column for an expression, adding one if needed."""
         for known in self._items:
             if (known.kind, known.text, known.condition) == (kind, text, condition):
                 return known.name
@@ -110,7 +110,7 @@ class Columns:
 
 
 def _aggregate(tree: exp.Expr) -> tuple[str, str, str] | None:
-    """Kind, values and condition of an aggregate; None for what is none. Raises Unmoved for one that is not kept."""
+    """Return an aggregate's kind, values and condition; None for other expressions. Raises Unmoved if not kept."""
     condition = ""
     if isinstance(tree, exp.Filter):
         condition = text_of(tree.expression.this)
@@ -129,7 +129,7 @@ def _aggregate(tree: exp.Expr) -> tuple[str, str, str] | None:
 
 
 def group_expressions(query: exp.Select) -> list[exp.Expr]:
-    """What it groups by, places and names resolved."""
+    """Return what it groups by, with positions and aliases resolved."""
     group = query.args.get("group")
     if group is None:
         return [item.unalias() for item in query.expressions] if query.args.get("distinct") else []
@@ -149,7 +149,7 @@ def group_expressions(query: exp.Select) -> list[exp.Expr]:
 
 
 def _are_alike(one: exp.Expr, other: exp.Expr) -> bool:
-    """Whether they could be one column, of which one says the table and the other does not."""
+    """Whether they could be the same column, one qualified with its table and one not."""
     if not isinstance(one, exp.Column) or not isinstance(other, exp.Column) or one.name.lower() != other.name.lower():
         return False
     return not one.table or not other.table or one.table.lower() == other.table.lower()
@@ -160,7 +160,7 @@ def text_of(tree: exp.Expr) -> str:
 
 
 def marked(query: str) -> str:
-    """A query whose inputs, in braces, have names that SQL has."""
+    """Replace inputs in braces by names that SQL can parse."""
     pieces = []
     for text, name, _, _ in Formatter().parse(query):
         pieces += [text, f"__in_{name}__" if name else ""]
@@ -168,5 +168,5 @@ def marked(query: str) -> str:
 
 
 def unmarked(text: str) -> str:
-    """The text with its inputs in braces again."""
+    """Put inputs back in braces."""
     return _MARK.sub(r"{\1}", text.replace("{", "{{").replace("}", "}}"))

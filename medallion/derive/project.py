@@ -1,4 +1,4 @@
-"""What refresh.lock says of a project, and what it should say."""
+"""What refresh.lock of a project should say."""
 
 from collections.abc import Mapping
 
@@ -23,9 +23,9 @@ def text_of(tables: Registry, analyse: Analyser, known: Mapping[str, Proof] | No
     """Return the text that refresh.lock should have: the method of each table, derived anew and proven.
 
     Args:
-        tables: The graph; methods that its tables have are passed over.
+        tables: The graph; methods that its tables already have are ignored.
         analyse: What Spark says of a query.
-        known: Proofs of before, by fingerprint.
+        known: Earlier proofs, by key.
 
     Raises:
         MedallionError: A query is not right, or a strict policy cannot be kept.

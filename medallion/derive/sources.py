@@ -1,6 +1,6 @@
-"""Of which columns of inputs a plan's columns are plain copies, which of these it sets equal, and what it reads first.
+"""Find which plan columns copy input columns, which of these the plan sets equal, and what it reads first.
 
-This lists what a key or a path could be; whether it is right is for the proofs to judge.
+This proposes keys and paths; the proofs judge them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -85,7 +85,7 @@ def _children(node: Node) -> tuple[Node, ...]:
 
 
 class _Reader:
-    """Collects copies and equalities from below; columns have one id in all of a plan."""
+    """Collects copies and equalities bottom-up; a column has one id throughout a plan."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._known = plan, set[int]()
@@ -125,7 +125,7 @@ class _Reader:
                 self._compare(node)
 
     def _read_subquery(self, part: Expression) -> None:
-        """What a subquery compares with the rows around it, and IN with what it gives."""
+        """Read what a subquery compares with the outer rows, and IN with the subquery's column."""
         if part.plan is not None:
             self.read(part.plan)
         for query in part.children:

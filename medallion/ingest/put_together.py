@@ -106,9 +106,9 @@ def is_plain(name: str) -> bool:
 def same_files(source: Source, names: Sequence[str], landed: Landed) -> bool:
     """Check whether the files at the source are among those that landed, by their content."""
     if not landed.parts:
-        return len(names) == 1 and is_plain(names[0]) and fingerprint(source, names[0]) == landed
+        return len(names) == 1 and is_plain(names[0]) and describe_file(source, names[0]) == landed
     known = {part.name: Landed(part.bytes, part.sha256) for part in landed.parts}
-    return all(name in known for name in names) and all(fingerprint(source, name) == known[name] for name in names)
+    return all(name in known for name in names) and all(describe_file(source, name) == known[name] for name in names)
 
 
 def _count_lines(file: Place) -> int:
@@ -119,7 +119,7 @@ def _count_lines(file: Place) -> int:
     return lines + (last != b"\n")
 
 
-def fingerprint(source: Source, name: str) -> Landed:
+def describe_file(source: Source, name: str) -> Landed:
     """Return size and checksum of a file as the source has it now."""
     with source.open(name)[0] as stream:
         return digest(stream)

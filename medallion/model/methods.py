@@ -57,7 +57,7 @@ class Additive:
     Args:
         parts: Common table expressions of the query, each over one input or over an earlier part, of keys, SUM and
             COUNT alone; the rest of the query is computed from them in full. COUNT(DISTINCT x) adds up where the input
-            is refreshed by key x: a change then brings all rows of an x, as they were and as they are.
+            is refreshed by key x: a change then contains all rows of an x, before and after.
     """
 
     parts: tuple[str, ...]
@@ -69,7 +69,7 @@ class Recent:
 
     Args:
         input: The table that it is the newest part of.
-        column: What orders its rows, a moment.
+        column: The TIMESTAMP or DATE column that orders its rows.
         span: How far before the largest value of ``column`` rows matter.
     """
 

@@ -45,7 +45,7 @@ def prove(
         tables: Those to prove.
         nodes: Every table by name, for the columns of what they read.
         analyse: What Spark says of a query; without it the session that is active in this process is asked.
-        known: What was proven before, by fingerprint: Spark is not asked of that.
+        known: Earlier proofs, by key: Spark is not asked about these.
 
     Returns:
         By table, what is proven.
@@ -59,7 +59,7 @@ def prove(
 
 @dataclass(frozen=True)
 class Prover:
-    """Proves tables of one graph. known: proofs of before, by fingerprint: what they prove is not analysed again."""
+    """Proves tables of one graph. known: earlier proofs, by key; what they cover is not analysed again."""
 
     nodes: Mapping[str, Node]
     analyse: Analyser
@@ -70,16 +70,16 @@ class Prover:
     def prove(self, table: Table) -> Proof:
         """Prove one table. Raises MedallionError as ``prove`` does."""
         inputs = {name: self.columns_of(name) for name in table.inputs}
-        fingerprint = self._fingerprint(table, inputs)
-        if fingerprint not in _PROVEN:
-            _PROVEN[fingerprint] = self.known.get(fingerprint) or self._prove(table, inputs, fingerprint)
+        key = self._proof_key(table, inputs)
+        if key not in _PROVEN:
+            _PROVEN[key] = self.known.get(key) or self._prove(table, inputs, key)
         else:
-            _PROVEN[fingerprint] = _PROVEN.pop(fingerprint)  # the last one proven
-        return _PROVEN[fingerprint]
+            _PROVEN[key] = _PROVEN.pop(key)  # the last one proven
+        return _PROVEN[key]
 
     def is_known(self, table: Table) -> bool:
         """Whether its method was proven before. Its inputs have to be known."""
-        return self._fingerprint(table, {name: self.columns_of(name) for name in table.inputs}) in self.known
+        return self._proof_key(table, {name: self.columns_of(name) for name in table.inputs}) in self.known
 
     def plan_of(self, table: Table) -> Plan:
         """Its query as Spark analysed it."""
@@ -100,10 +100,10 @@ class Prover:
 
     def _output_of(self, table: Table) -> tuple[Column, ...]:
         inputs = {name: self.columns_of(name) for name in table.inputs}
-        proof = self.known.get(self._fingerprint(table, inputs))
+        proof = self.known.get(self._proof_key(table, inputs))
         return proof.columns if proof else self._analysis(table, inputs).columns
 
-    def _fingerprint(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> str:
+    def _proof_key(self, table: Table, inputs: Mapping[str, tuple[Column, ...]]) -> str:
         keys = {name: [*self.nodes[name].keys, self._method_of(name)] for name in table.inputs}
         method = repr(table.method)
         told = [VERSION, spark_version(), table.name, table.fingerprint, method, [*table.keys], keys, inputs]

@@ -1,4 +1,4 @@
-"""The ways out for a table that somebody else changed and no refresh recomputes: keep the change, or undo it."""
+"""Keep or undo what somebody else changed in a table that no refresh recomputes."""
 
 import json
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def adopt(run: Run, driver: Driver, table: str) -> Outcome:
-    """Take what somebody else changed in ``table`` as a change of ours, in one commit that names each of theirs.
+    """Accept what somebody else changed in ``table``, in one commit of ours that names each of theirs.
 
     Raises UsageError when nobody has changed it, or it is computed; MedallionError when its columns do not fit the
     declaration.
@@ -96,7 +96,7 @@ def _layer(driver: Driver, table: str) -> str | None:
 
 
 def _path(driver: Driver, table: str) -> str:
-    """Where the table of that name is. Raises UsageError for one about which there is nothing to decide, ever."""
+    """Return the table's path. Raises UsageError for a table that a refresh recomputes anyway."""
     lake = driver.lake
     if table == "event_log":
         raise UsageError("event_log is only added to: a change by somebody else is noted there, and holds up nothing")

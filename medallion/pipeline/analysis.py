@@ -1,7 +1,7 @@
 """Queries are analysed before anything is written, so a typo costs seconds and never leaves half a refresh.
 
-Its SQL is read first, which names module, line and the nearest column, then Spark analyses it over tables without rows.
-What was found good is recorded beside the lake, so that each definition is analysed once.
+The SQL is parsed first, so that an error names module, line and the nearest column; then Spark analyses it over empty
+tables. Sound definitions are recorded beside the lake, so each is analysed once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from medallion.storage import files
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake
 
-MAX_NAMED = 5  # problems that a message names
+MAX_NAMED = 5  # most problems that a message names
 
 
 def analyse_queries(run: Run, driver: Driver) -> None:
@@ -42,9 +42,9 @@ def require_sound_queries(driver: Driver, run: Run, log: EventLog) -> None:
 
 
 def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) -> dict[str, str]:
-    """By table, what Spark does not understand in its query, or why its refresh method could give other rows.
+    """Return, by table, what Spark rejects in its query or why its refresh method could give other rows.
 
-    What refresh.lock has proven is not asked again, and needs no Spark.
+    What refresh.lock has proven is not checked again and needs no Spark.
     """
     from medallion.pipeline.proven import proofs_of
     from medallion.spark.empty_frames import EmptyFrames
@@ -54,14 +54,14 @@ def problems_by_spark(driver: Driver, log: EventLog, tables: Iterable[Table]) ->
     known, frames = driver.locked_proofs(), None
     for table in (node for name in names if isinstance(node := nodes[name], Table)):
         if (problems.keys() | unread) & {*table.inputs}:
-            unread.add(table.name)  # what it reads is wrong, or reads what is
+            unread.add(table.name)  # one of its upstream tables has a problem
             continue
         if table.name in underived:
             problems[table.name] = one_line(underived[table.name], 500)
             continue
         try:
             proof = proofs_of([table], nodes, lambda: driver.spark(log), known)[table.name]
-            if proof.unproven:  # as a Spark Connect server shows no plans
+            if proof.unproven:  # a Spark Connect server shows no plans
                 frames = frames or EmptyFrames(driver.spark(log), nodes)
                 frames.analyse(table)
         except MedallionError as error:
@@ -85,7 +85,7 @@ def require_known_columns(driver: Driver, run: Run, log: EventLog, tables: Itera
 
 
 def _not_analysed(driver: Driver, run: Run) -> list[Table]:
-    """List the tables of a run, in dependency order, whose definition was not found good before."""
+    """Return the tables of a run, in dependency order, whose definition was not analysed before."""
     selected = select_tables(driver.tables, run.select) if run.select else driver.tables.tables.keys()
     known, keys = _read_analysed(driver.lake), definition_keys(driver.tables.tables)
     return [
@@ -96,7 +96,7 @@ def _not_analysed(driver: Driver, run: Run) -> list[Table]:
 
 
 def _refuse(log: EventLog, tables: Iterable[Table], problems: Mapping[str, str]) -> None:
-    """Record each table with a problem as failed, and raise an error that names them; nothing where there is none."""
+    """Record each table with a problem as failed and raise an error that names them; do nothing if there is none."""
     wrong = [table for table in tables if problems.get(table.name)]
     for table in wrong:
         log.add("refresh", table.layer, table.name, status="failed", details={"error": problems[table.name]})
@@ -114,7 +114,7 @@ def _record_analysed(driver: Driver, tables: Iterable[Table]) -> None:
 
 
 def _read_analysed(lake: Lake) -> dict[str, str]:
-    """By table, the key of the definition that this version of Spark has found good."""
+    """Return, by table, the key of the definition that this version of Spark has accepted."""
 
     def parse(content: dict[str, Any]) -> dict[str, str]:
         return dict(content["queries"]) if content["spark"] == _spark_version() else {}

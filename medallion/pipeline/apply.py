@@ -31,7 +31,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
         _require_turn(driver, hour, is_selection=bool(run.select))
         undeclared = require_evolvable(driver.lake, (*feeds, *driver.tables.logs))
         decoded = _decode(driver, hour, run.settings.max_bad_lines)
-        for feed in feeds:  # of an hour that the table has, quarantine stays: none of its lines is applied again
+        for feed in feeds:  # a table that has the hour keeps its quarantine: its lines are not applied again
             if feed.name in decoded and (driver.lake.applied_hour(feed.name) or "") < hour:
                 quarantine.write_rejected(driver.lake, feed, hour, run.run_id, decoded[feed.name])
 
@@ -84,7 +84,7 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
 
 
 def _decode(driver: Driver, hour: str, max_bad_lines: float) -> dict[str, Decoded]:
-    """Decode the hour; nothing where its landed files are gone and every table has it. Errors as for decode_hour."""
+    """Decode the hour, unless every table has it and its landed files are gone. Errors as for decode_hour."""
     try:
         return landing.decode_hour(driver.lake, driver.tables.feeds, hour, max_bad_lines)
     except landing.NotAsLanded:
@@ -135,7 +135,7 @@ def _listed_hours(driver: Driver) -> Collection[str]:
     if driver.listing is None:
         try:
             driver.listing = change_files(open_source(driver.settings), driver.tables.feeds)
-        except MedallionError as error:  # what has landed can be applied without it
+        except MedallionError as error:  # files that have landed can be applied without it
             driver.report(f"the order of hours is checked against landed hours alone: {error}")
             return ()
     return driver.listing.hours

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from medallion.checks.volumes import VolumeRules
     from medallion.ops.check_records import History
 
-MAX_SUSPECTS = 24  # hours before the failed one whose lines are looked through
-EXPLAINED = 5  # failed expectations whose lines are looked for in every hour that may be at fault
-MAX_ORIGINS = 3  # files that are named
+MAX_SUSPECTS = 24  # hours before the failed one whose lines are searched
+EXPLAINED = 5  # failed expectations whose lines are searched for in every suspected hour
+MAX_ORIGINS = 3  # most files that are named
 
 
 def check_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) -> Outcome:
@@ -111,7 +111,7 @@ def _origins(
 
 
 def _edits(driver: Driver, table: str) -> list[str]:
-    """Say which queries that a table follows from are others than those of the rows that readers have."""
+    """Say which upstream queries differ from those that computed the published rows."""
     release = releases.latest(driver.lake)
     if release is None:
         return []
@@ -122,7 +122,7 @@ def _edits(driver: Driver, table: str) -> list[str]:
 def _with_failures(
     driver: Driver, record: CheckRecord, result: "CheckResult", former: CheckRecord | None
 ) -> CheckRecord:
-    """Return the record of a failed check with what failed, the first hour that may be at fault, and its lines."""
+    """Return the record of a failed check: what failed, the first suspected hour, and its lines."""
     suspects = _suspects(driver, record, former)
     earlier = [ChangeOrigins(driver.lake, hour, driver.tables) for hour in suspects[:-1][-MAX_SUSPECTS:]]
     failures: list[Failure] = []
@@ -141,7 +141,7 @@ def _with_failures(
 def _suspects(driver: Driver, record: CheckRecord, former: CheckRecord | None) -> list[str]:
     """Return the hours that may have made a check fail, oldest first: those since the layer last passed one.
 
-    Of a restatement all its hours: what was right before may be wrong in the files of now.
+    For a restatement these are all its hours: the source's files may have changed since.
     """
     hour = record.hour
     if hour is None:
@@ -158,7 +158,7 @@ def _suspects(driver: Driver, record: CheckRecord, former: CheckRecord | None) -
 
 
 def _volume_rules(driver: Driver, run: Run, layer: str, history: "History") -> "dict[str, VolumeRules]":
-    """Return what the row counts of a layer are judged by: dropped rows always, others from the first release on."""
+    """Return the rules for the row counts of a layer: dropped rows always, other tables from the first release on."""
     from medallion.checks.volumes import ROW_COUNT_IN_HISTORY, DropRule, RowCountRule, VolumeRules, earlier_measures
 
     release = releases.latest(driver.lake)
@@ -185,15 +185,15 @@ def _volume_rules(driver: Driver, run: Run, layer: str, history: "History") -> "
 
 
 def _declared(table: Node) -> tuple[str, ...] | None:
-    """The columns that checks see of a Bronze table, whatever its files have; those of others are their query's."""
+    """Return the columns that checks see of a table: for Bronze the declared ones, whatever its files have."""
     return None if isinstance(table, Table) else tuple(column.name for column in table.columns)
 
 
 def _basis(driver: Driver, run: Run, former: CheckRecord | None) -> "Basis | None":
     """Return the former check from which changed rows are checked; None where whole tables are checked.
 
-    It passed, and its tables are those of the newest release: after a roll back, or a run that did not get to publish,
-    it says nothing of what readers have. A full refresh and a restatement are looked at whole.
+    It has passed, and its tables are those of the newest release: after a roll back, or a run that did not publish, it
+    says nothing about the published rows. After a full refresh or a restatement whole tables are checked.
     """
     from medallion.checks.by_change import Basis
 

@@ -1,7 +1,7 @@
-"""Full beside incremental on a project's own tables: the same hours of its source, on two copies of its lake.
+"""Compare full with incremental on a project's own tables: the same hours of its source, on two copies of its lake.
 
-Both take turns in one JVM, so that neither has the colder one, and nothing counts whose rows are not equal. The lake
-itself stays as it is.
+Both take turns in one JVM, so that neither gets a colder one. Only hours with equal rows count. The lake itself is not
+changed.
 """
 
 import shutil
@@ -131,7 +131,7 @@ def saving(compared: Sequence[ComparedHour]) -> Saving:
 def _copy_lake(settings: Settings, targets: Sequence[str]) -> None:
     with (
         open_driver(settings, lambda _: None) as driver,
-        driver.writing(Run(settings, None, "compare"), "compare"),  # so that nobody writes while it is copied
+        driver.writing(Run(settings, None, "compare"), "compare"),  # nobody writes while the lake is copied
     ):
         for target in targets:
             _copy(driver.lake, target)

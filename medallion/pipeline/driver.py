@@ -57,7 +57,7 @@ class Driver:
         strategies: Strategies = ENGINE_STRATEGIES,
     ) -> None:
         self.settings, self.project = settings, find_project()
-        for layer in self.project.layers:  # what is wrong with a suite is said before anything is written
+        for layer in self.project.layers:  # errors in a suite are reported before anything is written
             self.project.suite(layer)
         self._strategies = strategies
         self.lake = Lake.of(settings)
@@ -72,7 +72,7 @@ class Driver:
         self._lock: WriterLock | None = None
         self._may_renew = True
         self._spent = 0.0  # CPU seconds of this process before the present JVM
-        self._short = ""  # what the JVM before the present one was short of
+        self._short = ""  # resource that the former JVM was short of
         self._proven: dict[str, tuple[Table, ...]] = {}
         self._proofs: dict[str, Proof] = {}
         self._derived: Registry | None = None  # the tables, once each has a method
@@ -115,11 +115,11 @@ class Driver:
         """Record that the lake, which is being loaded, has the tables that this process's settings ask for."""
         former, self._record = self._record, TableRecord(bool(self.settings.extras), project=self.project.name)
         write_record(self.lake, self._record)
-        if former not in (None, self._record):  # a load that failed was begun by a shell with other settings
+        if former not in (None, self._record):  # a failed load may have begun with other settings
             self.tables = tables_in(self._record, self.settings.extras)
 
     def _follow_record(self) -> None:
-        """Go by what another process has recorded since; record it for a lake that was loaded before records were."""
+        """Use what another process has recorded since; write the record for a lake that is older than records."""
         record = read_record(self.lake)
         if record is None and (record := infer_record(self.lake)) is not None:
             record = replace(record, project=self.project.name)
@@ -168,7 +168,7 @@ class Driver:
         return read_lock(self.project.root / NAME).proofs
 
     def proof_of(self, table: Table) -> Proof:
-        """What is proven of ``table``, by which its refresh goes; proven here where a strategy of one's own asks."""
+        """Return the proof that the refresh of ``table`` relies on; a custom strategy has it proven here."""
         if table.name not in self._proofs:
             from medallion.pipeline.proven import proofs_of
 
@@ -242,8 +242,10 @@ class Driver:
         self.cpu.watch(spark)
 
     def renew_if_short(self) -> None:
-        """Between two hours: leave a JVM that is short of something, so that the next step starts another, or attaches
-        to another warm Spark. The event of that start says why."""
+        """Between two hours, leave a JVM that is short of a resource.
+
+        The next step starts another, or attaches to another warm Spark, and its start event says why.
+        """
         if not self._may_renew or not (short := shortage_of(self.cpu.process)):
             return
         if not self.settings.spark_connect:

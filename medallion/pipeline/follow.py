@@ -1,6 +1,6 @@
-"""Following the source: one process with a warm session, which refreshes each hour as soon as its files have settled.
+"""Follow the source: one process with a warm session refreshes each hour as soon as its files have settled.
 
-Nothing is refreshed another way than by ``refresh``: the same steps, the same lock, the same event log.
+It uses the same steps, lock and event log as ``medallion refresh``.
 """
 
 import time
@@ -17,7 +17,7 @@ from medallion.pipeline.driver import Driver
 from medallion.pipeline.operations import refresh_hour
 from medallion.pipeline.run import Outcome, Run
 
-MIN_WAIT = 0.01  # seconds between two looks: no clock is so exact that zero would do
+MIN_WAIT = 0.01  # fewest seconds between two looks: clocks are not exact enough for zero
 
 
 def hops_of(layers: Sequence[str]) -> dict[tuple[str, str | None], str]:
@@ -57,9 +57,9 @@ def follow(
 ) -> Iterator[Followed]:
     """Refresh the next pending hour whenever its files have settled; after ``until``, end.
 
-    What fails stays pending, and the failure is raised: an hour that cannot be applied bars all later ones.
+    A failure is raised and the hour stays pending: an hour that cannot be applied blocks all later ones.
     """
-    # The session starts now and not with the first hour, which has to wait for it otherwise.
+    # Start the session now, so that the first hour does not wait for it.
     warm = Run(driver.settings, None, run_id(), strategy=strategy)
     with driver.recording(warm, "follow") as log:
         driver.spark(log)
@@ -83,7 +83,7 @@ def follow(
 
 
 def _left_behind(driver: Driver) -> str | None:
-    """The hour that is in Bronze and not published, where a run ended between the two."""
+    """Return the hour that is in Bronze but not published because a run ended in between, if there is one."""
     applied = ledger.applied_hour(driver.lake, driver.tables)
     unpublished = find_unpublished(driver.lake, driver.tables, applied, read_restatement(driver.lake))
     return unpublished.hour if unpublished else None

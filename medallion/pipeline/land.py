@@ -65,7 +65,7 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
         restated = rewind_bronze(driver.lake, driver.tables, driver.report, notes)
         try:
             arrival = plan_landing(driver, run.hour, source, restated, notes)
-        finally:  # they hold, whether there is an hour to land or not
+        finally:  # warnings hold even if there is no hour to land
             if notes:
                 event.details["note"] = "; ".join(notes)
         log.hour = arrival.hour
@@ -99,7 +99,7 @@ def land_step(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcome
 
 
 def _to_rebuild(driver: Driver) -> str:
-    """Name the tables that readers should have otherwise, and how they are rebuilt; empty without one."""
+    """Name the published tables that must be rebuilt, and say how; empty if there are none."""
     reasons = find_tables_to_rebuild(driver.lake, driver.tables, releases.latest(driver.lake))
     named = "".join(
         f"; {reason}: {', '.join(name for name in reasons if reasons[name] == reason)}"
@@ -211,12 +211,12 @@ def _copy(lake: Lake, tables: Registry, arrival: Arrival, forget: ErasedLines) -
 def _taken_topics(lake: Lake, tables: Registry, arrival: Arrival) -> set[str]:
     """Return the topics whose landed file some table has applied: they are not copied again.
 
-    After a crash between two tables, what one of them has taken stays as it landed: the hour is applied from one set
-    of files, and a correction is found as late. A file that is gone from the landing folder is copied again.
+    After a crash between two tables an hour is thus applied from one set of files, and a correction counts as late. A
+    file that is gone from the landing folder is copied again.
     """
     hour, known = arrival.hour, arrival.former.files if arrival.former else {}
     topics = {feed.topic for feed in tables.feeds if (arrival.table_hours[feed.name] or "") >= hour}
-    if known:  # without a manifest nothing has been taken, and no log needs to be asked
+    if known:  # without a manifest nothing was applied, so no log is read
         topics |= {log.fed_by.topic for log in tables.logs if (lake.applied_hour(log.name) or "") >= hour}
     return {topic for topic in topics & known.keys() if landing.is_landed(lake, topic, hour, known[topic])}
 
@@ -265,7 +265,7 @@ def _landing_warnings(lake: Lake, manifest: ledger.Manifest, arrival: Arrival) -
 
 
 def _recover_publish_row(lake: Lake, log: EventLog, release: releases.Release) -> None:
-    """Add the event of a release whose process ended between the two."""
+    """Add the missing event of a release whose process ended before writing it."""
     rows = event_log.read_if_whole(lake, run_id=release.run_id)
     if rows is None or any(row.event_type in ("publish", "rollback") and row.status == "succeeded" for row in rows):
         return

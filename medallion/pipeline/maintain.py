@@ -1,6 +1,6 @@
-"""Upkeep of a lake that runs for years: small files merged, old versions, logs, reports and leftovers removed.
+"""Upkeep of a lake that runs for years: merge small files; remove old versions, logs, reports and leftovers.
 
-Whatever a kept release names stays, and so does everything younger than the time that versions are kept.
+Everything that a kept release names stays, and everything younger than the retention time.
 """
 
 import json
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _FILE_BYTES = 8 << 20  # about a Bronze file as it is loaded: those are left alone
-SPARE_FILES = 8  # so many more than needed are not worth a rewrite
+SPARE_FILES = 8  # up to so many files more than needed are not worth a rewrite
 _LOG_DAYS = 30  # Delta's own default: entries of its log that are younger are never removed
 
 
@@ -99,7 +99,7 @@ def maintain(run: Run, driver: Driver, keep: Retention) -> Outcome:
 
 @contextmanager
 def _noting(failed: dict[str, Exception], name: str) -> Iterator[None]:
-    """Let one table's failure not stop the others; that of the writer lease does."""
+    """Go on with other tables after one has failed, but not after losing the writer lease."""
     try:
         yield
     except fence.LeaseLost:
@@ -109,7 +109,7 @@ def _noting(failed: dict[str, Exception], name: str) -> Iterator[None]:
 
 
 def _keep_releases(lake: Lake, published: list[releases.Release], keep: Retention) -> list[releases.Release]:
-    """Drop the releases that are too old; those that stay."""
+    """Drop releases that are too old, and return those that stay."""
     since = datetime.now(UTC) - timedelta(hours=keep.hours)
     retained = [r for place, r in enumerate(published) if r.published_at >= since or place >= len(published) - 2]
     if len(retained) < len(published):
@@ -121,7 +121,7 @@ def _keep_releases(lake: Lake, published: list[releases.Release], keep: Retentio
 
 
 def _require_own(lake: Lake, name: str, path: str, delta: "DeltaTable") -> None:
-    """Raise ChangedByOthers where rows are another's: a commit upon them would vouch for them."""
+    """Raise ChangedByOthers if somebody else changed rows: a commit on top would make them look like ours."""
     if reason := rewritten(name, lake.at(path), delta, is_shared=name == "event_log"):
         raise ChangedByOthers(reason)
 
@@ -136,7 +136,7 @@ def _tables(driver: Driver) -> Iterator[tuple[str, str]]:
 
 
 def _named_versions(lake: Lake, name: str, retained: Collection[releases.Release]) -> set[int]:
-    """The versions of the table in its place that releases name; those of one that was rebuilt since are elsewhere."""
+    """Return the versions that releases name of the table at this path; a table rebuilt since has its own."""
     versions = [*filter(None, (release.version_of(name) for release in retained))]
     delta = lake.open(lake.path(name)) if versions else None
     return {version.version for version in versions if delta is not None and version.is_in(delta)}
@@ -189,7 +189,8 @@ def maintain_table(
         return {"merged": 0, "removed": 0, "note": note}
     if by_spark := note_of(delta):
         return {"merged": 0, "removed": 0, "note": f"left as it is: {by_spark}"}
-    metadata = json.dumps(found.origin) if found.origin else None  # repeated, so that nobody searches the log for it
+    # Repeated in each commit, so that it need not be searched in the log.
+    metadata = json.dumps(found.origin) if found.origin else None
     turn_off_log_cleanup(delta, folder, metadata)
     merged, note, state = 0, "", state_of(delta)
     if column is not None and state.files > SPARE_FILES + (wanted := files_by_key(state.rows)):
@@ -225,7 +226,7 @@ def remove_expired_files(lake: Lake, keep: Retention) -> int:
     before = time.time() - keep.days * 86_400
     stale = report_store.prune(lake.reports, before)
     files.remove_tree(lake.decoded)
-    # Of a snapshot that came in part, the next load brings the rest.
+    # The next load fetches the rest of a partly copied snapshot.
     unfinished = [file for file in lake.landing.rglob("*.part") if "_snapshot" not in file.parts]
     for file in [*unfinished, *_old_landed_files(lake, before)]:
         stale += not file.name.endswith(".part")

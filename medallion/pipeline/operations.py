@@ -41,7 +41,7 @@ def refresh_hour(run: Run, driver: Driver) -> Outcome:
     they are rebuilt, with what reads them. Tables without an hour are of the published one, or of the one to finish.
     """
     if run.select:
-        select_tables(driver.tables, run.select)  # a wrong name waits for no writer and changes nothing
+        select_tables(driver.tables, run.select)  # a wrong name fails before waiting for a writer
     with driver.writing(run, "refresh"):
         if is_of_published_hour(run, driver):
             return reprocess(run, driver)
@@ -124,7 +124,8 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
     Raises UsageError when there is no such release, MedallionError when files of it are missing.
     """
     lake = driver.lake
-    releases.require_earlier(lake, releases.require_release(lake, None), number)  # a wrong number is no failed run
+    # A wrong number is refused before the run begins.
+    releases.require_earlier(lake, releases.require_release(lake, None), number)
     with driver.recording(run, "rollback") as log, log.timed("rollback", cpu=driver.cpu) as event:
         require_no_erasure(lake)
         newest = releases.require_release(lake, None)
@@ -146,7 +147,7 @@ def rollback(run: Run, driver: Driver, number: int | None) -> Outcome:
 
 
 def _end_if_published(driver: Driver, newest: releases.Release) -> None:
-    """End a restatement whose release came and whose run died right then: else its hour would be published again."""
+    """End a restatement whose run died right after publishing; otherwise its hour would be published again."""
     restated = read_restatement(driver.lake)
     if restated is None or restated.remaining(ledger.applied_hour(driver.lake, driver.tables)):
         return
@@ -196,7 +197,7 @@ def replay(run: Run, driver: Driver, topic: str, lines: Mapping[int, str] | None
             fitting = quarantine.require_fitting_lines(driver.lake, feed, hour)
         else:
             _require_same_file(driver, feed, hour)
-            _plan_restatement(driver, hour)  # a refused restatement leaves no corrected lines behind
+            _plan_restatement(driver, hour)  # a refused restatement must leave no corrected lines behind
             quarantine.record_corrections(driver.lake, feed, hour, without_erased(driver.lake, feed, hour, lines))
             fitting = len(lines)
         driver.report(f"{fitting:,} lines of {topic} in {hour} fit now")

@@ -1,4 +1,4 @@
-"""Tables that were not computed from their inputs as these are now: no release names them, steps wait for them."""
+"""Find tables that are behind their inputs: no release may name them, and steps wait for them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def find_outdated_input(driver: Driver, table: Node, tables: "Mapping[str, DeltaTable]") -> str | None:
-    """Say which input of ``table`` has other rows now than it was computed from; None where all have the same.
+    """Return the input of ``table`` whose rows have changed since the table was computed; None if none has.
 
     tables: the table and its inputs as they are now. Raises ChangedByOthers when another program has changed the table.
     """

@@ -16,7 +16,7 @@ from medallion.ops.event_log import EventLog
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.pipeline.table_order import Failures, run_in_order
-from medallion.refresh.run import RefreshRun, Written
+from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.storage.foreign_commits import ChangedByOthers
 from medallion.storage.named_versions import how_it_went_back
 
@@ -95,9 +95,9 @@ def refresh_layer(driver: Driver, run: Run, log: EventLog, layer: str | None) ->
 
 
 def _set_aside_if_it_went_back(run: RefreshRun, table: Table, release: releases.Release | None) -> str | None:
-    """Set a table aside that is not the one that ``release`` names, as its folder went back, and say so.
+    """Set aside a table that is older than ``release`` says because its folder was restored, and return a note.
 
-    Its next commits would have numbers that others have had, by which its readers would take them for known rows.
+    Otherwise its next commits would reuse version numbers, and readers would take new rows for known ones.
     """
     published = release.version_of(table.name) if release else None
     how = how_it_went_back(run.lake, published) if published else None
@@ -122,7 +122,7 @@ def _require_success(log: EventLog, layer: str, failures: Failures, refreshed: i
         raise error
     also = f"; {', '.join(name for name, _ in others)} failed too" if others else ""
     waiting = f", {len(failures.waiting)} that follow from it wait" if failures.waiting else ""
-    kind = type(error) if isinstance(error, ChangedByOthers) else MedallionError  # which is answered by another refresh
+    kind = type(error) if isinstance(error, ChangedByOthers) else MedallionError  # another refresh handles this
     raise kind(
         f"{error}{also}; {refreshed} other {layer} tables are refreshed{waiting}: once it is mended,"
         f" {advice.refresh_from_table([*failures.errors])}"
@@ -130,7 +130,7 @@ def _require_success(log: EventLog, layer: str, failures: Failures, refreshed: i
 
 
 def require_bronze_at(driver: Driver, hour: str | None) -> None:
-    """Raise MedallionError unless Bronze is at ``hour``: nothing is computed or published as of another hour."""
+    """Raise MedallionError unless Bronze is at ``hour``."""
     applied = ledger.applied_hour(driver.lake, driver.tables)
     if applied != hour:
         raise MedallionError(

@@ -1,4 +1,4 @@
-"""Rebuilding tables at the hour that readers have: edited ones, or those that somebody names, and what reads them."""
+"""Rebuild tables at the published hour: edited or named ones, and what reads them."""
 
 from collections.abc import Mapping
 from dataclasses import replace

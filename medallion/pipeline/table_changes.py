@@ -26,7 +26,7 @@ def drop_tables(run: Run, driver: Driver, name: str) -> str:
 
     Raises UsageError for a table that cannot be dropped, and for all extra ones while an hour is being refreshed.
     """
-    lake_tables.require_droppable(driver.lake, name)  # who mistyped a name shall not wait for the lock to hear of it
+    lake_tables.require_droppable(driver.lake, name)  # report a mistyped name before waiting for the lock
     with driver.writing(run, "tables"):
         # A table that is no longer declared takes part in no hour, and publish asks for its drop.
         if name == lake_tables.EXTRAS:

@@ -12,9 +12,10 @@ from medallion.storage.fence import LeaseLost
 
 @dataclass(frozen=True)
 class Failures:
-    """What went wrong with some tables. waiting: those that were not begun, by the failed table that they follow from.
+    """Failed tables and those that wait for them.
 
-    errors: of those that failed themselves, in the order of their ends.
+    waiting: tables not begun, by the failed table they depend on. errors: of tables that failed, in the order in which
+    they ended.
     """
 
     errors: dict[str, Exception] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Decide whether a run takes its hour now, waits, or ends with a reason, from the state of the lake and other runs.
 
 Only the ledger, under the writer lock, decides which hour may be applied. These rules are for runs whose hour is not
-the next one: a run never delays another, and never waits for an hour that cannot come.
+next: a run never delays another one, and never waits for an hour that cannot come.
 """
 
 from collections.abc import Collection, Sequence
@@ -97,7 +97,7 @@ def read_line(settings: Settings, until: str | None = None) -> Line:
 
     Raises UsageError when the lake has not been loaded or the source does not exist.
     """
-    from medallion.ingest import ledger  # here, as every parse of a DAG file would import their engines otherwise
+    from medallion.ingest import ledger  # imported here so that parsing a DAG file does not load their engines
     from medallion.ingest.arrivals import pending_at_source
     from medallion.ingest.unpublished import read_unpublished
     from medallion.ops.lake_tables import tables_of
@@ -161,7 +161,7 @@ def _decide_after_unpublished(request: Request, unpublished: UnpublishedHour, ru
 
 
 def _first(unpublished: UnpublishedHour) -> str:
-    """The first hour that may be at fault where a check failed, else the one that is not published."""
+    """Return the first suspected hour if a check failed, else the unpublished one."""
     return unpublished.red.hour if unpublished.red else unpublished.hour
 
 

@@ -1,4 +1,4 @@
-"""Incremental aggregate: what a change adds to each part is added to its state, the rest computed from the parts."""
+"""Incremental aggregates: add a change to the state of each part, then compute the rest of the query from the parts."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,21 +15,21 @@ from medallion.refresh.aggregate_state import AggregateState, Source
 from medallion.refresh.commits import SMALL_ROWS
 from medallion.refresh.kept_state import KeptState
 from medallion.refresh.plan import ChangedSince, FullRecompute, NoneExisted, Refresh, Target, oversized
-from medallion.refresh.run import Written
+from medallion.refresh.refresh_run import Written
 from medallion.spark.delta_reads import read_table
 from medallion.storage.lake import TableState, state_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# Of the inputs that are summed: smaller ones are summed again at less cost than a commit of each part has.
+# Bytes of the summed inputs: below this, summing them again is cheaper than committing state for each part.
 MIN_STATE_INPUT_BYTES = 12 << 20
 
 State = AggregateState | KeptState
 
 
 def refresh_additive(refresh: Refresh) -> Written:
-    """Bring the aggregate state of each part up to date, and the table with it."""
+    """Update the aggregate state of each part, then the table."""
     notes: list[str] = []
     works: list[StateWork] = []
     warnings: list[str] = []
@@ -61,7 +61,7 @@ def refresh_additive(refresh: Refresh) -> Written:
 
 
 def rows_from_parts(target: Target, update: Callable[[State], TableState]) -> "DataFrame":
-    """The table's rows, computed from its parts, the aggregate state of each brought up to date by ``update``."""
+    """Compute the table's rows from its parts, after ``update`` has updated the aggregate state of each."""
     if isinstance(target.table.method, Kept):
         return _rows_from_kept(target, target.table.method, update)
     lake, halves = target.lake, split_of(target.table)
@@ -87,13 +87,12 @@ def _rows_from_kept(target: Target, method: Kept, update: Callable[[State], Tabl
 
 
 def is_inexact(error: Exception) -> bool:
-    """Whether an average was too large to be computed from its sum as Spark computes it from rows."""
+    """Whether some sum is too large to give the same average from state as Spark computes from rows."""
     return INEXACT in str(error)
 
 
 def is_worth_state(target: Target) -> bool:
-    """Whether its inputs are so large that adding to aggregate state is cheaper than summing them again, or its policy
-    does not go by cost."""
+    """Whether keeping aggregate state pays: its inputs are large, or the table's policy ignores cost."""
     if target.table.refresh != "auto":
         return True
     read = {name for names in _inputs_by_part(target.table).values() for name in names}.intersection(target.inputs)
@@ -101,13 +100,13 @@ def is_worth_state(target: Target) -> bool:
 
 
 def oversized_sum(refresh: Refresh) -> str | None:
-    """Which of the inputs that are summed has changed too much to be followed, if any has."""
+    """Return a summed input that has changed too much to follow, if there is one."""
     summed = {name for names in _inputs_by_part(refresh.table).values() for name in names}
     return oversized({name: change for name, change in refresh.changes.items() if name in summed}, refresh.inputs)
 
 
 def has_small_state(target: Target) -> bool:
-    """Whether there is aggregate state, and so little that a full recompute writes it anew at hardly any cost."""
+    """Whether aggregate state exists and is small enough for a full recompute to rewrite it at hardly any cost."""
     for name in _inputs_by_part(target.table):
         try:
             delta = target.lake.open(target.lake.aggregate_state_path(target.table.name, name))

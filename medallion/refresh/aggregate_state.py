@@ -70,7 +70,7 @@ class AggregateState:
         return StateLog(self.target, self.name, {self.source.name: self.source.state})
 
     def add_changes(self) -> TableState:
-        """Add what changed in the part's source, in one commit of the differences, which are few.
+        """Add what changed in the part's source to the log, in one commit.
 
         Raises FullRecompute where it cannot be built upon.
         """
@@ -87,10 +87,10 @@ class AggregateState:
         return log.append(state.delta, None, self.part.keys) if log.lags(origin) else state
 
     def _require_followed_commits(self, change: Changes, origin: Mapping[str, Any]) -> None:
-        """Raise FullRecompute where a commit brings other rows than the proof that the part adds up assumes."""
+        """Raise FullRecompute if a commit contains rows that the proof of this part does not cover."""
         if origin.get("method_version") != replaced_rows.METHOD_VERSION:
             raise FullRecompute("it was written by another version of its refresh method")
-        if self.source.part is not None:  # of which every group that changed is known as it was and as it is
+        if self.source.part is not None:  # for these, every changed group is known before and after
             return
         node = self.target.run.tables[self.source.name]
         for version, commit in zip(change.versions, change.metadata, strict=True):
@@ -118,11 +118,11 @@ class AggregateState:
         return self.log.write(filled)
 
 
-# What follows is SQL as text: each function on a column would be several calls of the JVM.
+# SQL as text from here on: the column API would make several JVM calls per function.
 
 
 def _changed_groups(log: "DataFrame", differences: "DataFrame", part: Part) -> "DataFrame":
-    """The groups that ``differences``, which are in ``log`` already, have changed: as they were and as they are."""
+    """Return the groups that ``differences`` changed, before and after; ``log`` contains them already."""
     keys, log_keys = _list("`{0}`", part.keys), _list("log.`{0}`", part.keys)
     same = " AND ".join(f"log.`{key}` <=> added.`{key}`" for key in part.keys)
 
@@ -150,7 +150,7 @@ def _changed_groups(log: "DataFrame", differences: "DataFrame", part: Part) -> "
 
 
 def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Table":
-    """By key, what changes add to each sum; keys where that is nothing are left out."""
+    """Return what the changes add to each sum, by key, without the keys whose sums stay as they are."""
     feeds: dict[str, Any] = {part.input: feed}
     sides = spark.sql(part.query_by_commit, **feeds).coalesce(1)
     sums = ", ".join(
@@ -166,7 +166,7 @@ def _difference(spark: "SparkSession", part: Part, feed: "DataFrame") -> "pa.Tab
 
 
 def _current_groups(log: "DataFrame", part: Part) -> "DataFrame":
-    """The part as its query gives it, from the differences that make it up."""
+    """Add up the differences to the part as its query gives it."""
     keys = _list("`{0}`", part.keys)
     sums = ", ".join(f"CAST(SUM(`{c}`) AS {_type(log, c)}) AS `{c}`" for c in part.counters)
     groups = f"SELECT {keys}, {sums} FROM {{log}} GROUP BY {keys}"

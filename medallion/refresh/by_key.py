@@ -9,7 +9,7 @@ from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.refresh.commits import files_by_key
 from medallion.refresh.inputs import versions_of
 from medallion.refresh.plan import ProofViolated, Refresh, require_followable
-from medallion.refresh.run import Written
+from medallion.refresh.refresh_run import Written
 from medallion.refresh.touched import Trace, rows_with
 from medallion.spark.collect import collect
 from medallion.storage import delta_writes
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-MAX_LOCAL_ROWS = 500_000  # of these keys, that are written by this process
+MAX_LOCAL_ROWS = 500_000  # keys that this process upserts by itself
 MAX_LOCAL_BYTES = 256 << 20  # of these rows, as large as those of the table are in its files
 
 
@@ -91,14 +91,16 @@ def find_touched_keys(refresh: Refresh, by: ByKey) -> list[Any]:
     require_followable(refresh.changes, refresh.inputs)
     restricted = refresh.proof.restricted
     values = Trace(refresh.spark, refresh.lake, by, restricted, refresh.inputs, refresh.changes).values()
-    # Not sooner: one product can lead to thousands of orders.
+    # Cost is judged only now: before the trace, one changed product may stand for thousands of orders.
     if values:
         refresh.require_cheap(len(values), f"{len(values):,} values of {by.column}")
     return values
 
 
 def _ensure_clustered(refresh: Refresh, column: str) -> str | None:
-    """Cluster the table by ``column``, as each change would rewrite most of its files, and say so; None where it is.
+    """Cluster the table by ``column`` and return a note; None if it is clustered.
+
+    Otherwise each change would rewrite most files.
 
     The first full refresh writes it clustered, a later one does not pay for that.
     """
@@ -129,9 +131,9 @@ def _replace_here(refresh: Refresh, data: "pa.Table", column: str, values: list[
 
 
 def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: list[Any], commit: str) -> int:
-    """The same by Spark, for what does not fit in this process; how many rows were written.
+    """Let Spark write what does not fit in this process, and return how many rows it wrote.
 
-    Delta writes no row that is not of those it replaces.
+    Delta rejects rows outside of what it replaces.
     """
     from pyspark.errors import PySparkException
 
@@ -150,7 +152,7 @@ def _replace_by_spark(refresh: Refresh, rows: "DataFrame", column: str, values: 
 
 
 def _require_touched(data: "pa.Table", column: str, values: list[Any]) -> None:
-    """Raise ProofViolated for a row with another value of the key: others would stay beside it, or go."""
+    """Raise ProofViolated for a row whose key is not among the touched ones: it would duplicate or lose rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -8,7 +8,7 @@ from medallion.model.methods import ByKey
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Feed, Log, Table
 from medallion.refresh.inputs import commits_of, ids_of, versions_of
-from medallion.refresh.run import RefreshRun
+from medallion.refresh.refresh_run import RefreshRun
 from medallion.spark.collect import collect
 from medallion.storage import fence
 from medallion.storage.foreign_commits import stamped
@@ -21,10 +21,10 @@ from medallion.storage.table_features import features_for_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# A change rewrites the files it touches, and most changes are of the newest rows: about a day of them in a file.
+# A change rewrites the files it touches, and most changes touch the newest rows: about a day of rows per file.
 ROWS_PER_FILE, _MAX_FILES = 20_000, 500
 SMALL_BYTES = 64 << 20  # in its files
-SMALL_ROWS = 50_000  # a table up to here is written by this process: a Spark commit costs ten times as much
+SMALL_ROWS = 50_000  # up to this size this process writes a table: a Spark commit costs ten times as much
 
 
 Columns = tuple[str, ...] | None  # by which a commit replaces rows as a whole; None for all rows
@@ -33,10 +33,10 @@ Columns = tuple[str, ...] | None  # by which a commit replaces rows as a whole; 
 def overwrite(
     lake: Lake, table: Table, rows: "DataFrame", former: TableState, commit: Callable[[Columns], str]
 ) -> TableState:
-    """Put ``rows`` in the place of all that the table had, in one commit; its columns stay as they are.
+    """Replace all rows of the table by ``rows`` in one commit; its columns stay as they are.
 
-    Of a small table only rows that differ are written, so its readers do not see unchanged rows as changed. commit:
-    gives the JSON of a commit by what it replaces.
+    For a small table only rows that differ are written, so readers do not see unchanged rows as changed. commit: gives
+    the JSON of a commit by what it replaces.
     """
     is_small = former.rows <= SMALL_ROWS and former.bytes <= SMALL_BYTES and not features_for_spark(former.delta)
     data = collect(rows, SMALL_ROWS) if is_small else None  # a table may have been small until now
@@ -54,7 +54,7 @@ def overwrite(
 
 
 def files_by_key(rows: int) -> int:
-    """Into how many files a table of so many rows is clustered by its key."""
+    """Return how many files to cluster a table of that many rows into."""
     return min(_MAX_FILES, 1 + rows // ROWS_PER_FILE)
 
 

@@ -1,4 +1,4 @@
-"""What refreshing a table will cost, from what it cost lately: the event log decides, per table and hour."""
+"""Predict what a refresh will cost from what recent ones cost, by table, as the event log has it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from medallion.ops import event_log
 from medallion.ops.event_schema import EventRow
 from medallion.storage.lake import Lake
 
-MAX_COST_RATIO = 1.5  # of incremental to full: predictions are no more exact than that
-MIN_SAMPLES = 3  # incremental refreshes to predict from: the first ones find a cold driver
+MAX_COST_RATIO = 1.5  # ratio of incremental to full: predictions are no more exact than that
+MIN_SAMPLES = 3  # fewest incremental refreshes to predict from: the first ones run on a cold driver
 SAMPLE_WINDOW = timedelta(days=7)
-MAX_FULL_BEFORE_RETRY = 24  # full recomputes, then incremental is tried again: what was slow may be fast now
+MAX_FULL_BEFORE_RETRY = 24  # after so many full recomputes incremental is tried again: what was slow may be fast by now
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Costs:
     def predict_seconds(self, changed: int) -> float:
         """Predict the seconds of an incremental refresh of ``changed`` values or bytes.
 
-        By linear regression over the known refreshes; their median where time does not grow with size. The line is
-        followed as far as the longest refresh reaches in proportion: known sizes that lie close together make it steep.
+        Linear regression over the known refreshes, or their median where time does not grow with size. The prediction
+        is capped in proportion to the longest refresh, because sizes that lie close together make the line steep.
         """
         sizes = [size for size, _ in self.incremental]
         seconds = [s for _, s in self.incremental]
@@ -49,7 +49,7 @@ class Costs:
         return min(max(min(seconds), line.intercept + line.slope * changed), longest)
 
     def reason_to_recompute(self, changed: int, change: str) -> str | None:
-        """Return why a full recompute is cheaper for a change of that size; None where it is not, or not known to be.
+        """Return why a full recompute is cheaper for a change of this size; None if it is not, or if nothing is known.
 
         Args:
             changed: Values of the key, or bytes.
@@ -67,15 +67,15 @@ class Costs:
 
 
 class RecentCosts:
-    """The costs by table, read when they are first asked for: an hour's own refreshes say nothing about themselves."""
+    """Costs by table, read once when first needed, so that an hour is not judged by its own refreshes."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._by_table: Mapping[str, Costs] | None = None
-        self._reading = Lock()  # tables are refreshed side by side, and the first ones ask at once
+        self._reading = Lock()  # tables are refreshed in parallel, and the first ones ask at the same time
 
     def of(self, table: str) -> Costs:
-        """Return what ``table`` took; nothing is known of it where the event log cannot be read."""
+        """Return what ``table`` took; empty if the event log cannot be read."""
         with self._reading:
             if self._by_table is None:
                 self._by_table = _read_costs(self._lake)

@@ -1,4 +1,4 @@
-"""Tables that are to be rebuilt at the hour that readers have: edited, new, or restored from a backup by somebody."""
+"""Find tables to rebuild at the published hour: edited, new, or restored from a backup."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ WENT_BACK = "not what readers have, as somebody restored its folder"
 def is_definition_changed(lake: Lake, table: Node, delta: "DeltaTable | None") -> bool:
     """Check whether the rows of a table, as opened, were computed by another query than it is declared with.
 
-    Not known, and so not claimed, of rows that this program did not write.
+    False for rows that another program wrote: their query is unknown.
     """
     return isinstance(table, Table) and delta is not None and _is_of_another_query(lake, table, delta.version())
 
@@ -49,7 +49,7 @@ def find_tables_to_rebuild(lake: Lake, tables: Registry, release: Release | None
 
 
 def edited_since(lake: Lake, tables: Registry, release: Release, name: str) -> list[str]:
-    """Return those of table ``name`` and what it follows from whose published rows were computed by another query."""
+    """Return which of table ``name`` and its upstream tables have published rows that another query computed."""
     followed = upstream_of(tables, {name})
     return [
         table.name

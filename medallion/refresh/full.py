@@ -12,7 +12,7 @@ from medallion.refresh.additive import has_small_state, is_inexact, is_worth_sta
 from medallion.refresh.commits import commit_metadata, files_by_key, overwrite, pruned_by
 from medallion.refresh.inputs import input_states, read_inputs
 from medallion.refresh.plan import Target
-from medallion.refresh.run import RefreshRun, Written
+from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.spark.delta_reads import schema_of
 from medallion.spark.session import explained
@@ -52,8 +52,11 @@ def refresh_full(run: RefreshRun, table: Table) -> Written:
 
 
 def _computed_rows(target: Target, *, is_first: bool) -> "DataFrame":
-    """All rows of the table. Where aggregate state is worth having, the first time and as long as it is small, they are
-    computed from it: the next small change is then added to it."""
+    """All rows of the table.
+
+    Where aggregate state pays, the first refresh computes them from it, and so do later ones while it is small: the
+    next small change is then added to it.
+    """
     table = target.table
     is_additive = isinstance(table.method, Additive | Kept) and not target.proof.unproven
     if is_additive and (is_first or has_small_state(target)) and is_worth_state(target):
@@ -67,7 +70,7 @@ def _queried_rows(target: Target) -> "DataFrame":
 
 
 def _write(target: Target, former: TableState | None, rows: "DataFrame") -> TableState:
-    """Put ``rows`` in the place of all that the table had, in one commit, its columns as well where they are others."""
+    """Replace all rows of the table, and its columns where they differ, in one commit."""
     lake, table = target.lake, target.table
     commit = partial(commit_metadata, table, target.run, target.inputs, RefreshMethod.FULL_RECOMPUTE)
     if former and _columns(schema_of(former.delta)) == _columns(rows.schema):
@@ -92,9 +95,9 @@ def _columns(schema: Any) -> list[tuple[str, Any]]:
 
 
 def move_if_damaged(run: RefreshRun, table: Table) -> str | None:
-    """Move the table away if its log is proven to be damaged, and return a note: everything in it can be recomputed.
+    """Move the table away if its log is proven to be damaged, and return a note: all its rows can be recomputed.
 
-    Raises MedallionError when it cannot be opened for any other reason: that may pass, and the table is sound.
+    Raises MedallionError if it cannot be opened for another reason, which may pass and leaves the table intact.
     """
     lake = run.lake
     try:

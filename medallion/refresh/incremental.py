@@ -1,8 +1,8 @@
-"""Refreshing a table by touching what changed, from the definition that a full refresh recomputes.
+"""Refresh a table by touching only what changed, from the same definition that a full refresh recomputes.
 
-The metadata of each commit names the versions of its inputs that its rows follow from, so what is new to a table is
-known from the logs alone, after a crash as after a run in full. Where that is not known, or is much, the table is
-recomputed, and the event log says why.
+The metadata of each commit names the input versions that its rows follow from, so the logs alone tell what is new to a
+table, also after a crash or a full run. If that is unknown, or too much, the table is recomputed and the event log says
+why.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ from medallion.refresh.full import refresh_full
 from medallion.refresh.inputs import changes_since, input_states, read_inputs
 from medallion.refresh.plan import FullRecompute, ProofViolated, Refresh, former_state
 from medallion.refresh.recent import refresh_recent
-from medallion.refresh.run import RefreshRun, Written
+from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.spark.session import explained
 
 
@@ -41,7 +41,7 @@ def refresh_incremental(run: RefreshRun, table: Table) -> Written:
 
 
 def _plan(run: RefreshRun, table: Table) -> Refresh:
-    """All that is known before a method is chosen. Raises FullRecompute when that is not enough."""
+    """Collect what is known before a method is chosen. Raises FullRecompute if that is not enough."""
     lake, inputs = run.lake, input_states(run.lake, table)
     if reason := run.proof_of(table).unproven:
         raise FullRecompute(reason)
@@ -63,11 +63,12 @@ def _refresh(refresh: Refresh) -> Written:
             case ByKey(column):
                 if keys := find_touched_keys(refresh, method):
                     return upsert(refresh, column, keys)
-                # A change such as of a customer without orders.
+                # For example a change of a customer without orders.
                 version = refresh.record_input_versions()
                 return Written.unchanged(version, refresh.inputs, "no row follows from what changed")
             case Additive() | Kept():
-                if reason := oversized_sum(refresh):  # its state catches up when a small change makes it worth having
+                # Its state catches up when a small change makes keeping it worthwhile.
+                if reason := oversized_sum(refresh):
                     raise FullRecompute(reason)
                 if not is_worth_state(refresh):
                     return _recompute_small(

@@ -35,14 +35,14 @@ def versions_of(inputs: Mapping[str, TableState]) -> dict[str, int]:
 
 
 def commits_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
-    """Return the identity of the commit at the version of each input; without those whose entry is not kept."""
+    """Return the identity of the commit at each input's version, without those whose log entry is gone."""
     return {name: state.commit for name, state in inputs.items() if state.commit}
 
 
 def changes_since(folder: Place, name: str, state: TableState, origin: Mapping[str, Any]) -> Changes:
     """List what is new in the input ``name`` in ``folder``, since the version that the commit ``origin`` went by.
 
-    state: the input as it is now; nothing of its log is read where that is the very same commit.
+    state: the input as it is now; its log is not read if that is the same commit.
     """
     known, commit = origin["inputs"][name], origin.get("commits", {}).get(name)
     if known == state.version and commit is not None and commit == state.commit:
@@ -58,9 +58,9 @@ def ids_of(inputs: Mapping[str, TableState]) -> dict[str, str]:
 def read_inputs(
     spark: "SparkSession", lake: Lake, inputs: Mapping[str, TableState], proof: Proof | None = None
 ) -> dict[str, Any]:
-    """A frame for each input, at exactly the version of its state, with the columns that its query was proven for.
+    """Return a frame for each input at exactly the version of its state.
 
-    Without a proof, with all columns that its files have.
+    It has the columns that the query was proven for, or all columns if there is no proof.
     """
     return {
         name: read_table(spark, lake.path(name), state, columns=proof.inputs.get(name) if proof else None)

@@ -1,7 +1,7 @@
-"""What is kept of a relation of a query: the difference that a change makes, and the relation again from all of it.
+"""State kept for a relation of a query: add the difference that a change makes, and give the relation from it.
 
-The difference is what the touched rows give after the change, less what they gave before it: from the inputs as they
-are, and as they were at the versions that the last commit names.
+The difference is what the touched rows give after the change less what they gave before it. Before means the input
+versions that the last commit names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -53,7 +53,10 @@ class KeptState:
         return StateLog(self.target, self.name, self.inputs)
 
     def add_changes(self) -> TableState:
-        """Add what the changes of its inputs make of it. Raises FullRecompute where that is not known, or too much."""
+        """Add the difference that the changes of its inputs make.
+
+        Raises FullRecompute if it is unknown or too large.
+        """
         log, lake = self.log, self.target.lake
         state, origin = log.former()
         changes = {name: changes_since(lake.folder(name), name, found, origin) for name, found in self.inputs.items()}
@@ -92,7 +95,7 @@ class KeptState:
         return [name for name, _ in counters_of(self.part)]
 
     def _sides(self, changes: Mapping[str, Changes], origin: Mapping[str, Any]) -> tuple[Frames, Frames] | None:
-        """What it is computed from where something changed, before and after; None where nothing follows from that."""
+        """Return the touched rows of its inputs, before and after; None if the changes touch nothing."""
         target, by = self.target, self.part.by
         if by is None:
             ((name, change),) = changes.items()
@@ -122,7 +125,7 @@ class KeptState:
         }
 
     def _former(self, name: str, change: Changes, origin: Mapping[str, Any]) -> TableState:
-        """An input as it was. Raises FullRecompute where some of its files are gone."""
+        """Read an input as it was. Raises FullRecompute if some of its files are gone."""
         from deltalake.exceptions import DeltaError
 
         now, lake, version = self.inputs[name], self.target.lake, origin["inputs"][name]
@@ -140,7 +143,7 @@ class KeptState:
         raise FullRecompute(f"{name} cannot be read any more as it was at version {version}")
 
     def _difference(self, before: Frames, after: Frames) -> "pa.Table | None":
-        """By group, what the change adds to each counter; None where that is nothing."""
+        """Return what the change adds to each counter, by group; None if it adds nothing."""
         spark, groups = self.target.spark, self._groups
         older, newer = (spark.sql(state_text(self.part), **frames) for frames in (before, after))
         sides = " UNION ALL ".join(

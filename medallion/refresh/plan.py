@@ -1,4 +1,4 @@
-"""What is known of a table before it is refreshed incrementally, and when it is recomputed instead."""
+"""What is known before an incremental refresh of a table, and when it is recomputed instead."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from medallion.model.refresh_method import RefreshMethod
 from medallion.model.table import Table
 from medallion.refresh.commits import Columns, commit_metadata, overwrite
 from medallion.refresh.inputs import ids_of
-from medallion.refresh.run import RefreshRun, Written
+from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.spark import delta_commits
 from medallion.storage.change_feed import Changes
 from medallion.storage.delta_writes import append_rows, properties
@@ -22,17 +22,17 @@ from medallion.storage.table_features import features_for_spark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MAX_CHANGED_SHARE = 0.2  # of an input, in bytes: beyond it, recomputing is cheaper
-MAX_UNCHANGED_COMMITS = 16  # of an input without a changed row: after so many, record how far it was read
+MAX_CHANGED_SHARE = 0.2  # bytes of an input's change: beyond this, recomputing is cheaper
+MAX_UNCHANGED_COMMITS = 16  # commits of an input without a changed row, after which the version read so far is recorded
 MIN_INPUT_BYTES = 1_000_000  # a smaller input counts as one of this size
 
 
 class FullRecompute(Exception):
-    """This table is recomputed; the message says why."""
+    """The table must be recomputed; the message says why."""
 
 
 class NoneExisted(FullRecompute):
-    """There is nothing to go on from yet."""
+    """The table does not exist yet."""
 
 
 class ChangedSince(FullRecompute):
@@ -43,8 +43,10 @@ class ChangedSince(FullRecompute):
 
 
 class ProofViolated(FullRecompute):
-    """Rows are not what the proof of the refresh method says; nothing was written. The table is recomputed, and the
-    message is a warning."""
+    """Rows contradict the proof of the refresh method.
+
+    Nothing was written; the table is recomputed with this as a warning.
+    """
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Refresh(Target):
         return bool(self.origin.get("clustered", False))
 
     def record_input_versions(self) -> int:
-        """Commit up to which versions of its inputs the table is known to follow them; return its version."""
+        """Commit which input versions the table is current with, and return the version of that commit."""
         commit = self.commit_metadata(RefreshMethod.UNCHANGED, (), clustered=self.is_clustered)
         delta = self.former.delta
         if features_for_spark(delta):
@@ -118,10 +120,10 @@ class Refresh(Target):
         return self.former.delta.version()
 
     def keep_unchanged(self) -> int:
-        """Return the version of a table none of whose inputs has changed.
+        """Return the version of a table whose inputs have not changed.
 
-        Once it takes many log entries to see that, an empty commit records up to which versions it is known: an hour
-        without changes then reads a bounded part of each log, however long nothing has changed.
+        When that takes many log entries to see, an empty commit records the versions seen, so an idle hour reads a
+        bounded part of each log.
         """
         known = self.origin["inputs"]
         if any(state.version - known[name] > MAX_UNCHANGED_COMMITS for name, state in self.inputs.items()):
@@ -129,7 +131,7 @@ class Refresh(Target):
         return self.former.delta.version()
 
     def require_cheap(self, size: int, change: str) -> None:
-        """Raise FullRecompute where that is known to cost less than a change of that size, ``change`` in words.
+        """Raise FullRecompute if that is known to cost less than a change of this size; ``change`` says it in words.
 
         Only a table whose policy is ``auto`` goes by cost.
         """
@@ -170,7 +172,7 @@ def former_state(
 
 
 def require_followable(changes: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> None:
-    """Raise FullRecompute where a change is not known, or too large to be followed."""
+    """Raise FullRecompute if a change is unknown or too large to follow."""
     for name, change in changes.items():
         if change.unknown:
             raise FullRecompute(f"what changed in {name} is not known: {change.unknown}")
@@ -179,11 +181,11 @@ def require_followable(changes: Mapping[str, Changes], inputs: Mapping[str, Tabl
 
 
 def oversized(changes: Mapping[str, Changes], inputs: Mapping[str, TableState]) -> str | None:
-    """Which input has changed too much to be followed, if any has."""
+    """Return an input that has changed too much to follow, if there is one."""
     for name, change in changes.items():
         if change and change.bytes > MAX_CHANGED_SHARE * max(inputs[name].bytes, MIN_INPUT_BYTES):
             share = change.bytes / max(inputs[name].bytes, 1)
-            if share > 0.5:  # a rewritten row counts twice, as it was and as it is
+            if share > 0.5:  # an updated row counts twice, before and after
                 return f"most of {name} was rewritten since its last refresh"
             return f"{share:.0%} of {name} changed since its last refresh, more than {MAX_CHANGED_SHARE:.0%}"
     return None

@@ -1,4 +1,4 @@
-"""Latest rows: a table that only the newest part of an input matters to is computed from that part."""
+"""Latest rows: compute a table from the newest part of an input, where only that part matters."""
 
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ from medallion.model.methods import Recent
 from medallion.model.refresh_method import RefreshMethod
 from medallion.refresh.inputs import read_inputs
 from medallion.refresh.plan import Refresh
-from medallion.refresh.run import Written
+from medallion.refresh.refresh_run import Written
 from medallion.spark.delta_reads import FileFilter, read_table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def refresh_recent(refresh: Refresh, recent: Recent) -> Written:
 
 
 def _newest_files(refresh: Refresh, recent: Recent) -> "DataFrame":
-    """The files with the newest rows, going by their statistics; all of them where a file has none."""
+    """Return the files with the newest rows by their statistics; all files if one has no statistics."""
     state, path = refresh.inputs[recent.input], refresh.lake.path(recent.input)
     columns = refresh.proof.inputs.get(recent.input)
     known = [value for value in state.actions.get(f"max.{recent.column}", ()) if value is not None]
@@ -34,8 +34,10 @@ def _newest_files(refresh: Refresh, recent: Recent) -> "DataFrame":
 
 
 def _oldest(newest: "datetime | date", span: timedelta) -> "datetime | date":
-    """The least value that may matter: a second before the span, as statistics are cut to milliseconds, and the whole
-    day of it where the column has days."""
+    """Return the smallest value that may matter: of a DATE column, the whole day.
+
+    It lies a second before the span, because statistics are cut to milliseconds.
+    """
     if isinstance(newest, datetime):
         return newest - span - timedelta(seconds=1)
     return (datetime.combine(newest, time()) - span).date()

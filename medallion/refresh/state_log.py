@@ -1,4 +1,4 @@
-"""What is kept of a table's query beside the tables: a log of differences, whose sum is what is kept.
+"""The log of a part's state beside the tables: differences that add up to the state.
 
 Each commit adds what one change adds to each group. A part has a folder of its own; its commits carry the versions of
 the inputs that they follow from, as those of tables do.
@@ -43,7 +43,7 @@ class StateLog:
         return self.target.lake.aggregate_state_path(self.target.table.name, self.name)
 
     def former(self) -> tuple[TableState, Mapping[str, Any]]:
-        """The log as it is, and the metadata of its last commit. Raises FullRecompute where it is not built upon."""
+        """Open the log and read the metadata of its last commit. Raises FullRecompute if it cannot be built upon."""
         state, origin = former_state(self.target.lake, self.path, self.target.table, self.inputs)
         if names := features_for_spark(state.delta):
             raise FullRecompute(f"somebody switched on {names}")
@@ -52,7 +52,7 @@ class StateLog:
         return state, origin
 
     def append(self, delta: "DeltaTable", difference: "pa.Table | None", replaces: Columns) -> TableState:
-        """Add a difference; None for none, of which only is recorded up to which versions it is known."""
+        """Append a difference. None means that nothing changed: only the versions seen are recorded."""
         from deltalake import write_deltalake
 
         commit = properties(self.metadata(replaces), upon=delta)
@@ -63,12 +63,12 @@ class StateLog:
         return state_of(delta)
 
     def lags(self, origin: Mapping[str, Any]) -> bool:
-        """Whether its commit names versions of inputs so old that it costs to see that nothing changed since."""
+        """Whether the input versions it names are so old that checking for changes has become costly."""
         known = origin["inputs"]
         return any(state.version - known[name] > MAX_UNCHANGED_COMMITS for name, state in self.inputs.items())
 
     def write(self, rows: "DataFrame") -> TableState:
-        """Put ``rows`` in the place of all of it, by this process where they are few."""
+        """Replace the whole log by ``rows``; this process writes them if they are few."""
         import pyarrow as pa
         from deltalake import write_deltalake
 
@@ -95,7 +95,7 @@ class StateLog:
         return state_of(self.target.lake.opened(self.path))
 
     def _open_or_remove(self) -> "DeltaTable | None":
-        """Open what there is of it; or remove it, which no release names: damaged, or with features of others."""
+        """Open the log if there is one. Remove it if it is damaged or has unsupported features: no release names it."""
         folder = self.target.lake.at(self.path)
         try:
             delta = self.target.lake.open(self.path)

@@ -7,7 +7,7 @@ from typing import Protocol
 from medallion.model.table import Table
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
-from medallion.refresh.run import RefreshRun, Written
+from medallion.refresh.refresh_run import RefreshRun, Written
 
 
 class Strategy(Protocol):

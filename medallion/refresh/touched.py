@@ -1,4 +1,4 @@
-"""Which values of a key a change of the inputs touches, and the rows of the inputs with these values."""
+"""Find the key values that a change of the inputs touches, and the input rows with these values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,9 +40,9 @@ class Trace:
     changes: Mapping[str, Changes]
 
     def values(self) -> list[Any]:
-        """The values of the key that changed rows have or lead to, as they were and as they are, sorted, null last.
+        """Return the key values that changed rows have or lead to, before and after, sorted, null last.
 
-        Raises FullRecompute where they are too many, or cannot be listed.
+        Raises FullRecompute if there are too many, or they cannot be listed.
         """
         touched: set[Any] = set()
         for name, change in self.changes.items():
@@ -81,16 +81,16 @@ class Trace:
         return values
 
     def _is_read_here(self, name: str) -> bool:
-        """Whether this process follows the paths from an input: of small tables that takes less than a job of Spark."""
+        """Whether this process follows the paths from an input: for small tables that is faster than a Spark job."""
         state = self.inputs[name]
         if state.bytes > delta_writes.MAX_LOCAL_TABLE_BYTES or features_for_spark(state.delta):
             return False
         return name not in self.by.via or all(self._is_read_here(way.through) for way in self.by.via[name].ways)
 
     def _reached_here(self, name: str, sought: "pa.Table") -> set[Any]:
-        """The key values reached from rows of ``name`` whose column is in ``sought``.
+        """Return the key values reached from rows of ``name`` whose column is in ``sought``.
 
-        That input as it is will do: rows that left it are among its own changes.
+        Its present rows are enough: deleted rows are part of its own changes.
         """
         import pyarrow as pa
 
@@ -106,7 +106,7 @@ class Trace:
         return touched
 
     def _reached(self, name: str, sought: "pa.Table | DataFrame") -> set[Any]:
-        """The same by Spark."""
+        """Do the same with Spark."""
         import pyarrow as pa
         from pyspark.sql import functions as F
 

@@ -15,7 +15,7 @@ from medallion.model.registry import Registry
 from medallion.model.table import Feed, Table
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
-from medallion.refresh.run import Written
+from medallion.refresh.refresh_run import Written
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes
 from medallion.storage.lake import Lake

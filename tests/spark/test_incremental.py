@@ -36,7 +36,7 @@ from medallion.pipeline.run import Run
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
-from medallion.refresh.run import Written
+from medallion.refresh.refresh_run import Written
 from medallion.settings import Settings
 from medallion.spark.collect import collect
 from medallion.spark.configuration import TABLE_PROPERTIES

@@ -19,7 +19,7 @@ from medallion.model.table import Table
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states, read_inputs
-from medallion.refresh.run import Written
+from medallion.refresh.refresh_run import Written
 from medallion.storage import delta_writes
 from tests import random_queries as made
 from tests.refresh_run import refresh_run

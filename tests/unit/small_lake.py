@@ -27,7 +27,7 @@ from medallion.pipeline import analysis, operations, steps
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Report, Run
 from medallion.refresh.inputs import input_states
-from medallion.refresh.run import RefreshRun, Written
+from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
 from medallion.storage import fence

@@ -15,7 +15,7 @@ from medallion.pipeline.maintain import Retention
 from medallion.refresh.commits import commit_metadata
 from medallion.refresh.incremental import refresh_incremental
 from medallion.refresh.inputs import input_states
-from medallion.refresh.run import Written
+from medallion.refresh.refresh_run import Written
 from medallion.storage import change_feed, foreign_commits
 from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.foreign_commits import UPON

@@ -53,7 +53,7 @@ def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fingerprint(table: Table) -> str:
     prover = proof.Prover({ORDERS.name: ORDERS, table.name: table}, ask)
-    return prover._fingerprint(table, {name: prover.columns_of(name) for name in table.inputs})
+    return prover._proof_key(table, {name: prover.columns_of(name) for name in table.inputs})
 
 
 def entry(method: Method = BY_ORDER, table: Table = TABLE) -> Entry:

@@ -14,7 +14,7 @@ from medallion.pipeline import operations
 from medallion.pipeline.reprocess import reprocess
 from medallion.pipeline.run import Outcome, Run
 from medallion.refresh.definitions import CHANGED, find_tables_to_rebuild
-from medallion.refresh.run import RefreshRun, Written
+from medallion.refresh.refresh_run import RefreshRun, Written
 from tests.shop import graph
 from tests.unit import small_lake
 from tests.unit.small_lake import H0, H1, Shop

@@ -11,7 +11,7 @@ from medallion.ops import event_log
 from medallion.pipeline import operations
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Run
-from medallion.refresh.run import RefreshRun, Written
+from medallion.refresh.refresh_run import RefreshRun, Written
 from medallion.refresh.strategies import ENGINE_STRATEGIES
 from medallion.settings import Settings
 from tests.unit.small_lake import H0, Shop, copied

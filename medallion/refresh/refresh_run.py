@@ -1,4 +1,4 @@
-"""What the refreshes of a run share, and what each of them reports."""
+"""What the refreshes of a run share, and what each one reports."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,10 +18,9 @@ from medallion.storage.lake import Lake, TableState
 class Written:
     """One table as written: rows and bytes of the commit, and the version it made.
 
-    strategy: what was really done, ``full`` or ``incremental``; method: how. note: why so, where that is not
-    plain. warning: what a person should know of it; none as a rule. changed: the size of what changed, where it was
-    refreshed by that: values of its key, or bytes. state_work: what it did about incremental state before it
-    could use it.
+    strategy: what was really done, ``full`` or ``incremental``; method: how. note: the reason, where one is needed.
+    warning: what a person should know; usually none. changed: the size of what changed, where it was refreshed by that:
+    values of its key, or bytes. state_work: what it did about incremental state before it could use it.
     """
 
     rows_in: int
@@ -38,7 +37,7 @@ class Written:
 
     @classmethod
     def whole(cls, state: TableState, inputs: Mapping[str, TableState], **more: Any) -> "Written":
-        """Return a table all of whose rows were computed from all rows of its ``inputs``; more: other fields."""
+        """Return the outcome for a table computed from all rows of its ``inputs``; more: other fields."""
         return cls(
             rows_in=sum(input_state.rows for input_state in inputs.values()),
             rows_out=state.rows,
@@ -50,7 +49,7 @@ class Written:
 
     @classmethod
     def unchanged(cls, version: int, inputs: Mapping[str, TableState], note: str) -> "Written":
-        """Return a table that stays as it is; note: why."""
+        """Return the outcome for a table that stays as it is; note: why."""
         return cls(
             rows_in=0,
             rows_out=0,
