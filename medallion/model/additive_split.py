@@ -1,7 +1,7 @@
-"""Splitting a query at the common table expressions whose sums are kept: pieces cut from the author's own text.
+"""Split a query at the common table expressions whose sums are kept: pieces are cut from the author's own text.
 
-What is added to a piece, columns to count by and the commit that a row is of, goes in at positions of the text; nothing
-is written anew. The proof compares what Spark makes of each piece with what it makes of the query.
+Additions to a piece, its counters and the commit of a row, are inserted at text positions; no SQL is generated anew.
+The proof compares Spark's plan of the pieces with its plan of the query.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from medallion.model.plan import Unprovable
 from medallion.model.refresh_method import SIDE
 from medallion.model.table import Table
 
-ROWS = "_rows"  # how many input rows stand behind a group: it goes when none is left
+ROWS = "_rows"  # number of input rows behind a group, which is removed when none is left
 _OPEN, _CLOSE = {"(", "[", "{"}, {")", "]", "}"}
 _BEFORE_TABLE = {"FROM", "TABLE", "LATERAL", ",", "("}
 

@@ -1,6 +1,6 @@
-"""The SQL types of declared columns: parsed once, so that what is not supported is refused when the registry is built.
+"""The SQL types of declared columns: parsed once, so an unsupported type is refused when the registry is built.
 
-Values alone: what each type is in Arrow, in JSON or in Spark is said where it is needed.
+Values only: what a type is in Arrow, JSON or Spark is defined where it is needed.
 """
 
 import re
@@ -85,7 +85,7 @@ def spark_type(kind: SqlType) -> str:
 
 
 def is_key_type(kind: SqlType) -> bool:
-    """Check whether a type can be that of a key: equal values are the same, and every engine can join by them."""
+    """Check whether a key can have this type: equal values are identical, and every engine can join by them."""
     return isinstance(kind, DecimalType) or (
         isinstance(kind, Scalar) and kind.name not in {"FLOAT", "DOUBLE", "BINARY"}
     )

@@ -1,4 +1,4 @@
-"""Which columns of a query's rows follow from which, as far as its plan tells: what an order must end in.
+"""Functional dependencies between the columns of a query, as its plan tells: an order must end in a unique column.
 
 Rows that agree on an *identity* are one row. It follows from the keys of the tables, which every check proves, from
 GROUP BY, from joins on equal columns, and from ROW_NUMBER.

@@ -1,4 +1,4 @@
-"""What in a query need not give the same answer twice: clocks, chance, and what goes by the order of reading."""
+"""Find what may give another answer next time: clocks, random values, and results that depend on read order."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from medallion.model.plan import FLOATING_TYPES, Expression, Nondeterministic, Plan, Unprovable, in_words
 
-# What gives another answer another time, or elsewhere. Any class whose name begins with Current does.
+# Functions whose answer depends on time or place. So do all classes whose name begins with Current.
 _UNSTABLE = frozenset(
     {
         *("Rand", "Randn", "RandStr", "Uniform", "Uuid", "Shuffle", "Now", "LocalTimestamp", "SessionUser"),
@@ -29,10 +29,10 @@ _UNITES = frozenset({"Aggregate", "Distinct", "Intersect", "Except", "Union", "E
 _UNKNOWN = frozenset({"ScalaUDF", "PythonUDF", "PythonUDAF", "PythonUDTF", "ApplyFunctionExpression", "V2Aggregator"})
 _LISTS = frozenset({"CollectList", "CollectSet"})
 _ANY_ROW = frozenset({"First", "Last", "AnyValue", "FirstValue", "LastValue"})
-# What depends on the order in which rows happen to be read; over a window they have an order of their own.
+# Aggregates that depend on the order in which rows are read; over a window that order is defined.
 ORDER_DEPENDENT = _LISTS | _ANY_ROW | {"ListAgg", "Mode"}
 BY = frozenset({"MaxBy", "MinBy"})
-# What estimates, and differs with the order in which its parts are put together.
+# Approximations, which differ with the order in which partial results are merged.
 _ESTIMATES = frozenset({"ApproximatePercentile", "HistogramNumeric"})
 _SUMS = frozenset({"Sum", "Average"})
 _EXACT = frozenset(

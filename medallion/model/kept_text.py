@@ -10,7 +10,7 @@ from string import Formatter
 from medallion.model.methods import KeptItem, KeptPart
 
 PREFIX = "_kept_"  # of the names of kept relations
-ROWS = "_rows"  # how many rows stand behind a kept row: it goes when none is left
+ROWS = "_rows"  # number of rows behind a kept row, which is removed when none is left
 ADDS_UP = frozenset({"SUM", "COUNT", "AVG"})
 OF_VALUES = frozenset({"MIN", "MAX", "COUNT DISTINCT"})
 MAX_AVERAGED_ROWS = 10**9  # of one group: more than that could be rounded otherwise than Spark rounds

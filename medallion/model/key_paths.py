@@ -1,4 +1,4 @@
-"""The key of an upsert in its inputs, and the paths that lead to it: named columns are there, and of one type."""
+"""Check the key of an upsert in its inputs and the paths to it: the named columns exist and have one type."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ def key_columns(method: ByKey, inputs: Inputs) -> dict[str, str]:
 
 
 def require_one_type(method: ByKey, inputs: Inputs, restricted: Mapping[str, str]) -> None:
-    """A value of the key is looked for in each input: it must be the same there."""
+    """A key value is searched in each input, so the key must have the same type everywhere."""
     types = {name: kind for name in restricted for column, kind, _ in inputs[name] if column == restricted[name]}
     if len(set(types.values())) > 1:
         shown = ", ".join(f"{kind.upper()} in {name}" for name, kind in types.items())

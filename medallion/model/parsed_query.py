@@ -1,6 +1,6 @@
-"""A table's query as a tree, and what can be said of it without an engine: names and kinds of columns, for pictures.
+"""A table's query as a tree, and what it tells without an engine: names and kinds of columns, for display.
 
-No proof goes by it: what a name means is Spark's to say.
+No proof relies on it: only Spark resolves names.
 
 Reads SQL with sqlglot, whose import costs more than the whole registry: only who refreshes or proves a table does so.
 """

@@ -1,4 +1,4 @@
-"""What a feed declares of persons: whom a row is about, which columns tell of them, and what erasing does to it."""
+"""What a feed declares about persons: whom a row is about, which columns are personal, and what erasing does to it."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

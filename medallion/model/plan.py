@@ -1,4 +1,4 @@
-"""A query as Spark analysed it: which column is meant, of what type, is Spark's word, and nothing is resolved here.
+"""A query as Spark analysed it. Spark resolves columns and types; nothing is resolved here.
 
 Read from the JSON that Catalyst writes of an analysed plan. Columns are known by their expression ids, whatever they
 are called. A kind of node that is not listed here is refused by its name.
@@ -33,7 +33,7 @@ _KNOWN = (
 
 
 class NoPlans(MedallionError):
-    """This process cannot see what Spark makes of a query."""
+    """This process cannot read Spark's plans."""
 
 
 class Unprovable(Exception):

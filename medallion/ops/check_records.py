@@ -1,6 +1,6 @@
 """What the newest check of each layer looked at, and how it ended: ``<lake>/ops/checks/<layer>.json``.
 
-Publishing goes by these records and not by the event log, which may be unwritable without stopping a refresh.
+Publishing relies on these records and not on the event log, which may fail without stopping a refresh.
 """
 
 from collections.abc import Iterable, Mapping

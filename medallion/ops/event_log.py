@@ -53,7 +53,7 @@ class EventLog:
     ) -> Iterator[Event]:
         """Time a step: yields its event to be filled in, records it as failed when the body raises.
 
-        An hour that is not available, or before its turn, is no failure but a step skipped.
+        For an hour that is not available, or not yet due, the step is skipped rather than failed.
 
         cpu: a clock of CPU seconds, for steps that have the process to themselves.
         """
@@ -133,7 +133,7 @@ def append(lake: Lake, events: Sequence[Event]) -> None:
         about = Event("event_log", None, "maintain", "", 1, table_name="event_log", engine="delta-rs", status="warned")
         about.details = {"note": note}
         events = [*events, about]
-    # Without the fencing number: what a process has done is recorded also where it has lost its lease.
+    # No fencing number: a process records what it did even after losing its lease.
     commit = CommitProperties(custom_metadata={UPON: str(delta.version())})
     write_deltalake(delta, events_as_arrow(events), mode="append", commit_properties=commit)
 
@@ -157,7 +157,8 @@ def read(
     wanted = [name for name in COLUMNS if name in {*columns, "event_id", "event_timestamp"}]
     known = {name: value for name, value in equal.items() if value is not None}
     waiting_rows = [vars(event) for waiting in _waiting_files(lake).values() for event in waiting.events]
-    rows = _in_table(lake, path, since, known, wanted)  # after the waiting files: a flush meanwhile moves them into it
+    # Read after the waiting files, because a flush may move them into the table meanwhile.
+    rows = _in_table(lake, path, since, known, wanted)
     earliest = since if isinstance(since, datetime) else datetime.min.replace(tzinfo=UTC)
     for row in waiting_rows:
         if all(row[name] == value for name, value in known.items()) and row["event_timestamp"] >= earliest:
@@ -190,7 +191,7 @@ def _in_table(
     places = [files.in_arrow(data_file(folder, name)) for name in files_holding(held, least, known)]
     if not places:
         return []
-    # Not the dataset that delta-rs makes: each step adds a small file, and that takes longer to tell of them all.
+    # Not delta-rs's dataset, which is slow to build over many files: each step adds a small one.
     data = dataset([str(name) for name, _ in places], pa.schema(delta.schema().to_arrow()), "parquet", places[0][1])
     condition = reduce(and_, conditions) if conditions else None
     rows: list[dict[str, Any]] = data.to_table(wanted, filter=condition).to_pylist()
@@ -232,7 +233,7 @@ def files_holding(actions: "pa.Table", least: Mapping[str, Any], most: Mapping[s
 def read_if_whole(
     lake: Lake, since: datetime | timedelta | None = None, columns: Sequence[str] = tuple(COLUMNS), **equal: str | None
 ) -> list[EventRow] | None:
-    """As read; None where the event log is damaged, which must not stop a refresh."""
+    """As ``read``, but None if the event log is damaged: that must not stop a refresh."""
     try:
         return read(lake, since, columns, **equal)
     except Exception as error:  # whatever is wrong with it

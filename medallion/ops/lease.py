@@ -21,7 +21,7 @@ from medallion.storage.shared_record import Entry, SharedRecord, shared_record
 
 TTL_SECONDS = 60.0  # from the last renewal of a lease to its end
 SAFETY_SECONDS = 15.0  # before that end its holder stops: for pauses between a check and the commit that follows
-RENEWALS = 4  # tries to renew within TTL_SECONDS
+RENEWALS = 4  # renewals attempted within TTL_SECONDS
 
 
 class Lease:

@@ -18,7 +18,7 @@ _ADDED = re.compile(r'\s*\{\s*"add"\s*:\s*\{\s*"path"\s*:\s*"([^"\\]*)"')
 def add_actions(folder: Place, version: int, paths: Collection[str]) -> dict[str, Action]:
     """Return the newest ``add`` of each of ``paths``, which are files of the table in ``folder`` at ``version``.
 
-    Those that cannot be found, as in a checkpoint of another form, or say not how many rows they have, are left out.
+    Files that cannot be found, as in a checkpoint of another form, or have no row count are left out.
     """
     found = _find(folder, version, paths)
     return {path: added for path, added in found.items() if "numRecords" in json.loads(added.get("stats") or "{}")}

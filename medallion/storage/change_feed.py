@@ -17,7 +17,7 @@ class Changes:
 
     versions: those that changed rows. metadata: what each of these commits says of itself. files: where those rows are,
     as version, kind (cdc: the change feed, add, remove) and name; a version's feed stands for all of it. bytes: of
-    these files. unknown: why the changes cannot be determined; None where they can.
+    these files. unknown: why the changes cannot be determined; None if they can.
     """
 
     versions: tuple[int, ...] = ()
@@ -38,7 +38,7 @@ class Changes:
 def changes(folder: Place, since: int, newest: int, identity: str | None = None) -> Changes:
     """List the commits of a table after ``since`` up to ``newest`` that changed rows, not only moved them.
 
-    identity: of the commit at ``since``, where it was noted: with another one there, nothing is known.
+    identity: of the commit at ``since``, if recorded; with another commit there the changes are unknown.
     """
     if newest < since:
         return Changes(unknown=f"it is at version {newest}, before {since}")

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 def changed_values(folder: Place, column: str, changes: Changes, max_values: int) -> "pa.Array":
     """The values that ``column`` has in the rows that ``changes`` of a table deleted and inserted, each once.
 
-    Reading ends with the batch of rows that brings more than ``max_values``, so that memory does not grow with the
-    change.
+    Reading stops after the batch that exceeds ``max_values``, so memory does not grow with the change.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

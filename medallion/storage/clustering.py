@@ -1,7 +1,7 @@
 """Clustering: the rows of a table sorted by one column into files.
 
-It changes where rows are and no row, so it is committed as such (``dataChange = false``): whoever follows the table's
-changes sees none.
+It moves rows without changing them, so it is committed with ``dataChange = false``: followers of the table's changes
+see none.
 """
 
 from typing import TYPE_CHECKING
@@ -11,8 +11,8 @@ from medallion.storage.delta_writes import properties
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-CLUSTER_MEMORY_BYTES = 1 << 30  # for sorting a table by its key: what does not fit goes to disk
-MAX_CLUSTER_BYTES = 4 << 30  # of a table that is sorted as a whole: a larger one has its small files merged alone
+CLUSTER_MEMORY_BYTES = 1 << 30  # memory to sort a table by its key; the rest spills to disk
+MAX_CLUSTER_BYTES = 4 << 30  # largest table that is sorted as a whole; in a larger one only small files are merged
 
 
 def cluster(
@@ -20,9 +20,8 @@ def cluster(
 ) -> tuple[int, str]:
     """Sort a table by ``column`` into files of ``file_bytes``.
 
-    metadata: the JSON of the commit that brought its rows, said again so that no older commit is read for it.
-
-    A table that is too large for that has its small files merged, which takes a file's memory at a time.
+    metadata: the JSON of the commit that wrote its rows, repeated so that no older commit has to be read. In a table
+    that is too large to sort, small files are merged, which takes the memory of one file.
 
     Returns:
         How many files were replaced, and why the table was not sorted; empty if it was.

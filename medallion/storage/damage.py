@@ -1,6 +1,6 @@
-"""Proof that a Delta log is damaged: only then may a table be set aside and rebuilt.
+"""Prove that a Delta log is damaged: only then may a table be set aside and rebuilt.
 
-That a table cannot be opened proves nothing. A process may have too many open files, a disk or a service may fail for a
+Failing to open a table proves nothing: a process may have too many open files, a disk or a service may fail for a
 moment, or a newer writer may have made the table.
 """
 
@@ -68,7 +68,7 @@ def hinted_checkpoint(hint: Place | None) -> int | None:
     """Return the version that ``_last_checkpoint`` names; None where it is missing or damaged."""
     try:
         return None if hint is None else int(json.loads(hint.read_bytes())["version"])
-    except (ValueError, LookupError, TypeError):  # readers do without one that is damaged
+    except (ValueError, LookupError, TypeError):  # readers ignore a damaged one
         return None
 
 
@@ -82,7 +82,7 @@ def is_checkpoint(place: Place) -> bool:
 
     try:
         pq.read_table(pa.BufferReader(content))
-    except (pa.ArrowException, OSError):  # of what is in memory: not of reading it
+    except (pa.ArrowException, OSError):  # the error is in the content, not in reading it
         return False
     return True
 

@@ -25,8 +25,8 @@ FILE_SUFFIX = ".bin"
 _MAGIC = struct.pack("<i", 1681511377)
 _FILE_VERSION = b"\x01"
 _NO_RUNS = 12346  # the cookie of a 32-bit bitmap whose containers are arrays and bit sets alone
-_CONTAINER = 1 << 16  # positions that one container stands for
-_MAX_ARRAY = 4096  # of them in an array; more are a set of bits
+_CONTAINER = 1 << 16  # positions per container
+_MAX_ARRAY = 4096  # most positions in an array container; a bit set holds more
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _MAX_REMEMBERED = 64  # versions of tables
 _remembered: OrderedDict[tuple[Any, ...], Positions] = OrderedDict()
@@ -157,7 +157,7 @@ def file_name(path: str) -> str:
 
 
 def _log_key(delta: "DeltaTable") -> tuple[Any, ...] | None:
-    """What tells a version of a table on a disk from any other; None in a bucket, and where its entry is gone."""
+    """Return what identifies a version of a table on a disk; None in a bucket, or if its entry is gone."""
     place = delta.table_uri.removeprefix("file://")
     if "://" in place:
         return None

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
     from pyarrow.compute import Expression
 
-# A larger table is written by Spark: there a cluster is worth its overhead.
+# Spark writes a larger table: there a cluster is worth its overhead.
 MAX_LOCAL_TABLE_BYTES = 1 << 30
-# Values of a key, for them to be named in a condition, which leaves rows in the order of their files but costs a
-# millisecond for each; more are joined.
+# Most key values named in a condition, which keeps rows in file order but costs a millisecond per value; more are
+# joined.
 MAX_LISTED_KEYS = 2_000
 IS_INSERTED = "_is_inserted"
 
 
 def text_column(name: str) -> "Expression":
-    """The column ``name``, to be compared with texts.
+    """Return the column ``name`` as text that Arrow can compare.
 
-    A file in which delta-rs has rewritten rows has texts of a type that Arrow does not compare.
+    Files rewritten by delta-rs have a text type that Arrow cannot compare.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -71,7 +71,7 @@ def rows_with_keys(
             conditions.append(text_column(name).isin(sought))
             continue
         bounds = pc.min_max(sought)
-        # Files are passed over by the least and the largest value in them, which a set of values says nothing of.
+        # Arrow skips files by smallest and largest value, which a set of values does not give it.
         conditions.append((at >= bounds["min"]) & (at <= bounds["max"]) & at.isin(sought))
     rows = data.to_table(columns, filter=reduce(and_, conditions))
     rows = with_plain_texts(rows)
@@ -94,7 +94,7 @@ def with_plain_texts(rows: "pa.Table") -> "pa.Table":
 def replace_keys(
     delta: "DeltaTable", rows: "pa.Table", deleted_keys: "pa.Table", commit: "CommitProperties", layout: FileLayout
 ) -> None:
-    """Put ``rows`` in the place of those with the keys ``deleted_keys``, in one commit with its change feed.
+    """Replace the rows with the keys ``deleted_keys`` by ``rows``, in one commit with its change feed.
 
     rows: some columns of the table; the others become null. deleted_keys: key columns alone, of rows that the table
     has. layout: of the files that are touched and written.
@@ -135,10 +135,10 @@ def replace_rows(
     commit: "CommitProperties",
     layout: FileLayout,
 ) -> None:
-    """Put ``rows`` in the place of those whose ``column`` has one of ``values``, in one commit with its change feed.
+    """Replace the rows whose ``column`` has one of ``values`` by ``rows``, in one commit with its change feed.
 
-    rows: with the table's columns; None where none come. values: sorted whole numbers, days or texts, null last; none
-    where none go. layout: of the files that are touched and written.
+    rows: with the table's columns; None to delete only. values: sorted whole numbers, days or texts, null last; empty
+    to insert only. layout: of the files that are touched and written.
     """
     import pyarrow as pa
 
@@ -152,7 +152,7 @@ def replace_rows(
     if len(values) <= MAX_LISTED_KEYS:
         _rewrite_rows(delta, data, column, values, commit, layout.bytes)
         return
-    # A row to go that is not there would go wrong: delta-rs puts a row of nulls in its place into the change feed.
+    # Delete only rows that exist: for a missing one delta-rs writes a row of nulls to the change feed.
     deleted_keys = rows_having(delta, layout.folder, column, values, [column]).group_by([column]).aggregate([])
     if len(deleted_keys):
         _replace_by_merge(delta, data, deleted_keys, commit)
@@ -283,7 +283,7 @@ def timestamp_literal(moment: datetime) -> str:
 def bytes_written(folder: Place, version: int) -> int:
     """Return the size in bytes of the files that a version wrote: its rows, its change feed, and deletion vectors."""
     actions = actions_of(folder, version)
-    former = {file["path"] for kind, file in actions if kind == "remove"}  # a file with other rows deleted stays
+    former = {file["path"] for kind, file in actions if kind == "remove"}  # a file with more deleted rows is kept
     written = [file for kind, file in actions if kind in {"add", "cdc"} and file["path"] not in former]
     vectors = vector_files(file for kind, file in actions if kind == "add") - vector_files(
         file for kind, file in actions if kind == "remove"

@@ -1,7 +1,7 @@
 """The fencing number of this process's lease on a lake: checked before each commit, and written into it.
 
-A process writes to one lake at a time: the lease that it took last counts. A process without one, such as a test of a
-single function, commits without a number.
+A process writes to one lake at a time: its newest lease counts. A process without a lease, such as a test of one
+function, commits without a number.
 """
 
 from collections.abc import Iterator

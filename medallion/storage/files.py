@@ -73,11 +73,11 @@ def write_text(place: Place, text: str) -> None:
         with whole(place) as partial, partial.open("w", encoding="utf-8") as out:
             out.write(text)
             out.flush()
-            os.fsync(out.fileno())  # before its name stands for it, or a power cut leaves an empty file
+            os.fsync(out.fileno())  # flushed before it gets its name, or a power cut leaves an empty file
 
 
 def write_new(place: Place, content: bytes) -> None:
-    """Write a file that nobody knows of yet."""
+    """Write a new file that nothing refers to yet."""
     if isinstance(place, S3Path):
         place.write_bytes(content)
         return
@@ -85,11 +85,11 @@ def write_new(place: Place, content: bytes) -> None:
     with place.open("xb") as out:
         out.write(content)
         out.flush()
-        os.fsync(out.fileno())  # before a log entry names it
+        os.fsync(out.fileno())  # flushed before a log entry names it
 
 
 def create_whole(place: Place, content: bytes) -> bool:
-    """Make a file with this content, at once and whole; False where there is one, which stays as it is."""
+    """Create a file with this content atomically; return False, and change nothing, if it exists."""
     if isinstance(place, S3Path):
         return place.create(content)
     draft = place.with_name(f".{place.name}.{uuid4()}.tmp")
@@ -148,7 +148,7 @@ def read_record(place: Place, parse: Callable[[dict[str, Any]], T], remedy: str)
 
 
 def read_record_if_whole(place: Place, parse: Callable[[dict[str, Any]], T], consequence: str) -> T | None:
-    """The same, and None also where the file is damaged: a warning then says what follows, ``consequence``."""
+    """As ``read_record``, but return None for a damaged file after a warning that names the ``consequence``."""
     try:
         return read_record(place, parse, consequence)
     except DamagedFile as damage:
@@ -178,7 +178,7 @@ def side_by_side(work: Callable[[S], T], items: Iterable[S]) -> list[T]:
 def retry_while_failing(work: Callable[[], T]) -> T:
     """Return the result of ``work``, tried again while storage fails, for about two seconds in all.
 
-    A bucket's client tries again by itself, so there this adds little.
+    A bucket's client retries by itself, so there this adds little.
     """
     for seconds in _PAUSES:
         try:
@@ -196,7 +196,7 @@ def unreadable_part(folder: Place) -> str | None:
     for part, right in ((folder, os.X_OK), (log, os.R_OK | os.X_OK)):
         if not os.access(part, right):
             return str(part) if os.access(part, os.F_OK) else None
-    with suppress(OSError):  # whatever else is wrong with the disk
+    with suppress(OSError):  # other errors of the disk are reported elsewhere
         return next((str(file) for file in sorted(log.iterdir()) if not os.access(file, os.R_OK)), None)
     return None
 

@@ -1,8 +1,8 @@
 """Commits of somebody else in a table of the lake: which they are, and what they changed.
 
-A commit of ours names, beside its writer's fencing number, the version that its writer had seen. Every writer reads the
-log first, so a commit of ours that was made directly upon the version before it confirms everything up to there: of an
-undisturbed table one entry is read. A copy of our metadata names a version that a commit of ours follows already.
+A commit of ours names its writer's fencing number and the version that its writer had seen. Writers read the log first,
+so a commit made directly on the version before it confirms everything up to there: for an undisturbed table one entry
+is read. A copy of our metadata is recognised because it names a version that a commit of ours already follows.
 """
 
 import json
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ADOPTED = "adopted"  # in the metadata of a commit of ours: the commits of others that it takes as changes
 INPUTS = "inputs"  # in the metadata of a commit of ours to a computed table: the version of each input
 UPON = "upon"  # in the metadata of a commit of ours: the version of the table that its writer had seen
-_ORIGIN_COMMITS = 32  # commits without metadata, as of a lake from before all had some: then it is not known
+_ORIGIN_COMMITS = 32  # commits without metadata to read through, as an older lake has them, before giving up
 # What commits of ours do, in a lake from before they named the version that they were made upon.
 _FORMER_OPERATIONS = frozenset(
     ("WRITE", "MERGE", "DELETE", "OPTIMIZE", "RESTORE", "VACUUM START", "VACUUM END", "CREATE TABLE")
@@ -143,14 +143,14 @@ def _provenance(folder: Place, entries: Iterable[LogEntry]) -> Provenance:
             continue
         return _standing(folder, entry, [*foreign, *between])
     if not foreign or foreign[-1].version == 0:
-        return Provenance()  # nobody's: nothing of ours has been written to it yet
+        return Provenance()  # nobody's change: we have not written to it yet
     return _standing(folder, None, foreign)
 
 
 def require_ours(lake: "Lake", table: str, version: int, *, has_hours: bool = True) -> Provenance:
     """Return where the rows of ``table`` at ``version`` come from.
 
-    has_hours: whether restating an hour brings the rows of before back, as it does not for a change log.
+    has_hours: whether restating an hour can restore its rows; for a change log it cannot.
 
     Raises ChangedByOthers where somebody else has changed them, ComputedTableChanged where a refresh mends that.
     """
@@ -266,7 +266,7 @@ def _described(folder: Place, entry: LogEntry) -> ForeignCommit:
 
 
 def _who(info: Mapping[str, Any]) -> str:
-    """What a log says of who made a commit: a name, where it has one, and the engine."""
+    """Return who made a commit as the log has it: the engine, and a name if there is one."""
     engine = _plain(info.get("engineInfo") or info.get("clientVersion"))
     name = _plain(info.get("userName") or info.get("userId"))
     return f"{name} with {engine}" if name and engine else name or engine or "nobody that the log names"
@@ -296,7 +296,7 @@ def _records(action: Mapping[str, Any]) -> int | None:
     try:
         held = _number(json.loads(action.get("stats") or "{}").get("numRecords"))
         return None if held is None else held - deleted
-    except (AttributeError, ValueError):  # statistics that no reader could use
+    except (AttributeError, ValueError):  # statistics of another writer that cannot be parsed
         return None
 
 

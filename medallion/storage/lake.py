@@ -86,8 +86,8 @@ def open_table(folder: Place, version: int | None = None) -> "DeltaTable | None"
     """Open the Delta table in ``folder``; None when it does not exist.
 
     Raises:
-        MedallionError: Its log cannot be read. That proves no damage: storage may fail for longer than the attempts
-            last.
+        MedallionError: Its log cannot be read. This does not prove damage: storage may fail for longer than the retries
+        last.
     """
     from deltalake.exceptions import DeltaError
 
@@ -110,7 +110,7 @@ def _open_repaired(folder: Place, version: int | None, wrong: str) -> "DeltaTabl
 
     newest = open_table(folder)
     if newest is not None:
-        with suppress(DeltaError, OSError):  # of an account that only reads
+        with suppress(DeltaError, OSError):  # the account has no write permission
             newest.create_checkpoint()
     record_repair(folder, wrong)
     return newest if version is None else open_table(folder, version)
@@ -290,7 +290,7 @@ class Lake:
     def same_rows(self, table: str, version: int | None, newest: int, commit: str | None = None) -> bool:
         """Check whether no commit after ``version`` up to ``newest`` changed a row.
 
-        commit: the identity of that at ``version``, where it was noted.
+        commit: the identity of the commit at ``version``, if recorded.
         """
         return version is not None and not changes(self.folder(table), version, newest, commit)
 

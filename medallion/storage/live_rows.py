@@ -1,6 +1,6 @@
 """The rows of a Delta table as DuckDB reads them from its data files: all but those that deletion vectors mark.
 
-Whoever reads data files without an engine of Delta reads them through here.
+All reads of data files without a Delta engine go through this module.
 """
 
 import glob
@@ -27,7 +27,7 @@ _BATCH_ROWS = 100_000
 
 
 def rows_of_files(names: Iterable[str]) -> str:
-    """What DuckDB reads the Parquet files of these names by."""
+    """Return the DuckDB expression that reads the Parquet files of these names."""
     file_list = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
     # Without hive_partitioning, a folder called x=1 on the way would become a column.
     return f"read_parquet([{file_list}], hive_partitioning = false, union_by_name = true)"
@@ -94,7 +94,7 @@ def can_number(delta: "DeltaTable") -> bool:
 @dataclass(frozen=True)
 class Snapshot:
     """What the rows of a table at one version are read from: data files by their paths in the log, and what is deleted
-    of them. Nothing of the table is asked for afterwards."""
+    of them. The table itself is not needed any more."""
 
     folder: Place
     schema: "pa.Schema"

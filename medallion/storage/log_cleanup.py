@@ -1,6 +1,6 @@
-"""Removing old entries of a Delta log, but none that a version needs which somebody names.
+"""Remove old entries of a Delta log, except those that a named version needs.
 
-Delta's own clean-up knows no such versions: after a month without commits it removes all but the newest.
+Delta's own clean-up does not know named versions: after a month without commits it removes all but the newest.
 """
 
 import re

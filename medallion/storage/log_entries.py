@@ -1,4 +1,4 @@
-"""One entry of a Delta log: who made the commit and what for is parsed first, its actions when they are asked for."""
+"""One entry of a Delta log: the commit information is parsed at once, actions when they are needed."""
 
 import json
 import re
@@ -41,7 +41,7 @@ class LogEntry:
 
     @property
     def identity(self) -> str:
-        """What tells the commit from another of the same version, as a folder has that went back to a backup."""
+        """The identity of the commit: a folder restored from a backup may have another commit of the same version."""
         return sha256("\n".join(self.lines).encode()).hexdigest()[:16]
 
     @property

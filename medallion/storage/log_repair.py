@@ -1,6 +1,6 @@
-"""Checkpoints of a Delta log that are cut or missing: what they held is read from the entries, and written again.
+"""Repair checkpoints of a Delta log that are cut or missing: read their content from the entries and write it again.
 
-A checkpoint is derived from the entries before it, so nothing is lost with one as long as these are kept.
+A checkpoint derives from the entries before it, so nothing is lost while these are kept.
 """
 
 import logging
@@ -27,7 +27,7 @@ def repair_checkpoints(folder: Place) -> str | None:
         try:
             wrong, gone = _damaged_checkpoints(folder)
             for place, judged in gone.items():
-                if _stamp(place) == judged:  # else somebody else has written it again meanwhile
+                if _stamp(place) == judged:  # otherwise another process has rewritten it meanwhile
                     place.unlink(missing_ok=True)
         except (OSError, MedallionError):  # which proves nothing, or may not be changed by this account
             return None

@@ -1,7 +1,7 @@
-"""Merge on read: rows that go are marked as deleted in the files they are in, and new rows come in a file of their own.
+"""Merge on read: mark removed rows as deleted in their files, and write new rows to a file of their own.
 
-A change of rows that are scattered over many files costs what it changes, not the files. It pays for large tables
-alone, and as long as few rows of a file are deleted: else files are written anew, without them.
+The cost follows the change, not the files that it is scattered over. It pays only for large tables with few deleted
+rows per file; otherwise files are rewritten without these rows.
 """
 
 import json
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import CommitProperties, DeltaTable
 
-MAX_DEAD_SHARE = 0.3  # of the rows in the files that a change touches: above it they are written anew
-_MIN_REWRITTEN_SHARE = 1 / 8  # of the size from which tables are merged on read: less is as soon written anew
+MAX_DEAD_SHARE = 0.3  # share of changed rows in the touched files above which these are rewritten
+# Share of the size from which tables are merged on read, below which rewriting costs no more.
+_MIN_REWRITTEN_SHARE = 1 / 8
 PROPERTY = "delta.enableDeletionVectors"
 _CHANGE_TYPE = "_change_type"
 # What the entries written here follow, beside deletion vectors; of the others no column or property makes use.
@@ -60,7 +61,7 @@ class _Touched:
 def replace_marking(
     delta: "DeltaTable", layout: FileLayout, rows: "pa.Table", keys: "pa.Table", commit: "CommitProperties"
 ) -> bool:
-    """Put ``rows`` in the place of those with the keys ``keys``, if merging on read pays, in one commit with its feed.
+    """If merging on read pays, replace the rows with the keys ``keys`` by ``rows``, in one commit with its feed.
 
     rows: with the table's columns and types. keys: columns of the table.
 
@@ -200,7 +201,8 @@ def _commit(
     if len(rows):
         actions.append(("add", write_data_file(folder, rows, indexed_columns(delta))))
     if touched.positions and delta.metadata().configuration.get("delta.enableChangeDataFeed") == "true":
-        # Written once, by who has the rows at hand: each reader of it would have to find them in the files again.
+        # The change feed is written here, where the rows are in memory: otherwise each reader would search the files
+        # for them.
         actions.append(("cdc", write_change_file(folder, _feed(touched.rows, rows))))
     counts = {"numTargetRowsDeleted": len(touched.rows), "numTargetRowsInserted": len(rows)}
     metrics = counts | {"numOutputRows": len(rows), "numTargetDeletionVectorsAdded": len(touched.positions)}

@@ -60,7 +60,7 @@ def open_current(lake: Lake, target: NamedVersion) -> "DeltaTable":
     try:
         delta = lake.opened(path, target.version)
     except MedallionError:
-        newest = lake.opened(path)  # a table that was rebuilt may not have as many versions yet
+        newest = lake.opened(path)  # a rebuilt table may not have that many versions yet
         if target.is_in(newest):
             raise
         delta = newest
@@ -88,7 +88,7 @@ def how_it_went_back(lake: Lake, target: NamedVersion) -> str | None:
         return None
     try:
         delta = lake.open(lake.path(target.table))
-    except MedallionError:  # a damaged log, which whoever reads the table says, and mends
+    except MedallionError:  # a damaged log is reported and repaired when the table is read
         return None
     if delta is None or not target.is_in(delta):  # it was rebuilt since
         return None

@@ -1,4 +1,4 @@
-"""Writing files with many deleted rows anew, without them: upkeep of tables that are merged on read."""
+"""Rewrite files with many deleted rows without these rows: upkeep of tables that are merged on read."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -16,8 +16,8 @@ from medallion.storage.table_features import unreadable_here, unwritable_here
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-LEAST_DEAD_SHARE = 0.05  # of a file's rows: with fewer it is as well left alone
-MAX_PURGED_BYTES = 512 << 20  # of files that one commit replaces
+LEAST_DEAD_SHARE = 0.05  # share of deleted rows from which a file is rewritten
+MAX_PURGED_BYTES = 512 << 20  # most bytes of files that one commit replaces
 
 
 def purge(delta: "DeltaTable", folder: Place, metadata: str | None, *, least_share: float = LEAST_DEAD_SHARE) -> int:

@@ -1,6 +1,6 @@
-"""What was read of a Delta log, until it has another newest entry: the steps of an hour ask for it dozens of times.
+"""Remember what was read from a Delta log until it has a newer entry: the steps of an hour need it dozens of times.
 
-On a disk alone, where looking costs a hundredth of reading; a bucket is read each time.
+Only on a disk, where the check costs a hundredth of reading; a bucket is read each time.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""What each commit of a table says of its change: which rows it replaces as a whole, and how they were found.
+"""What each commit of a table records about its change: which rows it replaces as a whole, and how they were found.
 
-Whoever follows a change by groups relies on it: of a commit that replaces rows by ``order_id``, the change feed has all
-rows of an order that it touches, from before and after it.
+Followers of groups rely on it: if a commit replaces rows by ``order_id``, the change feed contains all rows of each
+touched order, before and after.
 """
 
 import json
@@ -34,7 +34,7 @@ def bronze_metadata(
 
 
 def reason_not_followed(commit: Mapping[str, Any], columns: Collection[str]) -> str | None:
-    """Say what is wrong with a commit, after its name, for who needs rows replaced by ``columns``; None if nothing is.
+    """Say why a commit cannot be followed by a reader that needs rows replaced by ``columns``; None if it can.
 
     commit: its metadata.
     """

@@ -1,4 +1,4 @@
-"""Taking a Bronze table back to the version before an hour."""
+"""Restore a Bronze table to the version before an hour."""
 
 from collections.abc import Collection
 
@@ -28,9 +28,9 @@ def require_version_before(lake: Lake, table: str, hour: str) -> int:
             version -= 1
             delta = lake.open(lake.path(table), version) if version >= 0 else None
     except MedallionError:
-        version = -1  # its log goes back no further
+        version = -1  # the log starts here
     if version >= 0 and (found := provenance(lake.folder(table), version)).changes:
-        version = -1 if found.version is None else found.version  # what somebody else changed goes as well
+        version = -1 if found.version is None else found.version  # changes by others are undone as well
     while version >= 0 and not lake.is_whole(table, version):
         version = version - 1 if _has_same_rows(lake, table, version) else -1
     if version < 0:

@@ -1,4 +1,4 @@
-"""Replacing what a table has by other rows, by writing those that differ alone: its readers then follow few rows."""
+"""Replace the rows of a table by writing only those that differ: its readers then follow few changes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
 
-MAX_DIFFERING_SHARE = 0.5  # of the rows: beyond it the table is overwritten
+MAX_DIFFERING_SHARE = 0.5  # share of differing rows beyond which the table is overwritten
 FILE_BYTES = 64 << 20
 _SIDE = "_side"
 
@@ -55,7 +55,7 @@ def replace_differing(
 def _differing_keys(
     delta: "DeltaTable", folder: Place, rows: "pa.Table", key: Sequence[str]
 ) -> "tuple[pa.Table, pa.Table] | None":
-    """The keys whose rows differ, and all keys that the table has; None where it is better overwritten."""
+    """Return the keys whose rows differ and all keys of the table; None if it should be overwritten."""
     import duckdb
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -69,7 +69,7 @@ def _differing_keys(
     try:
         former = _read_rows(delta, folder).cast(rows.schema)
     except (OSError, DeltaError, duckdb.Error, pa.ArrowException):
-        return None  # a damaged or lost file: what cannot be read is overwritten
+        return None  # a damaged or lost file: a table that cannot be read is overwritten
     if not len(former):
         return None
     sides = [(former, -1), (rows, 1)]

@@ -1,4 +1,4 @@
-"""What a bucket's service says is wrong, in one line with what may help."""
+"""Turn errors of a bucket's service into one line with a remedy."""
 
 import re
 from collections.abc import Iterator

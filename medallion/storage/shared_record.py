@@ -22,8 +22,8 @@ from medallion.storage.files import Place
 from medallion.storage.s3 import CONFLICTS, S3Path
 from medallion.storage.s3_errors import LAKE, explained
 
-_KEPT_FILES = 20  # former states that stay on a disk, so that a writer who was long away meets the number it wants
-_REQUEST_SECONDS = 5.0  # the record is small, and whoever holds something by it must not wait long to know
+_KEPT_FILES = 20  # former states kept on a disk, so that a writer returning late finds its number taken
+_REQUEST_SECONDS = 5.0  # the record is small, and its holder must learn quickly whether it still holds it
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class DiskRecord:
         except OSError as error:
             advice = "free some, then run this again" if error.errno == errno.ENOSPC else "a lake needs hard links"
             raise MedallionError(f"{self._folder} cannot be written: {error.strerror}; {advice}") from None
-        if numbers[-1] > number:  # the name was free because that state is long gone
+        if numbers[-1] > number:  # the name was free because that state was removed long ago
             with suppress(FileNotFoundError):
                 self._file(number).unlink()
             return None
@@ -117,7 +117,8 @@ class DiskRecord:
         try:
             draft = self._draft("")
         except OSError as error:
-            if error.errno in NOT_ALLOWED:  # a reader, who may not write: this machine's clock is near enough to look
+            # A reader without write permission: this machine's clock is accurate enough to look.
+            if error.errno in NOT_ALLOWED:
                 return time.time()
             raise MedallionError(f"{self._folder} cannot be written: {error.strerror}") from None
         try:

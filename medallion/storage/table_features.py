@@ -1,4 +1,4 @@
-"""Features that somebody switched on in a table: what delta-rs cannot read or write is Spark's work then."""
+"""Table features that somebody switched on: what delta-rs cannot read or write is left to Spark."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Removing data files, change files and deletion vectors that no version needs which somebody names."""
+"""Remove data files, change files and deletion vectors that no named version needs."""
 
 import time
 from collections.abc import Collection
@@ -23,7 +23,7 @@ def vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], hours: i
     metadata: the JSON of the commit that brought its rows.
     """
 
-    # Full, as what a crash left behind is in no log. The log also names files that went long ago.
+    # A full vacuum, because leftovers of a crash are in no log, and the log also names files removed long ago.
     def by_delta_rs(*, dry_run: bool) -> list[str]:
         return delta.vacuum(
             hours,
@@ -40,7 +40,7 @@ def vacuum(delta: "DeltaTable", folder: Place, needed: Collection[int], hours: i
     unneeded = [folder / name for name in names if name not in kept]
     there = files.each(lambda file: file.exists(), unneeded)
     gone = [file for file, exists in zip(unneeded, there, strict=True) if exists]
-    if gone and vectors:  # delta-rs takes each vector for what a crash left behind
+    if gone and vectors:  # delta-rs takes vectors for leftovers of a crash
         files.each(lambda file: file.unlink(missing_ok=True), gone)
     elif gone:
         by_delta_rs(dry_run=False)
