@@ -1,4 +1,4 @@
-"""Apply: one hour's decoded changes merged into a Bronze table, in one commit that records the hour."""
+"""Apply one hour's decoded changes to a Bronze table, in one commit that records the hour."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from medallion.spark.sessions import Sessions
 
-MAX_CHANGE_BYTES = 256 << 20  # of an hour's changes to a table, for this process to merge them: beyond it Spark does
+MAX_CHANGE_BYTES = 256 << 20  # most bytes of an hour's changes that this process merges; above it Spark does
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def apply_feed(
 ) -> Applied | None:
     """Merge one hour's changes into one Bronze table and record the hour in its log, in one commit.
 
-    The last change of a key wins, in the order of lines. sessions: asked for where this process is not enough:
-    for a table beyond its means, or one to be written anew. decoded: None when the hour has no file for this feed.
-    None is returned, and nothing written, when the table has the hour already.
+    The last change of a key wins, in the order of lines. sessions: used if this process cannot do it: for a large
+    table, or one to be rewritten. decoded: None when the hour has no file for this feed. None is returned, and nothing
+    written, when the table has the hour already.
     """
     delta = lake.opened(lake.path(feed.name))
     applied = hour_in(delta)
@@ -158,7 +158,7 @@ def merge_changes(
 
 
 def _comparable(side: str, column: Column) -> str:
-    """Return the SQL of a value that Spark can compare: of one that holds a map, its JSON with every microsecond."""
+    """Return SQL for a value that Spark can compare: a map becomes JSON with full microseconds."""
     name = f"{side}.{column.name}"
     if not holds_map(column.sql_type):
         return name

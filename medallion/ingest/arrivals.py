@@ -1,4 +1,4 @@
-"""Pending hours, and whether the files of the next one have settled, so that no half-written file is read."""
+"""Find pending hours, and whether the files of the next one have settled, so that no half-written file is read."""
 
 import time
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def _pending(settings: Settings, source: Source, until: str | None = None) -> tu
     due, first = ledger.landed_hours(lake), ""
     if restated is not None:
         due |= {*restated.hours}
-        if not restated.rewound:  # the next refresh takes Bronze back first
+        if not restated.rewound:  # the next refresh restores Bronze first
             applied, first = None, min((restated.hour, *restated.hours))
     pending = ledger.pending_hours(applied, listing.hours_after(applied), due, until)
     return [hour for hour in pending if hour >= first], listing

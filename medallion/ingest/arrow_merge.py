@@ -1,6 +1,6 @@
-"""An hour's changes merged in Arrow: the last image of each key, compared with the row of that key in the table.
+"""Merge an hour's changes in Arrow: compare the last image of each key with the table's row of that key.
 
-Column by column, as rows in Python would take ten times the memory.
+It works column by column, because rows in Python would take ten times the memory.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Merge:
 def last_images(changes: Place, keys: Sequence[str]) -> pa.Table:
     """The last change of each key in a file of decoded changes, by the order of lines.
 
-    Of the others no more than keys and line are held in memory.
+    For the others only keys and line are held in memory.
     """
     name, at = in_arrow(changes)
     with pq.ParquetFile(name, filesystem=at) as file:

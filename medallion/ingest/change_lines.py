@@ -1,4 +1,4 @@
-"""The lines of a change file, in bounded memory whatever the file holds."""
+"""Read the lines of a change file in bounded memory, whatever the file contains."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _HOLE = bytes(16)
 def read_lines(path: Place) -> Iterator[tuple[int, bytes, bool]]:
     """Yield each line that is not blank: its number from 1, its bytes, and whether a line end closes it.
 
-    Of a line that is too long, its first bytes are given: enough of them to see that it is.
+    A line that is too long is cut after enough bytes to recognise that.
     """
     with path.open("rb") as stream:
         number = 0
@@ -20,7 +20,7 @@ def read_lines(path: Place) -> Iterator[tuple[int, bytes, bool]]:
             complete = raw.endswith(b"\n")
             while not complete and (rest := stream.readline(MAX_LINE)):
                 complete = rest.endswith(b"\n")  # too long to be taken: skipped to its end, reported by its start
-            if is_too_long(raw):  # as it stands in the file, lest a part of it is taken for the whole
+            if is_too_long(raw):  # returned as it is in the file, so that a part of it is not taken for the whole
                 yield number, raw, complete
                 continue
             if number == 1:
@@ -35,5 +35,5 @@ def is_too_long(raw: bytes) -> bool:
 
 
 def has_hole(raw: bytes, complete: bool) -> bool:
-    """Check whether a part of a line was never written: how many lines are missing with it, nobody knows."""
+    """Check whether a part of a line was never written: an unknown number of lines is then missing."""
     return _HOLE in raw or not raw.strip(b"\0\r\n") or (not complete and raw.endswith(b"\0"))

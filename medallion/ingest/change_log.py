@@ -37,7 +37,7 @@ _VERSION = ", version "  # in _source_file of a row that came from the table its
 def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
     """Begin a log with the rows of its table, in one commit, as of the hour that the table is at.
 
-    A log that exists is overwritten, so call it only where no history would be lost. source_file: where the rows came
+    An existing log is overwritten, so call this only if no history would be lost. source_file: where the rows came
     from; the table itself if not given. Without Spark, batch by batch.
     """
     import pyarrow as pa
@@ -64,10 +64,10 @@ def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
 def catch_up(sessions: "Callable[[], Sessions]", lake: Lake, log: Log, hour: str) -> list[str]:
     """Bring a log to the hour before ``hour`` and to the declared columns; what to warn of.
 
-    Hours that it missed are appended as they landed. Where the landed file of such an hour is gone, or is not as it
-    landed, what the table has now is appended in its place: history that the log has stays, and a warning names the
-    hours. A log that does not exist begins with its table as it is, with a warning where a release had one.
-    sessions: as for apply_feed. Raises what decoding raises: nothing is taken for gone because it could not be read.
+    Missed hours are appended as they landed. If the landed file of such an hour is gone or was changed, the present
+    rows of the table are appended instead: the log keeps its history, and a warning names the hours. A missing log
+    begins with the present rows of its table, with a warning if a release had the log. sessions: as for apply_feed.
+    Raises what decoding raises: an unreadable file is not taken for a missing one.
     """
     delta = lake.open(lake.path(log.name))
     if delta is None:
@@ -124,7 +124,7 @@ def rewind_log(lake: Lake, log: Log, hour: str) -> str | None:
     )
     delta.delete(f"_hour >= {delta_writes.timestamp_literal(parse_hour(hour))}", commit_properties=commit)
     delta = lake.opened(path)
-    if (hour_in(delta) or "") >= hour:  # no line came since, so nothing was committed
+    if (hour_in(delta) or "") >= hour:  # no line arrived since, so nothing was committed
         delta_writes.append_rows(delta, None, commit)
     return None
 
@@ -169,7 +169,7 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
     import pyarrow as pa
 
     hour, table = missed[-1], lake.opened(lake.path(log.of))
-    if (hour_in(table) or "") > hour:  # an attempt before this one has brought it further
+    if (hour_in(table) or "") > hour:  # an earlier attempt has appended more
         following = format_hour(parse_hour(hour) + ONE_HOUR)
         table = lake.opened(lake.path(log.of), require_version_before(lake, log.of, following))
     available = [late for late in missed if late > gone[0] and late not in gone]
@@ -200,7 +200,7 @@ def _table_rows(
     """Yield the rows of a table in the form of a log, in batches."""
     import pyarrow as pa
 
-    # Listed now: delta-rs, which asks for the batches, cannot be asked for anything meanwhile.
+    # Listed now, because delta-rs is busy while it consumes the batches.
     snapshot, declared = snapshot_of(table, lake.folder(log.of)), arrow_schema(log.fed_by.columns)
     known = [name for name in declared.names if name in snapshot.schema.names]
 
@@ -245,7 +245,7 @@ def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "De
         return
     import pyarrow as pa
 
-    schema = pa.schema(delta.schema().to_arrow())  # which may have columns that are not declared any more
+    schema = pa.schema(delta.schema().to_arrow())  # the log may have columns that are no longer declared
     batches = _hour_rows(lake, log, hour)
     rows = (part for batch in batches for part in delta_writes.cast_to_schema(pa.table(batch), schema).to_batches())
     delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, rows), commit)

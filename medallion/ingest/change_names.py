@@ -1,7 +1,7 @@
-"""The names of change files in a layout: which are taken, and what is said of a file that could be taken for one.
+"""Judge the names of files in a layout: which are change files, and what to report about files that resemble one.
 
-A name that bears an hour in another way than agreed may hold changes of it: then the hour is refused, as it would be
-published without them.
+A file that names an hour in another way than the layout may hold changes of it. Such an hour is refused, because it
+would be published without them.
 """
 
 import re
@@ -16,7 +16,7 @@ from medallion.ingest.refused_file import JSON_FROM_KAFKA_CONNECT
 from medallion.model.delivery import LAYOUT, Layout
 
 _HOUR = re.compile(rf"(?<!\d){PATTERN}", re.IGNORECASE)
-_WRITING = r"(?:\.(?:tmp|temp|part|partial|filepart|crdownload|swp)|~)"  # put behind a name by those who write files
+_WRITING = r"(?:\.(?:tmp|temp|part|partial|filepart|crdownload|swp)|~)"  # suffixes that writers add to unfinished files
 _UNFINISHED = re.compile(rf".*{_WRITING}|.*\.crc|_[^.]*", re.DOTALL | re.IGNORECASE)
 # rsync writes .<name>.<six letters>, an editor .<name>.swp
 _ARRIVING = re.compile(rf"(.*/)?(?:\.?([^/]+?){_WRITING}|\.([^/]+)\.[A-Za-z0-9]{{6}})", re.DOTALL | re.IGNORECASE)
@@ -112,7 +112,7 @@ def _known(read: tuple[str, str] | None, topics: Mapping[str, str]) -> tuple[str
 
 
 def _of_no_feed_in(layout: Layout, name: str, topics: Collection[str]) -> Ignored | None:
-    """A change file of a feed that nobody declares, where another one may have been meant."""
+    """Ignore a change file of an undeclared feed, and name the feed that may be meant."""
     read = layout.read(name)
     close = get_close_matches(read[0], topics, n=1, cutoff=0.8) if read else []
     return Ignored(f"no feed is called {read[0][:_SHOWN]}: did you mean {close[0]}?") if read and close else None

@@ -1,4 +1,4 @@
-"""Which lines of an hour's change files a failed check may come from: a help for readers, never a part of a verdict."""
+"""Find lines of an hour's change files that may have made a check fail: help for readers, never part of a verdict."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -51,7 +51,7 @@ class ChangeOrigins:
             feeds = self._feeds_below(tables)
             named = [self._lines_of(feed, records, is_checked=feed.name == tables[0]) for feed in feeds]
             sentences = [sentence for sentence in named if sentence] or self._summaries(feeds)
-        except Exception:  # whatever it was, the report goes without
+        except Exception:  # the report does without, whatever the error is
             return ()
         return tuple(sentences[:MAX_FILES])
 

@@ -21,7 +21,7 @@ _INSIDE = {"array": "items", "map": "values"}
 _MAX_DEPTH = 20  # of a declared type
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
-_MAX_SCHEMAS = 100  # of a file, that are remembered
+_MAX_SCHEMAS = 100  # most schemas remembered per file
 _PAYLOAD = b'"payload":'
 
 
@@ -83,7 +83,7 @@ def _parse_rest(raw: bytes) -> Any:
     except Unfit:
         raise
     except (ValueError, RecursionError, ArithmeticError):
-        return _UNREAD  # the whole line says why
+        return _UNREAD  # the error of the whole line says why
 
 
 def _fields_of(schema: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -1,7 +1,7 @@
-"""Reading landed change files: each line becomes typed changes, or a rejected line with its reason.
+"""Decode landed change files: each line becomes typed changes, or a rejected line with its reason.
 
-What a line means is the matter of the feed's format; that a row fits its declaration, of the row decoder. Streams in
-batches that are bounded in rows and in bytes, so memory does not grow with the file.
+The feed's format says what a line means; the row decoder checks rows against the declaration. Batches are bounded in
+rows and bytes, so memory does not grow with the file.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from medallion.model.table import BESIDE_A_CHANGE, Feed
 from medallion.storage.files import Place, in_arrow, whole
 
 LINE, DELETED = BESIDE_A_CHANGE
-_BATCH_ROWS, _BATCH_BYTES = 10_000, 8 << 20  # a line in Python takes many times the bytes that it has in the file
+_BATCH_ROWS, _BATCH_BYTES = 10_000, 8 << 20  # a line takes many times its file size in Python
 _MAX_REJECTED_BYTES = 64 << 20  # rejected lines are held in memory, each with its reason
 _REJECTED_LINE_BYTES = 512
 _MIN_INSERTS = 100  # of so many inserts, one at least should have each column; a delete may hold its key alone
@@ -160,7 +160,7 @@ class _Decoding:
         yield rows
 
     def finish(self, inserts: int, target: Place) -> None:
-        """Note what is known once all lines are read, and put changes of several streams in their order."""
+        """Record what is known after the last line, and put the changes of several streams in order."""
         result, rows = self.result, self._rows
         result.unknown, result.more_unknown = rows.unknown, rows.more_unknown
         declared = {column.name for column in self._feed.columns}

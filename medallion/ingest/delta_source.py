@@ -1,7 +1,7 @@
 """A Delta table that somebody else writes, as a source: its commits by the hour, and the rows that each changes.
 
-Read through the source alone, from the entries of the log and the files that they name, so that a folder and a bucket
-are alike. A commit's change files are its rows where it has some; else the rows of the files that it removes and adds.
+It is read through the source alone, from log entries and the files they name, so a folder and a bucket work alike. A
+commit's change files are its rows where it has some; else the rows of the files that it removes and adds.
 """
 
 import json
@@ -41,7 +41,7 @@ def version_of(name: str) -> int | None:
 def commits_by_hour(source: Source, feed: Feed, files: Mapping[str, SourceFile], now: datetime) -> dict[str, list[str]]:
     """Return the commits after the snapshot's version that change rows, by the hour of their times.
 
-    A commit is no earlier than the one before it, whatever the clocks of its writers said.
+    A commit never counts as earlier than the one before it, whatever its writer's clock said.
     """
     hours: dict[str, list[str]] = {}
     newest = 0.0

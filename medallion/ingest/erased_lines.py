@@ -1,6 +1,6 @@
 """Lines of change files about erased persons: dropped or blanked before they count as landed.
 
-A dropped line leaves an empty one, so that the numbers of the others hold. What a line means is not asked here: in
+A dropped line leaves an empty one, so that the other line numbers stay right. What a line means is not asked here: in
 whatever format it is, an object that has the subject's column with an erased value is the person's.
 """
 
@@ -171,7 +171,7 @@ class LineCleaner:
             record = json.loads(
                 raw.removeprefix(b"\xef\xbb\xbf").decode(), parse_float=_as_text, parse_constant=_as_text
             )
-        except (ValueError, RecursionError):  # it will be rejected, and what it quotes must not stay
+        except (ValueError, RecursionError):  # the line will be rejected, and its quoted text must not remain
             named = any(self._forbids(_scalar(match[1])) for match in self._subject.finditer(raw))
             return None if named or self._has_needle(raw) else raw
         self._changed = False
@@ -205,7 +205,7 @@ class LineCleaner:
             return {name: None if name.casefold() in self._blanked_columns else v for name, v in row.items()}
         kept = {name: self._clean_value(value) for name, value in row.items()}
         gone = {name for name, value in kept.items() if value is _DROPPED}
-        if gone == {"before"} and isinstance(kept.get("after"), dict):  # the row has gone over to somebody else
+        if gone == {"before"} and isinstance(kept.get("after"), dict):  # the row now belongs to somebody else
             return kept | {"before": None}
         return _DROPPED if gone else kept
 

@@ -1,4 +1,4 @@
-"""The persons who were erased, each as a keyed digest: what is needed to know them again, and not enough to name them.
+"""The erased persons, each as a keyed digest: enough to recognise them again, not enough to name them.
 
 ``<lake>/ops/erasure/subjects.json`` has the digests, ``key`` beside it the secret that they are made with. Readers of
 tables need neither.
@@ -81,10 +81,7 @@ class Registered:
         return self.lake.at(self.lake.ops("erasure"))
 
     def read(self) -> ErasedSubjects:
-        """Everybody who was erased; nobody where nobody was.
-
-        Raises DamagedFile where the key is gone: then nobody would be known again.
-        """
+        """Return everybody who was erased. Raises DamagedFile if the key is gone: nobody could be recognised."""
         place = self.folder / "subjects.json"
 
         def parse(content: dict[str, Any]) -> dict[str, ErasedSubject]:

@@ -1,4 +1,4 @@
-"""Lines of JSON, read strictly: no number, name or character is silently turned into another."""
+"""Parse lines of JSON strictly: no number, name or character silently becomes another."""
 
 import json
 from decimal import Decimal

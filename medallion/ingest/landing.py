@@ -64,13 +64,13 @@ def copy_change_files(
         MedallionError: A file does not arrive whole or cannot be read, or one that landed and is listed no more would
             be lost.
     """
-    fence.require()  # a machine that was overtaken must not put an older file in its place
+    fence.require()  # a machine that lost its turn must not overwrite a file with an older one
     names, feeds = to_land.names, to_land.feeds
     known = former.files if former else {}
     retained = {
         topic: file for topic, file in known.items() if topic not in names and is_landed(lake, topic, hour, file)
     }
-    # Of all feeds before any is copied: an hour that cannot be had lands nothing.
+    # Checked for all feeds before any file is copied: an incomplete hour lands nothing.
     several = {feed.topic for feed in feeds if feed.delivery.has_several_files}
     columns = {feed.topic: columns_in_hours(feed) for feed in feeds}
     kept = {
@@ -153,7 +153,7 @@ def decode_hour(lake: Lake, feeds: tuple[Feed, ...], hour: str, max_bad_lines: f
 def require_few_bad_lines(feed: Feed, hour: str, path: Place, content: Decoded, max_bad_lines: float) -> None:
     """Raise MedallionError where too many lines are rejected, or all of a file that holds something else.
 
-    One bad line beside others that fit is no sign of a bad file, however small; alone, it may be all that the hour has.
+    One bad line beside good ones does not make a bad file, however small; a lone bad line may be all that the hour has.
     """
     if not content.rejected:
         return

@@ -1,8 +1,8 @@
-"""Late files, which arrive after their hour was applied: the source's listing is compared with what landed.
+"""Find files that arrive after their hour was applied, by comparing the source's listing with what landed.
 
 Only days whose listing differs from the last look are compared, against the manifests of their hours; no content is
-read. What is found is kept beside the event log, where status and pages read it without asking the source.
-Hours whose manifests went with a lost landing folder count as not compared: they are once it is back.
+read. The result is kept beside the event log, where status and pages read it without listing the source. Hours whose
+manifests were lost with the landing folder are not compared until it is back.
 """
 
 from collections import defaultdict
@@ -54,7 +54,7 @@ def find_late(lake: Lake, listing: Listing, applied: str | None, landed: Collect
         landed: The hours that have landed at some time.
     """
     state = _read_state(lake)
-    if applied is None:  # no hour of the source was applied, or a restatement applies every one again
+    if applied is None:  # no hour of the source was applied yet, or a restatement applies all of them again
         if state:
             write_json(_place(lake), {})
         return ()

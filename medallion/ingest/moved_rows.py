@@ -1,7 +1,7 @@
-"""Rows that get another key, where that is two records: a deletion, and an insert that lacks what was not logged.
+"""Rows whose key changes, written as two records: a deletion, and an insert without the values that were not logged.
 
-So Debezium writes an update of a key, perhaps to two partitions. Both records have the position in the log of the
-database that the update had, and no other change has it.
+Debezium writes an update of a key like this, perhaps to two partitions. Both records carry the update's position in the
+database log, and no other change has it.
 """
 
 from medallion.ingest.sources import TIMES, Reader
@@ -16,12 +16,12 @@ class MovedRows:
         self._partial: dict[int, int] = {}  # place -> hash of its position
 
     def add_deletion(self, place: int) -> None:
-        """Take in that the last record deletes a row."""
+        """Record that the last record deletes a row."""
         if (position := self._position()) is not None:
             self._deletions[position] = (*self._deletions.get(position, ()), place)
 
     def add_partial(self, place: int) -> None:
-        """Take in that the last record keeps values of a row."""
+        """Record that the last record keeps values of a row."""
         if (position := self._position()) is not None:
             self._partial[place] = position
 

@@ -1,11 +1,11 @@
-"""Texts that tell of a person wherever they stand, such as an address: many of them are looked for in one pass."""
+"""Texts that identify a person anywhere, such as an email address: many of them are searched for in one pass."""
 
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
-MIN_LENGTH = 5  # a shorter text stands in other words by chance
+MIN_LENGTH = 5  # shorter texts occur in other words by chance
 _TOKEN = re.compile(r"[^\s\"'`\\<>,;:=?&|/(){}\[\]]+")
 
 

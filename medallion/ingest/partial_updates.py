@@ -1,7 +1,7 @@
-"""Changes that name some columns of a row: completed with the values that the others have, before anything is applied.
+"""Complete changes that name only some columns of a row before anything is applied.
 
-So a table, its log and any other reader of decoded changes see whole rows. What a row had is read from the version of
-the table before the hour, so that the hour is decoded alike however often, and however late.
+The table, its log and any other reader of decoded changes then see whole rows. Former values are read from the table's
+version before the hour, so an hour decodes to the same rows however often, and however late.
 """
 
 from collections import ChainMap
@@ -70,7 +70,7 @@ def _keys_of(file: pq.ParquetFile, feed: Feed, decoded: Decoded) -> pa.Table:
     places = {*decoded.kept} | {place for deletions in decoded.moved_from.values() for place in deletions}
     lines = {decoded.lines_of.get(place, place) for place in places}
     own = {place for place, line in decoded.lines_of.items() if line in lines}
-    own |= lines - decoded.lines_of.keys()  # where a place is that of no other line, it is its line
+    own |= lines - decoded.lines_of.keys()  # a place that no other line has is the line itself
     found = file.read([LINE, *feed.keys])
     found = found.filter(pc.is_in(found[LINE], value_set=pa.array(sorted(own), pa.int64()))).select([*feed.keys])
     return found.group_by([*feed.keys], use_threads=False).aggregate([])

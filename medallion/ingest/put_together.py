@@ -1,6 +1,6 @@
-"""The files of a feed and an hour as one landed file of lines: whatever they were packed in, and however many they are.
+"""Land the files of a feed and an hour as one file of lines, however they are packed and however many there are.
 
-What a line means is not asked here: records stay as they came, so that the hour can be decoded again.
+Lines are not interpreted here: records stay as they came, so that the hour can be decoded again.
 """
 
 import gzip
@@ -37,7 +37,7 @@ from medallion.storage import files
 from medallion.storage.files import Place
 
 _CHUNK = 1 << 20
-_MAX_UNPACKED = 64 << 30  # bytes of one file: a packed one may hold far more than anybody meant to send
+_MAX_UNPACKED = 64 << 30  # most bytes of one unpacked file: a packed one may expand without limit
 
 
 def land_files(source: Source, names: Sequence[str], target: Place, columns: Columns = ANY) -> Landed:
@@ -200,7 +200,7 @@ def _cut_off(shown: str, line: int) -> MedallionError:
 def unpacked(shown: str, file: Path) -> Iterator[Any]:
     """Open a file for its content, by what its name says that it is packed with."""
     suffix = PurePosixPath(shown).suffix.lower()
-    if suffix in GZIP + ZSTD and not file.stat().st_size:  # packed, even nothing takes some bytes
+    if suffix in GZIP + ZSTD and not file.stat().st_size:  # even an empty file has some bytes when it is packed
         raise MedallionError(
             f"{shown} has 0 bytes, which no packed file has: it was not written to its end; nothing of its hour was"
             " landed: have it delivered again, then run the hour again"

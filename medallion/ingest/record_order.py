@@ -1,7 +1,7 @@
 """The order of records that came in several streams: files of several partitions, or of several writers.
 
-Within a stream the order is that of its records. Between streams it is that of the positions that records had in the
-log of their database; where they tell none, the streams follow one another.
+Within a stream, records are in order. Between streams, their positions in the database log decide; without positions,
+the streams follow one another.
 """
 
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ class RecordOrder:
         self._positions: list[tuple[Any, ...] | None] = []
 
     def add(self, line: int, place: int, *, deleted: bool) -> None:
-        """Take in a change of a line, at its place in the landed file."""
+        """Record a change of a line at its place in the landed file."""
         if not self.is_needed:
             return
         part = self._parts.index(line)
@@ -38,11 +38,11 @@ class RecordOrder:
     def places(self) -> Mapping[int, int]:
         """Return the place that each change has in the order of all, by its place in the file; empty if the same."""
         if len(self._kinds()) != 1:
-            return {}  # none is known, or they are of several databases and do not compare
+            return {}  # no position is known, or they come from several databases and do not compare
         highest: dict[int, tuple[Any, ...]] = {}
         keys = []
         for (stream, _), position in zip(self._places, self._comparable(), strict=True):
-            # What comes again, came late into its stream, or has no position, follows what stands before it there.
+            # A repeated or late record, or one without a position, follows the record before it in its stream.
             highest[stream] = max(highest.get(stream, ()), position or ())
             keys.append(highest[stream])
         order = sorted(range(len(keys)), key=keys.__getitem__)

@@ -1,6 +1,6 @@
-"""Records of a partition that came twice: in files of which one begins at an offset that another one has.
+"""Find records of a partition that arrived twice: one file begins at an offset that another one contains.
 
-A sink that starts again delivers some records once more, in files that are cut elsewhere. A file names the offset of
+A restarted sink delivers some records again, in files that are cut elsewhere. A file names the offset of
 its first record alone, and the sink may have left some out, such as records without content: so the n-th record has at
 least the n-th offset from there, and where a file goes on from another one is found by the records themselves.
 """
@@ -84,7 +84,7 @@ def find_repeated(path: Place, parts: Parts, identifies: Identifies) -> Repeated
     """
     repeated = RepeatedLines()
     places = [None if part.topic is None else (part.topic, part.partition) for part in parts]
-    if len(places) - places.count(None) == len({*places} - {None}):  # as in nearly every hour
+    if len(places) - places.count(None) == len({*places} - {None}):  # the case of nearly every hour
         return repeated
     known: dict[object, _Records] = {}
     for place, part, records in _records_of(path, parts):

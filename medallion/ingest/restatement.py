@@ -104,7 +104,7 @@ def end_restatement(lake: Lake) -> None:
 def plan_restatement(
     lake: Lake, hour: str, table_hours: Mapping[str, str | None], listing: Listing, former: Restatement | None
 ) -> Restatement:
-    """List the hours that a restatement from ``hour`` has to pass, and see that all of them can be had.
+    """List the hours that a restatement from ``hour`` must apply, and check that all of them are available.
 
     Args:
         lake: The lake; nothing in it is changed.
@@ -126,7 +126,7 @@ def plan_restatement(
     start = min(hour, former.hour) if former and not former.rewound else hour
     known = {*listing.hours, *landed_hours(lake)}
     lacking = min((other for other in known if (applied or "") < other < start), default=None)
-    if lacking and former is None:  # what is under way passes the hours that it has still to apply
+    if lacking and former is None:  # a restatement under way still has these hours to apply
         raise UsageError(f"hour {hour} cannot be restated, as a table lacks {lacking}: {advice.restate(lacking)}")
     if hour not in known:
         raise UsageError(
@@ -134,7 +134,7 @@ def plan_restatement(
             " choose an hour that has one"
         )
     hours = {other for other in known if start <= other <= until}
-    # One that the source withdrew before it landed has no change to lose.
+    # An hour withdrawn before it landed has no changes to lose.
     hours |= known.intersection(former.remaining(applied) if former else ())
     missing = [name for other in sorted(hours) for name in missing_files(lake, other, listing.hours.get(other, ()))]
     if missing:
@@ -166,7 +166,7 @@ def rewind_bronze(
     if restatement is None or restatement.rewound:
         return restatement
     logs = (*tables.logs, *lake_tables.dropped_logs(lake))
-    for log in logs:  # before any table goes back: what it keeps of before would pass for ours
+    for log in logs:  # before any table is restored: changes by others would otherwise be taken for ours
         require_own_log(lake, log)
     for feed in tables.feeds:
         if (lake.applied_hour(feed.name) or "") >= restatement.hour:

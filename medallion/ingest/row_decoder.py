@@ -1,4 +1,4 @@
-"""A change as a format reads it becomes a row of typed values, or is rejected with its reason.
+"""Turn a change as its format reads it into a row of typed values, or reject it with a reason.
 
 The schema is the declared one, never inferred, and no value is silently turned into another.
 """
@@ -12,7 +12,7 @@ from medallion.ingest.sources import NOTHING, Change, Reader, RecordForms, Unfit
 from medallion.ingest.value_decoders import Decoder, value_decoder
 from medallion.model.table import EARLIEST, Column, Feed
 
-_MAX_UNKNOWN_COLUMNS = 1_000  # so many names are told apart
+_MAX_UNKNOWN_COLUMNS = 1_000  # most names counted separately
 _MAX_USUAL = 100
 _MAX_NAME = 80  # characters of a name that is shown
 
@@ -47,7 +47,7 @@ class RowDecoder:
         self.more_unknown = False
         self._feed, self._reader = feed, reader
         self._fields: set[str] = set()  # of the change, that no STRUCT declares
-        self._plans: dict[tuple[tuple[str, ...], RecordForms | None], _Plan] = {}  # most changes are alike
+        self._plans: dict[tuple[tuple[str, ...], RecordForms | None], _Plan] = {}  # most changes have the same columns
         self._decoders = {c.name: value_decoder(c.sql_type, c.name, self._note, reader.forms) for c in feed.columns}
         names = [column.name for column in feed.columns]
         self._times = [(name, names.index(name)) for name in feed.event_time]
@@ -136,7 +136,7 @@ class RowDecoder:
 
 
 def _why_not(column: Column, value: Any) -> str:
-    if isinstance(value, list | dict):  # its text may be deep, and long
+    if isinstance(value, list | dict):  # its text may be deeply nested, and long
         shown = f"a {'list' if isinstance(value, list) else 'nested object'}"
     else:
         shown = repr(str(value)[:_MAX_NAME])

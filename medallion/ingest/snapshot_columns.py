@@ -1,7 +1,7 @@
 """How the columns of a snapshot fit the declared ones, and their values as declared.
 
-Narrower types are taken, columns are found in other letter case, a nullable one may be missing; what would lose
-something is refused.
+Narrower types are accepted, letter case is ignored, and a nullable column may be missing; a lossy conversion is
+refused.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """The snapshot of a table at the source: a Delta table, one version of it, or Parquet or CSV files.
 
-What is no Delta table that Spark can read where it is becomes one in the landing folder first, each value cast without
-loss.
+Anything that Spark cannot read in place as a Delta table is first converted to one in the landing folder, without loss.
 """
 
 from collections import Counter
@@ -218,7 +217,7 @@ def _from_parquet(
 
     shown, staged, advance = about
     schema, missing = declared_schema(feed), Counter[str]()
-    failures: list[MedallionError] = []  # who asks for rows hides what went wrong in getting them
+    failures: list[MedallionError] = []  # errors in producing rows would otherwise be hidden by the consumer
 
     def rows() -> Iterator[pa.RecordBatch]:
         try:
@@ -270,7 +269,7 @@ def _rows_of_csv(
     """
     landed, changes = folder / "rows.json", folder / "rows.parquet"
     parts = land_files(source, [name], landed, Columns(keys=feed.keys)).parts
-    any_time = replace(feed, event_time=())  # rows that happened too late go to quarantine when they are loaded
+    any_time = replace(feed, event_time=())  # rows with an event time too late are quarantined when they are loaded
     decoded = decode_file(landed, any_time, format_hour(datetime.now(UTC)), changes, None, parts)
     for line, reason, _ in decoded.rejected:
         raise MedallionError.quoting(f"{decoded.parts.place(line)} of {source.root} does not fit", f": {reason}")
