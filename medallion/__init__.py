@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 __all__ = [
+    "ChangeLog",
     "Chart",
     "Expectation",
     "Feed",
     "Grouped",
     "Keys",
-    "Log",
     "Lookup",
     "RowCount",
     "Rows",
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     )
     from medallion.model.chart import Chart
     from medallion.model.dimension import dimension
-    from medallion.model.table import Feed, Log, Table
+    from medallion.model.table import ChangeLog, Feed, Table
 else:
     _MODULES = (
         "medallion.model.table",

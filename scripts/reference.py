@@ -14,7 +14,7 @@ from medallion.cli.main import cli
 from medallion.inspect.column_descriptions import column_descriptions
 from medallion.inspect.column_lineage import ColumnOf
 from medallion.model.parsed_query import parse
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops.event_schema import DESCRIPTIONS, ENGINES, EVENT_TYPES, STATUSES
 from medallion.project import find_project
 from medallion.settings import PREFIX, Settings
@@ -109,8 +109,8 @@ def tables_page() -> str:
     return _page("Tables", intro, *parts)
 
 
-def _table(table: Feed | Log | Table, known: dict[str, dict[str, str]], described: Mapping[ColumnOf, str]) -> str:
-    facts = [f"keys `{', '.join(table.keys)}`"] if not isinstance(table, Log) else []
+def _table(table: Feed | ChangeLog | Table, known: dict[str, dict[str, str]], described: Mapping[ColumnOf, str]) -> str:
+    facts = [f"keys `{', '.join(table.keys)}`"] if not isinstance(table, ChangeLog) else []
     facts += [f"tags {', '.join(f'`{tag}`' for tag in table.tags)}"] if table.tags else []
     if isinstance(table, Table):
         facts += [table.refresh_method, "reads " + ", ".join(f"[{name}](#{name})" for name in table.inputs)]

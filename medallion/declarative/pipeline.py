@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from pyspark import pipelines
 from pyspark.sql import DataFrame, SparkSession
 
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops import releases
 from medallion.ops.lake_tables import tables_of
 from medallion.project import find_project
@@ -25,7 +25,7 @@ RELEASE = os.environ.get("MEDALLION_RELEASE")
 PUBLISHED = releases.require_release(LAKE, int(RELEASE)) if RELEASE else None
 
 
-def _declare_source(source: Feed | Log) -> None:
+def _declare_source(source: Feed | ChangeLog) -> None:
     @pipelines.temporary_view(name=source.name)
     def rows() -> DataFrame:
         version = PUBLISHED.version_of(source.name) if PUBLISHED else None

@@ -11,7 +11,7 @@ from medallion.ingest.hour_files import decoded_file
 from medallion.ingest.schema_evolution import evolve
 from medallion.ingest.value_decoders import MICROSECONDS
 from medallion.model.column_types import holds_map
-from medallion.model.table import Column, Feed, Log
+from medallion.model.table import ChangeLog, Column, Feed
 from medallion.spark import delta_commits
 from medallion.spark.session import explained
 from medallion.storage import delta_writes
@@ -87,7 +87,7 @@ def apply_feed(
     return applied_before(lake, feed, decoded)
 
 
-def applied_before(lake: Lake, table: Feed | Log, decoded: Decoded | None) -> Applied:
+def applied_before(lake: Lake, table: Feed | ChangeLog, decoded: Decoded | None) -> Applied:
     """Return the effect of a table's newest commit, by its own metrics."""
     commit = lake.last_commit(table.name)
     metrics = commit.get("operationMetrics", {})

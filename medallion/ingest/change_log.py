@@ -14,7 +14,7 @@ from medallion.ingest.hour_files import decoded_file, source_path
 from medallion.ingest.landing import NotAsLanded, decode_hour, forget_decoded, require_as_landed
 from medallion.ingest.ledger import known_manifest, landed_hours
 from medallion.ingest.schema_evolution import arrow_schema, evolve
-from medallion.model.table import ORIGIN, Log
+from medallion.model.table import ORIGIN, ChangeLog
 from medallion.ops import releases
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes, files
@@ -34,7 +34,7 @@ _BATCH_ROWS = 50_000
 _VERSION = ", version "  # in _source_file of a row that came from the table itself, between its path and a number
 
 
-def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
+def begin_log(lake: Lake, log: ChangeLog, source_file: str | None = None) -> None:
     """Begin a log with the rows of its table, in one commit, as of the hour that the table is at.
 
     An existing log is overwritten, so call this only if no history would be lost. source_file: where the rows came
@@ -61,7 +61,7 @@ def begin_log(lake: Lake, log: Log, source_file: str | None = None) -> None:
     )
 
 
-def catch_up(sessions: "Callable[[], Sessions]", lake: Lake, log: Log, hour: str) -> list[str]:
+def catch_up(sessions: "Callable[[], Sessions]", lake: Lake, log: ChangeLog, hour: str) -> list[str]:
     """Bring a log to the hour before ``hour`` and to the declared columns; what to warn of.
 
     Missed hours are appended as they landed. If the landed file of such an hour is gone or was changed, the present
@@ -95,18 +95,18 @@ def catch_up(sessions: "Callable[[], Sessions]", lake: Lake, log: Log, hour: str
     ]
 
 
-def _decode(lake: Lake, log: Log, hour: str) -> Decoded | None:
+def _decode(lake: Lake, log: ChangeLog, hour: str) -> Decoded | None:
     """Decode the lines of an applied hour, without a limit of rejected lines: it was enforced then."""
     return decode_hour(lake, (log.fed_by,), hour, max_bad_lines=1.0).get(log.of)
 
 
-def require_own_log(lake: Lake, log: Log) -> None:
+def require_own_log(lake: Lake, log: ChangeLog) -> None:
     """Raise ChangedByOthers where somebody else has changed the rows of ``log``."""
     if (delta := lake.open(lake.path(log.name))) is not None:
         require_ours(lake, log.name, delta.version(), has_hours=False)
 
 
-def rewind_log(lake: Lake, log: Log, hour: str) -> str | None:
+def rewind_log(lake: Lake, log: ChangeLog, hour: str) -> str | None:
     """Take a log back to before ``hour``, where its table is already, by removing the changes since; what to warn of.
 
     A log that began with its table at ``hour`` or later has nothing of before: it begins again.
@@ -129,7 +129,7 @@ def rewind_log(lake: Lake, log: Log, hour: str) -> str | None:
     return None
 
 
-def _reaches_before(lake: Lake, log: Log, delta: "DeltaTable", hour: str) -> bool:
+def _reaches_before(lake: Lake, log: ChangeLog, delta: "DeltaTable", hour: str) -> bool:
     """Check whether a log has rows from before ``hour``: changes, or the rows it started with."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -149,7 +149,7 @@ def _reaches_before(lake: Lake, log: Log, delta: "DeltaTable", hour: str) -> boo
     return (hour_in(began) or "") < hour
 
 
-def is_as_landed(lake: Lake, log: Log, hour: str) -> bool:
+def is_as_landed(lake: Lake, log: ChangeLog, hour: str) -> bool:
     """Check that the file of a log's feed for ``hour`` is as it landed, or never was; raises what reading raises."""
     topic = log.fed_by.topic
     file = known_manifest(lake, hour).files.get(topic)
@@ -161,7 +161,7 @@ def is_as_landed(lake: Lake, log: Log, hour: str) -> bool:
     return True
 
 
-def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delta: "DeltaTable") -> None:
+def _append_table(lake: Lake, log: ChangeLog, missed: list[str], gone: list[str], delta: "DeltaTable") -> None:
     """Append, in one commit, what is known of the hours from the first missing file to the last missed hour.
 
     The lines of the other hours, what the table had at the end, and a deletion of each key that it has no more.
@@ -195,7 +195,7 @@ def _append_table(lake: Lake, log: Log, missed: list[str], gone: list[str], delt
 
 
 def _table_rows(
-    lake: Lake, log: Log, table: "DeltaTable", hour: str | None, source_file: str
+    lake: Lake, log: ChangeLog, table: "DeltaTable", hour: str | None, source_file: str
 ) -> "Iterator[pa.RecordBatch]":
     """Yield the rows of a table in the form of a log, in batches."""
     import pyarrow as pa
@@ -216,11 +216,11 @@ def _table_rows(
     return batches()
 
 
-def _version_of(lake: Lake, log: Log, table: "DeltaTable") -> str:
+def _version_of(lake: Lake, log: ChangeLog, table: "DeltaTable") -> str:
     return f"{lake.path(log.of)}{_VERSION}{table.version()}"
 
 
-def append_lines(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> Applied | None:
+def append_lines(lake: Lake, log: ChangeLog, hour: str, decoded: Decoded | None) -> Applied | None:
     """Append one hour's lines unchanged to a log that has caught up, and record the hour, in one commit.
 
     decoded: as for apply_feed. None is returned, and nothing written, when the log has the hour already.
@@ -234,7 +234,7 @@ def append_lines(lake: Lake, log: Log, hour: str, decoded: Decoded | None) -> Ap
     return applied_before(lake, log, decoded)
 
 
-def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "DeltaTable") -> None:
+def _append(lake: Lake, log: ChangeLog, hour: str, decoded: Decoded | None, delta: "DeltaTable") -> None:
     commit = delta_writes.properties(
         bronze_metadata(log.keys, "append", {"hour": hour, "inserted": decoded.changes if decoded else 0}),
         (LEDGER, hour_number(hour)),
@@ -251,7 +251,7 @@ def _append(lake: Lake, log: Log, hour: str, decoded: Decoded | None, delta: "De
     delta_writes.append_rows(delta, pa.RecordBatchReader.from_batches(schema, rows), commit)
 
 
-def _hour_rows(lake: Lake, log: Log, hour: str) -> "Iterator[pa.RecordBatch]":
+def _hour_rows(lake: Lake, log: ChangeLog, hour: str) -> "Iterator[pa.RecordBatch]":
     """Yield the decoded lines of an hour in the form of a log, in batches."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -263,7 +263,7 @@ def _hour_rows(lake: Lake, log: Log, hour: str) -> "Iterator[pa.RecordBatch]":
             yield from log_rows(log, pa.Table.from_batches([changes]), hour, source_file).to_batches()
 
 
-def log_rows(log: Log, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":
+def log_rows(log: ChangeLog, changes: "pa.Table", hour: str | None, source_file: str) -> "pa.Table":
     """Add the columns of origin to changes: file, hour, source system, load time."""
     import pyarrow as pa
 

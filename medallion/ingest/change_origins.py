@@ -13,7 +13,7 @@ from medallion.ingest.hour_files import landed_file, source_path
 from medallion.ingest.ledger import Manifest, read_manifest_if_whole
 from medallion.ingest.quarantine import read_corrections
 from medallion.model.registry import Registry
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.storage.lake import Lake
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ChangeOrigins:
             match self._tables[name]:
                 case Feed() as feed:
                     found.setdefault(name, feed)
-                case Log(of=of):
+                case ChangeLog(of=of):
                     waiting.append(of)
                 case Table(inputs=inputs):
                     waiting += [table for table in inputs if table not in waiting]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from medallion.ingest.erased_subjects import PERSON, values_for
 from medallion.ingest.needles import MIN_LENGTH
 from medallion.model.registry import Registry
-from medallion.model.table import DELETE, Feed, Log
+from medallion.model.table import DELETE, ChangeLog, Feed
 from medallion.storage.delta_writes import properties, replace_keys, rows_having, rows_with_keys, with_plain_texts
 from medallion.storage.foreign_commits import require_ours
 from medallion.storage.lake import Lake, state_of
@@ -50,7 +50,7 @@ def find_rows(lake: Lake, tables: Registry, persons: Sequence[str], known: Mappi
         found.subjects[feed.name] = values
         logs = [log for log in tables.logs if log.of == feed.name]
         own, shared = set[str](), set[str]()
-        tables_of_feed: list[Feed | Log] = [feed, *logs]
+        tables_of_feed: list[Feed | ChangeLog] = [feed, *logs]
         for table in tables_of_feed:
             rows = _rows_of(lake, table, values)
             if rows is None:
@@ -69,9 +69,9 @@ def erase_rows(lake: Lake, tables: Registry, found: PersonRows, hour: str | None
 
     Tables in which nothing is found any more are left alone, so this can be repeated.
     """
-    every: list[Feed | Log] = [*tables.feeds, *tables.logs]
+    every: list[Feed | ChangeLog] = [*tables.feeds, *tables.logs]
     for table in every:
-        feed = table.fed_by if isinstance(table, Log) else table
+        feed = table.fed_by if isinstance(table, ChangeLog) else table
         rows = _rows_of(lake, table, found.subjects.get(feed.name, []))
         if rows is None or not len(rows):
             continue
@@ -98,19 +98,19 @@ def _owners_first(feeds: Sequence[Feed]) -> list[Feed]:
     return sorted((feed for feed in feeds if feed.subject), key=depth)
 
 
-def _rows_of(lake: Lake, table: Feed | Log, values: Sequence[Any]) -> "pa.Table | None":
+def _rows_of(lake: Lake, table: Feed | ChangeLog, values: Sequence[Any]) -> "pa.Table | None":
     """The rows of a table with one of ``values`` as subject; of a log of deleted rows, every line of theirs."""
     import pyarrow as pa
 
     delta = lake.open(lake.path(table.name)) if values else None
     if delta is None:
         return None
-    feed = table.fed_by if isinstance(table, Log) else table
+    feed = table.fed_by if isinstance(table, ChangeLog) else table
     columns = [column.name for column in pa.schema(delta.schema().to_arrow())]
     if feed.subject not in columns:  # of a table from before it was declared, which the next hour gives it
         return None
     rows = rows_having(delta, lake.folder(table.name), feed.subject, [*values], columns)
-    if isinstance(table, Log) and feed.erase == DELETE and len(rows) and feed.subject not in feed.keys:
+    if isinstance(table, ChangeLog) and feed.erase == DELETE and len(rows) and feed.subject not in feed.keys:
         # A line that deletes a row has its key alone.
         keys = rows.select([*feed.keys]).group_by([*feed.keys]).aggregate([])
         rows = rows_with_keys(delta, lake.folder(table.name), with_plain_texts(keys), columns)
@@ -126,12 +126,12 @@ def _blanked(rows: "pa.Table", feed: Feed) -> "pa.Table":
     return rows
 
 
-def _texts(lake: Lake, table: Feed | Log, rows: "pa.Table", values: Sequence[Any]) -> tuple[set[str], set[str]]:
+def _texts(lake: Lake, table: Feed | ChangeLog, rows: "pa.Table", values: Sequence[Any]) -> tuple[set[str], set[str]]:
     """Texts in personal columns of ``rows``, and those of them that rows of others have as well."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    feed = table.fed_by if isinstance(table, Log) else table
+    feed = table.fed_by if isinstance(table, ChangeLog) else table
     own, shared = set[str](), set[str]()
     for name in feed.personal_columns:
         if not len(rows) or not pa.types.is_string(rows.schema.field(name).type):

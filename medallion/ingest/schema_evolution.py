@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from medallion.errors import MedallionError
 from medallion.ingest.arrow_types import arrow_type, is_wider, same_type
 from medallion.ingest.row_decoder import shown_name
-from medallion.model.table import Column, Feed, Log
+from medallion.model.table import ChangeLog, Column, Feed
 from medallion.storage.deletion_vectors import may_have_vectors
 from medallion.storage.delta_writes import identifier, properties
 from medallion.storage.foreign_commits import require_ours, stamped
@@ -49,7 +49,7 @@ class Evolution:
     undeclared: tuple[str, ...] = ()
 
 
-def plan_evolution(table: Feed | Log, delta: "DeltaTable") -> Evolution:
+def plan_evolution(table: Feed | ChangeLog, delta: "DeltaTable") -> Evolution:
     """Plan the changes that give ``delta`` the columns that ``table`` declares; changes nothing.
 
     Raises MedallionError for other keys, a narrower or another type, a new column that is NOT NULL, and for NOT NULL
@@ -80,7 +80,7 @@ def plan_evolution(table: Feed | Log, delta: "DeltaTable") -> Evolution:
     return Evolution(new, other, tuple(nullable), tuple(name for name in fields if name not in declared))
 
 
-def require_evolvable(lake: Lake, tables: Iterable[Feed | Log]) -> list[str]:
+def require_evolvable(lake: Lake, tables: Iterable[Feed | ChangeLog]) -> list[str]:
     """Return a warning for each column that a table retains though it is no longer declared.
 
     Raises, before anything is applied, MedallionError when one of ``tables`` cannot be brought to its declaration,
@@ -91,7 +91,7 @@ def require_evolvable(lake: Lake, tables: Iterable[Feed | Log]) -> list[str]:
         if (delta := lake.open(lake.path(table.name))) is not None:
             require_ours(lake, table.name, delta.version(), has_hours=isinstance(table, Feed))
             require_known_features(table.name, lake.path(table.name), delta)
-            if isinstance(table, Log):
+            if isinstance(table, ChangeLog):
                 require_writable_here(table.name, lake.path(table.name), delta)
             elif note := note_of(delta):
                 notes.append(f"{table.name} is {note}")
@@ -105,7 +105,7 @@ def require_evolvable(lake: Lake, tables: Iterable[Feed | Log]) -> list[str]:
     return notes
 
 
-def evolve(sessions: "Callable[[], Sessions]", lake: Lake, table: Feed | Log, delta: "DeltaTable") -> Evolution:
+def evolve(sessions: "Callable[[], Sessions]", lake: Lake, table: Feed | ChangeLog, delta: "DeltaTable") -> Evolution:
     """Bring a table to its declared columns: add the new, drop NOT NULL, rewrite it where a type was widened.
 
     delta: the table as it was opened; it follows. Errors as for plan_evolution.
@@ -144,9 +144,9 @@ def _columns(columns: Iterable[Column]) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in columns)
 
 
-def _require_same_keys(table: Feed | Log, delta: "DeltaTable") -> None:
+def _require_same_keys(table: Feed | ChangeLog, delta: "DeltaTable") -> None:
     """Refuse other keys than those that the rows were merged by: some rows would be doubled, or lost."""
-    if isinstance(table, Log):
+    if isinstance(table, ChangeLog):
         return
     keys = ", ".join(table.keys)
     loaded = keys_in(delta, len(table.keys))

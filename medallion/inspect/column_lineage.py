@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from medallion.model.parsed_query import Schemas, parse
 from medallion.model.registry import Registry
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 
 if TYPE_CHECKING:
     from sqlglot.lineage import Node as Origin
 
-Node = Feed | Log | Table
+Node = Feed | ChangeLog | Table
 
 
 @dataclass(frozen=True, order=True)
@@ -73,7 +73,7 @@ def _lineage(nodes: tuple[Node, ...]) -> ColumnLineage:
                 copied[ColumnOf(node.name, name)] = frozenset(_leaves(origin, copies_alone=True))
                 if source := _passed_on(origin):
                     passed_on[ColumnOf(node.name, name)] = source
-        elif isinstance(node, Log):
+        elif isinstance(node, ChangeLog):
             fed = {column.name.lower() for column in node.fed_by.columns}
             of_feed = {
                 ColumnOf(node.name, name): frozenset({ColumnOf(node.of, name)} if name in fed else ())

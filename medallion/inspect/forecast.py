@@ -17,7 +17,7 @@ from medallion.ingest.source import Source, open_source
 from medallion.model.refresh_lock import method_kind
 from medallion.model.refresh_method import RefreshMethod
 from medallion.model.registry import Registry
-from medallion.model.table import Log, Table
+from medallion.model.table import ChangeLog, Table
 from medallion.ops import event_log
 from medallion.ops.event_schema import DID_WORK, EventRow
 from medallion.refresh.cost import Costs, costs_of
@@ -92,7 +92,7 @@ def _forecasts(
     forecasts = []
     for node in tables:
         if not isinstance(node, Table):
-            fed = node.of if isinstance(node, Log) else node.name
+            fed = node.of if isinstance(node, ChangeLog) else node.name
             reached[node.name] = {fed: lines[fed]} if lines.get(fed) else {}
             continue
         reached[node.name] = {feed: count for name in node.inputs for feed, count in reached[name].items()}

@@ -17,7 +17,7 @@ from medallion.hours import ONE_HOUR, parse_hour
 from medallion.inspect.column_descriptions import column_descriptions
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.model.registry import Node, Registry
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops.events import Event
 from medallion.project import find_project
 from medallion.storage.lake import Lake
@@ -159,7 +159,7 @@ class Lineage:
         if isinstance(table, Feed):
             yield InputDataset(*_dataset_name(f"{self.source}/{table.delivery.layout.feed_folder(table.source_name)}"))
         else:
-            for name in (table.of,) if isinstance(table, Log) else table.inputs:
+            for name in (table.of,) if isinstance(table, ChangeLog) else table.inputs:
                 yield InputDataset(*_dataset_name(self.lake.path(name)), facets=self._facets(self.tables[name]))
 
     def _output(self, table: Node, event: Event) -> "OutputDataset":
@@ -167,7 +167,7 @@ class Lineage:
         from openlineage.client.generated import column_lineage_dataset, output_statistics_output_dataset
 
         facets = self._facets(table)
-        if isinstance(table, Table | Log):
+        if isinstance(table, Table | ChangeLog):
             facets["columnLineage"] = column_lineage_dataset.ColumnLineageDatasetFacet(fields=self._columns[table.name])
         written = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(event.rows_out, event.bytes_out)
         place = _dataset_name(self.lake.path(table.name))

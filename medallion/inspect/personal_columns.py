@@ -6,7 +6,7 @@ from medallion.errors import MedallionError
 from medallion.expect.vocabulary import NO_PERSONAL_COLUMNS, Expectation
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.model.registry import Registry
-from medallion.model.table import Log, Table
+from medallion.model.table import ChangeLog, Table
 
 
 def personal_columns(tables: Registry) -> Mapping[ColumnOf, Set[ColumnOf]]:
@@ -42,7 +42,7 @@ def require_no_personal_columns(
     promised = [
         table
         for table in tables
-        if isinstance(table, Table | Log)
+        if isinstance(table, Table | ChangeLog)
         and layer in (None, table.layer)
         and any(e.kind == NO_PERSONAL_COLUMNS for e in (*table.expectations, *promises.get(table.name, ())))
     ]

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from hashlib import sha256
 
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 
 
-def definition_keys(nodes: Mapping[str, Feed | Log | Table]) -> dict[str, str]:
+def definition_keys(nodes: Mapping[str, Feed | ChangeLog | Table]) -> dict[str, str]:
     """By table, a key that changes when its query, keys, refresh policy or declared columns do, or those of a table
     that it is computed from.
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, build_scope
 
 from medallion.errors import MedallionError
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 
 Kind = Literal["integer", "decimal", "floating", "other", "unknown"]
 
@@ -62,7 +62,7 @@ def sources_of(scope: Scope) -> dict[str, tuple[exp.Selectable, exp.Table | Scop
 class Schemas:
     """The columns of every table, with the kind of their type where it is known."""
 
-    nodes: Mapping[str, Feed | Log | Table]
+    nodes: Mapping[str, Feed | ChangeLog | Table]
     _known: dict[str, Mapping[str, Kind]] = field(default_factory=dict)
     _scopes: dict[int, tuple[Scope, dict[str, Mapping[str, Kind]]]] = field(default_factory=dict)
     _outputs: dict[int, tuple[Scope, Mapping[str, Kind]]] = field(default_factory=dict)

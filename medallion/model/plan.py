@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from medallion.errors import MedallionError
 from medallion.model.column_types import spark_type
-from medallion.model.table import Feed, Log
+from medallion.model.table import ChangeLog, Feed
 
 FLOATING_TYPES = frozenset({"float", "double"})
 
@@ -174,7 +174,7 @@ class Node:
 Column = tuple[str, str, bool]  # name, type, and whether it may be null
 
 
-def declared_columns(node: Feed | Log) -> tuple[Column, ...]:
+def declared_columns(node: Feed | ChangeLog) -> tuple[Column, ...]:
     """The columns of a fed table that queries are given: those that it declares."""
     return tuple((column.name, spark_type(column.sql_type), not column.required) for column in node.columns)
 

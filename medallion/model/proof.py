@@ -26,11 +26,11 @@ from medallion.model.proof_kept import prove_kept
 from medallion.model.proof_order import prove_order
 from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 
 VERSION = 4  # of the proofs: what another version proved is proven again
 
-Node = Feed | Log | Table
+Node = Feed | ChangeLog | Table
 
 
 def prove(

@@ -22,7 +22,7 @@ from medallion.model.plan import (
 from medallion.model.plan_json import read_plan
 from medallion.model.plan_shape import shape_of
 from medallion.model.refresh_method import SIDE
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 
 Whole = Mapping[int, str]  # columns and their names: a change of any row with the same values brings all of these rows
 
@@ -48,7 +48,7 @@ _CLAUSES = {
 class Reading:
     """What a proof asks about tables: their declarations, their columns, and what Spark says of a piece."""
 
-    nodes: Mapping[str, Feed | Log | Table]
+    nodes: Mapping[str, Feed | ChangeLog | Table]
     inputs: Mapping[str, tuple[Column, ...]]
     analyse: Analyser
 
@@ -215,7 +215,7 @@ def _require_no_subquery(node: Node) -> None:
         raise Unprovable("it has a subquery")
 
 
-def _whole_of(node: Feed | Log | Table) -> frozenset[str]:
+def _whole_of(node: Feed | ChangeLog | Table) -> frozenset[str]:
     """What a commit of a table brings as a whole: the rows with a value of these columns; without any, all rows."""
     if isinstance(node, Table) and isinstance(node.method, ByKey):
         return frozenset({node.method.column.lower()})

@@ -17,9 +17,9 @@ from medallion.model.column_types import UnreadableColumn, is_key_type, is_order
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.methods import POLICIES, Method
 from medallion.model.personal import require_erasable
-from medallion.model.table import BESIDE_A_CHANGE, Feed, Log, Table
+from medallion.model.table import BESIDE_A_CHANGE, ChangeLog, Feed, Table
 
-Node = Feed | Log | Table
+Node = Feed | ChangeLog | Table
 
 _LIST = re.compile(r"[A-Z][A-Z0-9_]*")
 
@@ -71,9 +71,9 @@ class Registry:
         return tuple(table for table in self if isinstance(table, Feed))
 
     @property
-    def logs(self) -> tuple[Log, ...]:
+    def logs(self) -> tuple[ChangeLog, ...]:
         """The tables with every change of a feed."""
-        return tuple(table for table in self if isinstance(table, Log))
+        return tuple(table for table in self if isinstance(table, ChangeLog))
 
     def with_methods(self, methods: Mapping[str, Method | None]) -> "Registry":
         """The same with other refresh methods, by table; None where it is to be derived."""
@@ -99,7 +99,7 @@ def build(tables: Iterable[Node], layers: Sequence[str]) -> Registry:
             column, or there is a cycle. The module is named.
     """
     by_name = {table.name: table for table in tables}
-    by_name |= {table.name: _with_feed(table, by_name) for table in by_name.values() if isinstance(table, Log)}
+    by_name |= {table.name: _with_feed(table, by_name) for table in by_name.values() if isinstance(table, ChangeLog)}
     for table in by_name.values():
         where = _module(table)
         if not re.fullmatch(r"[a-z][a-z0-9_]*", table.name):
@@ -193,7 +193,7 @@ def _require_chart(where: str, table: Node) -> None:
         raise BadDeclaration(f"{where} draws {', '.join(unknown)}, which its query does not give: {', '.join(columns)}")
 
 
-def _with_feed(log: Log, by_name: Mapping[str, Node]) -> Log:
+def _with_feed(log: ChangeLog, by_name: Mapping[str, Node]) -> ChangeLog:
     feed = by_name.get(log.of)
     if not isinstance(feed, Feed):
         raise BadDeclaration(f"{_module(log)} is the log of {log.of}, which is no change feed")

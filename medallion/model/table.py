@@ -252,7 +252,7 @@ ORIGIN = (
 
 
 @dataclass(frozen=True)
-class Log:
+class ChangeLog:
     """A Bronze table of every change of a feed, as it arrived: the history that the feed's own table forgets.
 
     One row per _source_file and _line, with the columns of ORIGIN. It begins with the rows of the feed's table; from

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 
 from medallion.errors import BadDeclaration, DamagedFile, UsageError
 from medallion.model.registry import Registry
-from medallion.model.table import Log
+from medallion.model.table import ChangeLog
 from medallion.ops import releases
 from medallion.project import find_project
 from medallion.settings import Settings
@@ -112,7 +112,7 @@ def extra_tables() -> frozenset[str]:
     return frozenset(project.registry(extras=True).tables) - frozenset(project.registry().tables)
 
 
-def dropped_logs(lake: Lake) -> tuple[Log, ...]:
+def dropped_logs(lake: Lake) -> tuple[ChangeLog, ...]:
     """The change logs that the lake had and a person dropped: their files stay, and they may be added again."""
     dropped = (read_record(lake) or TableRecord()).dropped
     return tuple(log for log in find_project().registry(extras=True).logs if log.name in dropped) if dropped else ()

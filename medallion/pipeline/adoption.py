@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from medallion.errors import MedallionError, UsageError
 from medallion.ingest.schema_evolution import plan_evolution
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.run import Outcome, Run
 from medallion.storage.delta_writes import append_rows, properties
@@ -28,7 +28,7 @@ def adopt(run: Run, driver: Driver, table: str) -> Outcome:
         event.engine = "delta-rs"
         delta, found = _changed(driver, table)
         declared = driver.tables.tables.get(table)
-        if isinstance(declared, Feed | Log):
+        if isinstance(declared, Feed | ChangeLog):
             try:
                 plan_evolution(declared, delta)
             except MedallionError as unfit:

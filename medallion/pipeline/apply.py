@@ -14,7 +14,7 @@ from medallion.ingest.restatement import read_restatement
 from medallion.ingest.schema_evolution import require_evolvable
 from medallion.ingest.source import open_source
 from medallion.ingest.unpublished import find_unfinished, require_no_red_hour
-from medallion.model.table import Feed, Log
+from medallion.model.table import ChangeLog, Feed
 from medallion.ops import event_log
 from medallion.ops.event_log import EventLog
 from medallion.ops.event_schema import DID_WORK
@@ -42,10 +42,10 @@ def apply_hour(driver: Driver, run: Run, log: EventLog, _: str | None) -> Outcom
         for table in driver.tables.logs:  # before their tables go on
             warnings += change_log.catch_up(partial(driver.sessions, log), driver.lake, table, hour)
 
-        def work(table: Feed | Log) -> apply.Applied | None:
-            content = decoded.get(table.of if isinstance(table, Log) else table.name)
+        def work(table: Feed | ChangeLog) -> apply.Applied | None:
+            content = decoded.get(table.of if isinstance(table, ChangeLog) else table.name)
             with log.timed("apply", driver.tables.fed_layer, table.name) as step:
-                if isinstance(table, Log):
+                if isinstance(table, ChangeLog):
                     done = change_log.append_lines(driver.lake, table, hour, content)
                 else:
                     done = apply.apply_feed(partial(driver.sessions, log), driver.lake, table, hour, content)

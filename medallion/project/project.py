@@ -20,7 +20,7 @@ from medallion.errors import BadDeclaration, MedallionError, UsageError, one_lin
 from medallion.expect.vocabulary import Expectation
 from medallion.model.refresh_lock import NAME, with_methods
 from medallion.model.registry import Node, Registry, as_declared, build
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.project import manifest
 from medallion.project.deliveries import USUAL_DELIVERIES, Deliveries
 from medallion.project.manifest import Manifest, read_manifest
@@ -166,8 +166,8 @@ def _declared(root: Path, layers: tuple[str, ...]) -> Iterator[Node]:
                 continue
             module = _import(f"{package.__name__}.{info.name}", root)
             declared = getattr(module, "TABLE", None)
-            if not isinstance(declared, Table if place else Feed | Log):
-                wanted = "Table" if place else "Feed or Log"
+            if not isinstance(declared, Table if place else Feed | ChangeLog):
+                wanted = "Table" if place else "Feed or ChangeLog"
                 raise BadDeclaration(f"spark_jobs/{layer}/{info.name}.py declares no TABLE, a {wanted}, for its layer")
             path = root / "spark_jobs" / layer / f"{info.name}.py"
             yield from as_declared(declared, layer, path, module.__doc__ or "")

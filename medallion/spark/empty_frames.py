@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.spark.collect import quoted
 from medallion.spark.session import explained
 
@@ -17,7 +17,7 @@ class EmptyFrames:
     A table's query is analysed when its frame is first asked for, after those that it reads.
     """
 
-    def __init__(self, spark: "SparkSession", nodes: Mapping[str, Feed | Log | Table]) -> None:
+    def __init__(self, spark: "SparkSession", nodes: Mapping[str, Feed | ChangeLog | Table]) -> None:
         self._spark, self._nodes = spark, nodes
         self._types: dict[str, list[tuple[str, str]]] = {}
 

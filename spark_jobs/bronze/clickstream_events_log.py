@@ -1,5 +1,5 @@
 """Every change of a click, as received. One row per _source_file and _line."""
 
-from medallion import Log
+from medallion import ChangeLog
 
-TABLE = Log(of="bronze_clickstream_events", source_system="tracker", extra=True)
+TABLE = ChangeLog(of="bronze_clickstream_events", source_system="tracker", extra=True)

@@ -1,5 +1,5 @@
 """Every change of a customer, as received. One row per _source_file and _line."""
 
-from medallion import Log
+from medallion import ChangeLog
 
-TABLE = Log(of="bronze_customers", source_system="account service", extra=True)
+TABLE = ChangeLog(of="bronze_customers", source_system="account service", extra=True)

@@ -1,5 +1,5 @@
 """Every change of a stock movement, as received. One row per _source_file and _line."""
 
-from medallion import Log
+from medallion import ChangeLog
 
-TABLE = Log(of="bronze_inventory_events", source_system="warehouse system", extra=True)
+TABLE = ChangeLog(of="bronze_inventory_events", source_system="warehouse system", extra=True)

@@ -1,5 +1,5 @@
 """Every change of an order, as received. One row per _source_file and _line."""
 
-from medallion import Log
+from medallion import ChangeLog
 
-TABLE = Log(of="bronze_orders", source_system="order service", extra=True)
+TABLE = ChangeLog(of="bronze_orders", source_system="order service", extra=True)

@@ -1,5 +1,5 @@
 """Every change of a supplier, as received. One row per _source_file and _line."""
 
-from medallion import Log
+from medallion import ChangeLog
 
-TABLE = Log(of="bronze_suppliers", source_system="purchasing", extra=True)
+TABLE = ChangeLog(of="bronze_suppliers", source_system="purchasing", extra=True)

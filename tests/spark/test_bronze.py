@@ -17,7 +17,7 @@ from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.quarantine import read_rejected
 from medallion.ingest.snapshot_source import open_snapshot
 from medallion.ingest.source import no_progress
-from medallion.model.table import Feed, Log
+from medallion.model.table import ChangeLog, Feed
 from medallion.ops import event_log, releases
 from medallion.pipeline.driver import Driver
 from medallion.pipeline.load import load_snapshot
@@ -373,7 +373,7 @@ def test_a_snapshot_with_too_many_rows_that_have_not_happened_is_refused(shop: S
 
 def declared(shop: Shop, schema: str) -> None:
     """From now on the suppliers' feed is declared like this, and no query reads columns that it has no more."""
-    tables = {table.name: table for table in registry() if isinstance(table, Feed | Log)}
+    tables = {table.name: table for table in registry() if isinstance(table, Feed | ChangeLog)}
     shop.driver.tables = graph({**tables, SUPPLIERS: replace(tables[SUPPLIERS], schema=schema)})
 
 

@@ -13,7 +13,7 @@ from medallion.ingest import apply, change_log, landing
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.model.dimension import dimension
 from medallion.model.methods import ByKey
-from medallion.model.table import Feed, Log
+from medallion.model.table import ChangeLog, Feed
 from medallion.refresh.full import refresh_full
 from medallion.refresh.incremental import refresh_incremental
 from medallion.spark.configuration import TABLE_PROPERTIES
@@ -37,7 +37,7 @@ HISTORY = replace(
 TABLES = build(
     [
         FEED,
-        Log(of="bronze_things", source_system="shop", name="bronze_things_log", doc="A log."),
+        ChangeLog(of="bronze_things", source_system="shop", name="bronze_things_log", doc="A log."),
         *(
             type(HISTORY)(**(vars(HISTORY) | {"name": name, "doc": "One row per key and time."}))
             for name in ("silver_by_full", "silver_by_incremental")

@@ -27,7 +27,7 @@ from medallion.model.additive_split import split_of
 from medallion.model.methods import Additive, ByKey, Full
 from medallion.model.refresh_method import RefreshMethod, StateWork
 from medallion.model.selection import select_tables
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops.lake_tables import TableRecord, write_record
 from medallion.ops.releases import Release
 from medallion.pipeline.driver import Driver
@@ -214,7 +214,7 @@ class Shop:
             self.spark.conf.unset("spark.databricks.delta.commitInfo.userMetadata")
         self.changed = {}
 
-    def log(self, log: Log, rows: Mapping[int, dict[str, Any] | None]) -> None:
+    def log(self, log: ChangeLog, rows: Mapping[int, dict[str, Any] | None]) -> None:
         """Append what changed to a log: a row that is there already is taken away first, as an update is delivered."""
         if self.lake.version(log.of) is None:
             return

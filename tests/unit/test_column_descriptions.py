@@ -7,7 +7,7 @@ import pytest
 from medallion.errors import BadDeclaration
 from medallion.inspect.column_descriptions import column_descriptions, undescribed
 from medallion.inspect.column_lineage import ColumnOf
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from tests.shop import build, registry
 
 FEED = Feed(
@@ -32,7 +32,7 @@ SILVER = Table(
 )
 
 
-def described(*tables: Feed | Log | Table) -> dict[str, str]:
+def described(*tables: Feed | ChangeLog | Table) -> dict[str, str]:
     found = column_descriptions(build(tables))
     return {f"{column.table}.{column.column}": text for column, text in found.items()}
 
@@ -58,7 +58,7 @@ def test_description_of_its_own_overrides_the_one_that_is_passed_on() -> None:
 
 
 def test_log_says_what_its_feed_says_and_what_a_change_is() -> None:
-    log = Log(of="bronze_things", source_system="shop", name="bronze_things_log", doc="One row per line.")
+    log = ChangeLog(of="bronze_things", source_system="shop", name="bronze_things_log", doc="One row per line.")
     found = described(FEED, log)
     assert found["bronze_things_log.price"] == "The customer's price"
     assert found["bronze_things_log._line"] == "The line of the change file, from 1"

@@ -17,7 +17,7 @@ from medallion.ingest import apply, change_log, landing, ledger
 from medallion.ingest.schema_evolution import arrow_schema
 from medallion.ingest.source import digest
 from medallion.model.dimension import dimension
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import delta_writes
 from medallion.storage.lake import Lake
@@ -135,7 +135,7 @@ def followed(lake: Lake, feed: Feed) -> list[str]:
 def test_a_log_of_a_feed_with_two_keys_has_every_line(tmp_path: Path) -> None:
     lake, (schema, keys) = Lake(str(tmp_path / "lake")), SOME_KEYS["number and text"]
     feed = things(schema, keys)
-    log = build([feed, Log(of=feed.name, source_system="shop", name="bronze_things_log", doc="A log.")]).logs[0]
+    log = build([feed, ChangeLog(of=feed.name, source_system="shop", name="bronze_things_log", doc="A log.")]).logs[0]
     row = {"a": 1, "b": "x", "name": "n", "price": None, "at": None}
     write_deltalake(lake.path(feed.name), pa.Table.from_pylist([row], arrow_schema(feed.columns)))
     change_log.begin_log(lake, log)

@@ -7,7 +7,7 @@ import pytest
 from medallion.errors import MedallionError
 from medallion.model.dimension import dimension
 from medallion.model.methods import Additive, ByKey, Full, Kept, Recent, Via
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from tests.proving import derivation, derived
 from tests.shop import build, registry
 
@@ -232,7 +232,7 @@ def test_a_dimension_of_two_keys_is_refreshed_by_the_first() -> None:
         name="bronze_things",
         doc="One row per a and b.",
     )
-    log = Log(of="bronze_things", source_system="shop", name="bronze_things_log", doc="A log.")
+    log = ChangeLog(of="bronze_things", source_system="shop", name="bronze_things_log", doc="A log.")
     history = dimension("bronze_things_log", key=("a", "b"), sequence_by="at", scd_type=2, columns=("name",))
     values = vars(history) | {"name": "silver_history", "doc": "One row per key and time."}
     found = derived(build([feed, log, Table(**values)]))["silver_history"]

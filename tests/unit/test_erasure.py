@@ -16,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from medallion.errors import CheckFailed, HourOutOfOrder, UsageError
 from medallion.ingest.change_log import begin_log
 from medallion.model.registry import Registry
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops import releases
 from medallion.ops.check_records import Failure, read_check_record, write_check_record
 from medallion.pipeline import erasure, steps
@@ -36,7 +36,7 @@ def tables(**declared: Any) -> Registry:
         [
             Feed(keys=("id",), schema=COLUMNS, name="bronze_orders", doc="One row per id.", **about),
             Feed(keys=("id",), schema=COLUMNS, name="bronze_items", doc="One row per id."),
-            Log(of="bronze_orders", source_system="till", name="bronze_orders_log", doc="Every change."),
+            ChangeLog(of="bronze_orders", source_system="till", name="bronze_orders_log", doc="Every change."),
             Table(keys=("id",), query="SELECT * FROM {bronze_orders}", name="silver_orders", doc="A copy."),
             Table(keys=("id",), query="SELECT * FROM {silver_orders}", name="gold_orders", layer="gold", doc="A copy."),
         ]

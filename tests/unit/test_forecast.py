@@ -7,13 +7,13 @@ from typing import Any
 from medallion.inspect.forecast import Forecast, _forecasts, as_expected
 from medallion.model.methods import Additive, ByKey, Full
 from medallion.model.refresh_method import RefreshMethod
-from medallion.model.table import Feed, Log, Table
+from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops.event_schema import EventRow
 from tests.shop import build
 
 ORDERS = Feed(keys=("id",), schema="id BIGINT NOT NULL", name="bronze_orders", doc="One row per id.")
 USERS = Feed(keys=("id",), schema="id BIGINT NOT NULL", name="bronze_users", doc="One row per id.")
-HISTORY = Log(of="bronze_orders", source_system="shop", name="bronze_orders_log", doc="A log.")
+HISTORY = ChangeLog(of="bronze_orders", source_system="shop", name="bronze_orders_log", doc="A log.")
 SILVER = Table(("id",), "SELECT id FROM {bronze_orders}", method=ByKey("id"), name="silver_orders", doc="Rows.")
 USED = Table(("id",), "SELECT id FROM {bronze_users}", method=Full("it is small"), name="silver_users", doc="Rows.")
 DAYS = Table(

@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 from medallion.ingest import apply, change_log, landing, ledger
 from medallion.ingest.change_log import rewind_log
 from medallion.ingest.source import digest
-from medallion.model.table import Feed, Log
+from medallion.model.table import ChangeLog, Feed
 from medallion.ops import releases
 from medallion.storage.foreign_commits import ChangedByOthers
 from medallion.storage.lake import Lake
@@ -21,7 +21,9 @@ from tests.shop import build
 
 H0, H1, H2, H3 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02", "2025-11-30T03"
 FEED = Feed(keys=("id",), schema="id BIGINT NOT NULL, name STRING", name="bronze_things", doc="One row per id.")
-LOG = build([FEED, Log(of="bronze_things", source_system="the shop", name="bronze_things_log", doc="A log.")]).logs[0]
+LOG = build(
+    [FEED, ChangeLog(of="bronze_things", source_system="the shop", name="bronze_things_log", doc="A log.")]
+).logs[0]
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def land(lake: Lake, hour: str, *changes: dict[str, Any]) -> None:
     ledger.write_manifest(lake, ledger.Manifest(hour, "/source", {"things": digest(file.open("rb"))}))
 
 
-def keep(lake: Lake, hour: str, log: Log = LOG) -> None:
+def keep(lake: Lake, hour: str, log: ChangeLog = LOG) -> None:
     """Take an hour in, as apply does."""
     change_log.catch_up(no_spark, lake, log, hour)
     decoded = landing.decode_hour(lake, (log.fed_by,), hour, 0.01)
@@ -248,7 +250,7 @@ def test_log_begins_again_when_an_hour_before_it_is_restated(lake: Lake) -> None
 
 
 WIDER = Feed(keys=("id",), schema=f"{FEED.schema}, size INT", name=FEED.name, doc=FEED.doc)
-WIDER_LOG = build([WIDER, Log(of=FEED.name, source_system="the shop", name=LOG.name, doc="A log.")]).logs[0]
+WIDER_LOG = build([WIDER, ChangeLog(of=FEED.name, source_system="the shop", name=LOG.name, doc="A log.")]).logs[0]
 
 
 def sizes(lake: Lake) -> list[tuple[int, int]]:
@@ -278,4 +280,4 @@ def test_the_log_of_what_is_no_feed_is_refused() -> None:
     with pytest.raises(
         MedallionError, match=r"spark_jobs/bronze/x\.py is the log of bronze_y, which is no change feed"
     ):
-        build([Log(of="bronze_y", source_system="", name="bronze_x", doc="A log.")])
+        build([ChangeLog(of="bronze_y", source_system="", name="bronze_x", doc="A log.")])

@@ -128,7 +128,7 @@ def declare(clinic: Path, name: str, text: str) -> None:
     ("name", "text", "message"),
     [
         ("spark_jobs/marts/empty.py", '"""Nothing."""', "spark_jobs/marts/empty.py declares no TABLE, a Table"),
-        ("spark_jobs/raw/wards.py", WARDS, "spark_jobs/raw/wards.py declares no TABLE, a Feed or Log"),
+        ("spark_jobs/raw/wards.py", WARDS, "spark_jobs/raw/wards.py declares no TABLE, a Feed or ChangeLog"),
         ("spark_jobs/diamond/__init__.py", "", "spark_jobs/diamond is no layer of .*medallion.toml: add it there"),
         (
             "spark_jobs/marts/wards.py",

@@ -12,7 +12,7 @@ from medallion.errors import MedallionError
 from medallion.ingest import apply, change_log, landing, ledger
 from medallion.ingest.schema_evolution import arrow_schema, description, require_evolvable
 from medallion.ingest.source import digest
-from medallion.model.table import Feed, Log
+from medallion.model.table import ChangeLog, Feed
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage.lake import Lake
 from tests.shop import build
@@ -26,9 +26,9 @@ FEED = Feed(
 H0, H1, H2 = "2025-11-30T00", "2025-11-30T01", "2025-11-30T02"
 
 
-def declared(schema: str, **changes: Any) -> tuple[Feed, Log]:
+def declared(schema: str, **changes: Any) -> tuple[Feed, ChangeLog]:
     feed = replace(FEED, schema=schema, **changes)
-    log = build([feed, Log(of=feed.name, source_system="shop", name="bronze_things_log", doc="A log.")]).logs[0]
+    log = build([feed, ChangeLog(of=feed.name, source_system="shop", name="bronze_things_log", doc="A log.")]).logs[0]
     return feed, log
 
 

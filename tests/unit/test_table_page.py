@@ -12,7 +12,7 @@ from medallion.errors import UsageError
 from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.inspect.table_history import table_history
 from medallion.model.refresh_method import RefreshMethod, read_method
-from medallion.model.table import Log, Table
+from medallion.model.table import ChangeLog, Table
 from medallion.ops import releases
 from medallion.ops.event_log import append
 from medallion.ops.events import Event
@@ -47,7 +47,7 @@ def test_every_computed_column_of_every_table_has_its_lineage() -> None:
         if isinstance(table, Table):
             known = [column for column in lineage.sources if column.table == table.name]
             assert known and all(s.table in table.inputs for column in known for s in lineage.sources[column])
-        elif isinstance(table, Log):
+        elif isinstance(table, ChangeLog):
             assert {s.table for c in lineage.sources if c.table == table.name for s in lineage.sources[c]} == {table.of}
 
 
