@@ -10,7 +10,7 @@ TABLE = Feed(
         session_id STRING COMMENT 'The visit that the click belongs to',
         event_type STRING COMMENT 'page_view, product_view, add_to_cart, begin_checkout, purchase, or noise',
         page_url STRING COMMENT 'Address of the page',
-        product_id BIGINT COMMENT 'The product on the page; null where it shows none',
+        product_id BIGINT COMMENT 'The product on the page, if it shows one',
         referrer STRING COMMENT 'Address that the visitor came from',
         device_type STRING COMMENT 'Kind of device, such as mobile',
         geo_country STRING COMMENT 'Country of the visitor',

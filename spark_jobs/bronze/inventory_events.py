@@ -6,8 +6,8 @@ TABLE = Feed(
     keys=("inventory_event_id",),
     schema="""
         inventory_event_id BIGINT NOT NULL COMMENT 'Identifies the movement',
-        product_id BIGINT NOT NULL COMMENT 'The product that moved',
-        warehouse_id BIGINT NOT NULL COMMENT 'The warehouse it moved in or out of',
+        product_id BIGINT NOT NULL COMMENT 'The product',
+        warehouse_id BIGINT NOT NULL COMMENT 'The warehouse',
         event_type STRING NOT NULL COMMENT 'restock, sale_reserve, cancellation_restock, return_restock, and others',
         quantity_change INT NOT NULL COMMENT 'Units, negative where stock goes down',
         event_timestamp TIMESTAMP NOT NULL COMMENT 'When it was booked, UTC',
