@@ -194,10 +194,13 @@ class Lineage:
             "dataQualityMetrics": metrics.DataQualityMetricsInputDatasetFacet(rowCount=event.rows_in, columnMetrics={}),
         }
         place = _dataset_name(self.lake.path(table.name))
-        return InputDataset(*place, facets=self._facets(table), inputFacets=results)
+        return InputDataset(*place, facets=self._facets(table, described=False), inputFacets=results)
 
-    def _facets(self, table: Node) -> dict[str, Any]:
-        """What a table is, as of now: columns with types and meanings, documentation, owner, tags, version, name."""
+    def _facets(self, table: Node, *, described: bool = True) -> dict[str, Any]:
+        """What a table is, as of now: columns with types, documentation, owner, tags, version, name.
+
+        described: whether with what columns mean, for which the SQL of all tables is read: a check need not do that.
+        """
         from openlineage.client.generated import dataset_version_dataset as version
         from openlineage.client.generated import documentation_dataset as documentation
         from openlineage.client.generated import ownership_dataset as ownership
@@ -217,9 +220,10 @@ class Lineage:
                 [tags.TagsDatasetFacetFields(tag, "true", "MEDALLION") for tag in table.tags]
             )
         if (delta := self.lake.open(self.lake.path(table.name))) is not None:
+            meanings = self._described if described else {}
             fields = [
                 schema.SchemaDatasetFacetFields(
-                    field.name, _type_name(field.type), self._described.get(ColumnOf(table.name, field.name.lower()))
+                    field.name, _type_name(field.type), meanings.get(ColumnOf(table.name, field.name.lower()))
                 )
                 for field in delta.schema().fields
             ]

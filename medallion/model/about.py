@@ -20,7 +20,7 @@ def require_about(where: str, table: "Node") -> None:
         raise BadDeclaration(f"{where} has the tag {bad[0]!r}: tags are of small letters, digits, _ and -")
     if not _is_line(table.owner):
         raise BadDeclaration(f"{where} has an owner that is no line of text")
-    known = output_columns(table.query) if isinstance(table, Table) else None
+    known = output_columns(table.query) if isinstance(table, Table) and table.descriptions else None
     for column, text in table.descriptions.items():
         if known is not None and column not in known:
             raise BadDeclaration(f"{where} describes {column[:80]}, which it does not have: {', '.join(known)}")
