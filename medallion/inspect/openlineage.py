@@ -220,16 +220,20 @@ class Lineage:
                 [tags.TagsDatasetFacetFields(tag, "true", "MEDALLION") for tag in table.tags]
             )
         if (delta := self.lake.open(self.lake.path(table.name))) is not None:
-            meanings = self._described if described else {}
+            meanings = self._meanings(table) if described else {}
             fields = [
-                schema.SchemaDatasetFacetFields(
-                    field.name, _type_name(field.type), meanings.get(ColumnOf(table.name, field.name.lower()))
-                )
+                schema.SchemaDatasetFacetFields(field.name, _type_name(field.type), meanings.get(field.name.lower()))
                 for field in delta.schema().fields
             ]
             facets["schema"] = schema.SchemaDatasetFacet(fields)
             facets["version"] = version.DatasetVersionDatasetFacet(str(delta.version()))
         return facets
+
+    def _meanings(self, table: Node) -> Mapping[str, str]:
+        """What the columns of a table mean, by column in small letters; of Bronze, without reading any SQL."""
+        if isinstance(table, Table):
+            return {column.column: text for column, text in self._described.items() if column.table == table.name}
+        return {name.lower(): text for name, text in table.descriptions.items()}
 
     @cached_property
     def _described(self) -> Mapping[ColumnOf, str]:
