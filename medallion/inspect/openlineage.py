@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
 from medallion.hours import ONE_HOUR, parse_hour
-from medallion.inspect.column_descriptions import column_descriptions
-from medallion.inspect.column_lineage import ColumnOf, column_lineage
 from medallion.model.registry import Node, Registry
 from medallion.model.table import ChangeLog, Feed, Table
 from medallion.ops.events import Event
@@ -232,17 +230,24 @@ class Lineage:
     def _meanings(self, table: Node) -> Mapping[str, str]:
         """What the columns of a table mean, by column in small letters; of Bronze, without reading any SQL."""
         if isinstance(table, Table):
-            return {column.column: text for column, text in self._described.items() if column.table == table.name}
+            return self._described.get(table.name, {})
         return {name.lower(): text for name, text in table.descriptions.items()}
 
     @cached_property
-    def _described(self) -> Mapping[ColumnOf, str]:
-        return column_descriptions(self.tables)
+    def _described(self) -> dict[str, dict[str, str]]:
+        from medallion.inspect.column_descriptions import column_descriptions
+
+        by_table: dict[str, dict[str, str]] = {}
+        for column, text in column_descriptions(self.tables).items():
+            by_table.setdefault(column.table, {})[column.column] = text
+        return by_table
 
     @cached_property
     def _columns(self) -> dict[str, dict[str, Any]]:
         """By table and column, the columns of other tables that its values are computed from."""
         from openlineage.client.generated.column_lineage_dataset import Fields, InputField
+
+        from medallion.inspect.column_lineage import column_lineage
 
         columns: dict[str, dict[str, Any]] = {}
         for column, sources in column_lineage(self.tables).sources.items():
