@@ -17,16 +17,12 @@ def require_about(where: str, table: "Node") -> None:
     from medallion.model.table import Table
 
     if bad := [tag for tag in table.tags if not _TAG.fullmatch(tag)]:
-        raise BadDeclaration(f"{where} has the tag {bad[0]!r}: tags are of small letters, digits, _ and -")
-    if not _is_line(table.owner):
-        raise BadDeclaration(f"{where} has an owner that is no line of text")
+        raise BadDeclaration(f"{where} has the tag {bad[0]!r}: tags are small letters, digits, _ and -")
+    if not table.owner.isprintable():
+        raise BadDeclaration(f"{where} has an owner that is not one line of text")
     known = output_columns(table.query) if isinstance(table, Table) and table.descriptions else None
     for column, text in table.descriptions.items():
         if known is not None and column not in known:
             raise BadDeclaration(f"{where} describes {column[:80]}, which it does not have: {', '.join(known)}")
-        if not text.strip() or not _is_line(text):
-            raise BadDeclaration(f"{where} describes {column} by no line of text: say what its values mean")
-
-
-def _is_line(text: str) -> bool:
-    return text.isprintable()
+        if not text.strip() or not text.isprintable():
+            raise BadDeclaration(f"{where} describes {column} without one line of text: say what its values mean")

@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-_QUOTED = re.compile(r"--[^\n]*|'[^']*'")
-_PART = re.compile(r"[()]|,|\*|[A-Za-z_]\w*")
+_QUOTED = re.compile(r"""--[^\n]*|/\*.*?\*/|'[^']*'|"[^"]*\"""", re.DOTALL)
+_PART = re.compile(r"[()]|,|\*|`[^`]+`|[A-Za-z_]\w*")
+_ENDS_THE_LIST = frozenset({"FROM", "UNION", "EXCEPT", "INTERSECT", "MINUS"})
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Chart:
 
 
 def output_columns(query: str) -> tuple[str, ...] | None:
-    """The columns that ``query`` gives, by its last SELECT outside of parentheses; None where a star stands for some.
+    """The columns that ``query`` gives, by its first SELECT outside of parentheses; None where that does not tell.
 
     Reads words, not SQL: parsing it costs more than the whole registry, which each parse of the DAG file builds.
     """
@@ -39,16 +40,16 @@ def output_columns(query: str) -> tuple[str, ...] | None:
         word = part.upper()
         if part in "()":
             depth += 1 if part == "(" else -1
-        elif depth:
-            continue
-        elif word in ("SELECT", "DISTINCT"):
-            names, last, listing = [], "", True
-        elif listing and part == "*" and not last:
+        elif depth or not listing:
+            listing = listing or (not depth and word == "SELECT")
+        elif part == "*" and not last:
             return None
-        elif listing and part != "*":
-            if part == "," or word == "FROM":
-                names.append(last)
-                last, listing = "", word != "FROM"
-            else:
-                last = part
-    return tuple(names)
+        elif part == ",":
+            names.append(last)
+            last = ""
+        elif word in _ENDS_THE_LIST and last.upper() != "DISTINCT":  # IS DISTINCT FROM ends nothing
+            break
+        elif part != "*":
+            last = part.strip("`")
+    names.append(last)
+    return tuple(names) if all(names) else None

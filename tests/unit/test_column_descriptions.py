@@ -71,10 +71,10 @@ def test_log_says_what_its_feed_says_and_what_a_change_is() -> None:
             {"descriptions": {"price": "x"}},
             r"spark_jobs/silver/things\.py describes price, which it does not have: id, ",
         ),
-        ({"descriptions": {"twice": " "}}, r"spark_jobs/silver/things\.py describes twice by no line of text"),
-        ({"descriptions": {"twice": "a\nb"}}, r"spark_jobs/silver/things\.py describes twice by no line of text"),
-        ({"tags": ("Stock",)}, r"spark_jobs/silver/things\.py has the tag 'Stock': tags are of small letters"),
-        ({"owner": "a\nb"}, r"spark_jobs/silver/things\.py has an owner that is no line of text"),
+        ({"descriptions": {"twice": " "}}, r"spark_jobs/silver/things\.py describes twice without one line of text"),
+        ({"descriptions": {"twice": "a\nb"}}, r"spark_jobs/silver/things\.py describes twice without one line of text"),
+        ({"tags": ("Stock",)}, r"spark_jobs/silver/things\.py has the tag 'Stock': tags are small letters"),
+        ({"owner": "a\nb"}, r"spark_jobs/silver/things\.py has an owner that is not one line of text"),
     ],
 )
 def test_what_is_told_of_a_table_is_refused_where_it_cannot_be_right(changes: dict[str, object], message: str) -> None:
@@ -92,6 +92,23 @@ def test_column_behind_a_star_that_is_not_there_is_refused_when_it_is_looked_up(
     )
     with pytest.raises(BadDeclaration, match="silver_things describes colour, which its query does not give"):
         column_descriptions(build([FEED, star]))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, note AS twice FROM {bronze_things} UNION ALL SELECT id, price FROM {bronze_things}",
+        "SELECT id, price IS DISTINCT FROM id AS twice FROM {bronze_things}",
+        "SELECT DISTINCT id, price * 2 AS `twice` FROM {bronze_things}",
+        'SELECT id, "it, from" AS twice /* , which */ FROM {bronze_things}',
+        "SELECT 1 AS id, 2 AS twice",
+    ],
+)
+def test_columns_are_known_in_whatever_way_a_query_names_them(query: str) -> None:
+    named = build([FEED, replace(SILVER, query=query)])
+    assert ColumnOf("silver_things", "twice") in column_descriptions(named)
+    with pytest.raises(BadDeclaration, match="describes price, which it does not have: id, twice"):
+        build([FEED, replace(SILVER, query=query, descriptions={"price": "The price"})])
 
 
 @pytest.mark.parametrize("comment", ["COMMENT", "COMMENT x", "COMMENT 'it' s'", "COMMENT 'a' NOT NULL"])
