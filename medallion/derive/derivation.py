@@ -148,7 +148,7 @@ class _Graph:
     def read_whole(self, table: Table) -> frozenset[str]:
         """Return the inputs that are recomputed in full each time, which makes reading them whole no dearer.
 
-        None if the policy ignores cost.
+        Empty if the policy ignores cost.
         """
         if table.refresh != "auto":
             return frozenset()

@@ -8,7 +8,7 @@ from pathlib import Path
 from medallion.errors import UsageError
 from medallion.expect.literals import spark_text
 from medallion.hours import hour_or_snapshot
-from medallion.inspect.column_descriptions import column_descriptions
+from medallion.inspect.column_descriptions import descriptions_by_table
 from medallion.model.registry import Registry
 from medallion.ops.releases import Release
 from medallion.storage.duckdb_views import Comments, write_views
@@ -46,10 +46,8 @@ def write_duckdb_catalog(lake: Lake, release: Release, file: Path, declared: Reg
 
 
 def _comments(declared: Registry) -> dict[str, Comments]:
-    columns: dict[str, dict[str, str]] = {}
-    for column, text in column_descriptions(declared).items():
-        columns.setdefault(column.table, {})[column.column] = text
-    return {table.name: Comments(" ".join(table.doc.split()), columns.get(table.name, {})) for table in declared}
+    columns = descriptions_by_table(declared)
+    return {table.name: Comments(" ".join(table.doc.split()), columns[table.name]) for table in declared}
 
 
 def spark_statements(lake: Lake, release: Release, declared: Registry, database: str | None = None) -> Iterator[str]:

@@ -14,9 +14,12 @@ def column_descriptions(tables: Registry) -> Mapping[ColumnOf, str]:
     Raises BadDeclaration for a description of a column that its table does not have.
     """
     lineage, found = column_lineage(tables), dict[ColumnOf, str]()
+    computed: dict[str, list[ColumnOf]] = {}
+    for column in lineage.sources:
+        computed.setdefault(column.table, []).append(column)
     for table in tables:  # each after its inputs
         if isinstance(table, Table):
-            columns = [known for known in lineage.sources if known.table == table.name]
+            columns = computed[table.name]
         else:
             columns = [ColumnOf(table.name, column.name.lower()) for column in table.columns]
         own = {ColumnOf(table.name, name.lower()): text for name, text in table.descriptions.items()}
@@ -27,6 +30,14 @@ def column_descriptions(tables: Registry) -> Mapping[ColumnOf, str]:
             if text:
                 found[column] = text
     return found
+
+
+def descriptions_by_table(tables: Registry) -> dict[str, dict[str, str]]:
+    """By table, what its columns mean, by column in small letters. Raises as ``column_descriptions`` does."""
+    by_table: dict[str, dict[str, str]] = {table.name: {} for table in tables}
+    for column, text in column_descriptions(tables).items():
+        by_table[column.table][column.column] = text
+    return by_table
 
 
 def undescribed(tables: Registry) -> list[ColumnOf]:

@@ -230,17 +230,14 @@ class Lineage:
     def _meanings(self, table: Node) -> Mapping[str, str]:
         """What the columns of a table mean, by column in small letters; of Bronze, without reading any SQL."""
         if isinstance(table, Table):
-            return self._described.get(table.name, {})
+            return self._described[table.name]
         return {name.lower(): text for name, text in table.descriptions.items()}
 
     @cached_property
     def _described(self) -> dict[str, dict[str, str]]:
-        from medallion.inspect.column_descriptions import column_descriptions
+        from medallion.inspect.column_descriptions import descriptions_by_table
 
-        by_table: dict[str, dict[str, str]] = {}
-        for column, text in column_descriptions(self.tables).items():
-            by_table.setdefault(column.table, {})[column.column] = text
-        return by_table
+        return descriptions_by_table(self.tables)
 
     @cached_property
     def _columns(self) -> dict[str, dict[str, Any]]:

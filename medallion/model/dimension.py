@@ -59,7 +59,7 @@ def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
     key_list = ", ".join(keys)
     query = _states(log, key_list, sequence_by, columns) + _SELECT[scd_type](key_list, columns, track or columns)
     grain = (*keys, START) if scd_type == 2 else keys
-    return Table(keys=grain, query=query, expect=expect, extra=extra, descriptions=_DESCRIPTIONS[scd_type](track))
+    return Table(keys=grain, query=query, expect=expect, extra=extra, descriptions=_descriptions(scd_type, track))
 
 
 def _states(log: str, key: str, sequence_by: str, columns: tuple[str, ...]) -> str:
@@ -196,27 +196,18 @@ def _as_now_and_before(key: str, columns: tuple[str, ...], track: tuple[str, ...
     """  # noqa: S608
 
 
-def _of_versions(_: tuple[str, ...]) -> dict[str, str]:
-    return {
-        START: "When the version began to hold",
-        END: "When the version ceased to hold, itself excluded; null while it holds",
-    }
-
-
-def _of_values_before(track: tuple[str, ...]) -> dict[str, str]:
+def _descriptions(scd_type: int, track: tuple[str, ...]) -> dict[str, str]:
+    """What columns mean that a dimension has beside those of its log."""
     texts: dict[str, str] = {}
-    for column in track:
+    if scd_type == 2:
+        texts[START] = "When the version began to hold"
+        texts[END] = "When the version ceased to hold, itself excluded; null while it holds"
+    for column in track if scd_type == 3 else ():
         texts[f"previous_{column}"] = f"The value of {column} before its last change; null where it never changed"
         texts[f"{column}_changed_at"] = f"When {column} last changed"
     return texts
 
 
-_DESCRIPTIONS: dict[int, Callable[[tuple[str, ...]], dict[str, str]]] = {
-    0: lambda _: {},
-    1: lambda _: {},
-    2: _of_versions,
-    3: _of_values_before,
-}
 _SELECT: dict[int, Callable[[str, tuple[str, ...], tuple[str, ...]], str]] = {
     0: partial(_one_state, "_deleted, moment"),
     1: partial(_one_state, "moment DESC"),

@@ -17,11 +17,9 @@ from medallion.model.column_types import UnreadableColumn, is_key_type, is_order
 from medallion.model.dropped_rows import split_dropped_rows
 from medallion.model.methods import POLICIES, Method
 from medallion.model.personal import require_erasable
-from medallion.model.table import BESIDE_A_CHANGE, ChangeLog, Feed, Table
+from medallion.model.table import BESIDE_A_CHANGE, LIST_NAME, ChangeLog, Feed, Table
 
 Node = Feed | ChangeLog | Table
-
-_LIST = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -168,11 +166,11 @@ def _require_values(where: str, table: Node) -> None:
     if not isinstance(table, Table):
         return
     for name, values in table.values.items():
-        if not _LIST.fullmatch(name):
+        if not re.fullmatch(LIST_NAME, name):
             raise BadDeclaration(f"{where} names a list of values {name[:40]}: in capitals, such as ORDER_STATUSES")
         if not values:
             raise BadDeclaration(f"{where} has no value in the list {name}: nothing could be in it")
-    if unknown := [name for name in table.inputs if _LIST.fullmatch(name)]:
+    if unknown := [name for name in table.inputs if re.fullmatch(LIST_NAME, name)]:
         raise BadDeclaration(f"{where} names {{{unknown[0]}}}, a list that it does not have: add it to values=")
 
 

@@ -24,7 +24,8 @@ QUARANTINE = "quarantine_"  # begins the name of the table of rows that another 
 BROKEN = "_broken"  # its column that says which expectations a row fails
 BESIDE_A_CHANGE = ("_line", "_deleted")  # its place in the file, and whether it deletes: no columns of a feed
 EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)  # of event times; the first versions of dimensions begin then
-_LIST = re.compile(r"(?<!\{)\{([A-Z][A-Z0-9_]*)\}(?!\})")  # a list of values in a query
+LIST_NAME = r"[A-Z][A-Z0-9_]*"  # of a list of values
+_LIST = re.compile(rf"(?<!{{){{({LIST_NAME})}}(?!}})")  # its place in a query
 MAX_ROW_CHANGE = 0.5  # the share of its rows by which a table may grow or shrink from one release to the next
 
 

@@ -96,7 +96,7 @@ def _layer(driver: Driver, table: str) -> str | None:
 
 
 def _path(driver: Driver, table: str) -> str:
-    """Return the table's path. Raises UsageError for a table that a refresh recomputes anyway."""
+    """Return the table's path. Raises UsageError for a table with nothing to adopt or to discard."""
     lake = driver.lake
     if table == "event_log":
         raise UsageError("event_log is only added to: a change by somebody else is noted there, and holds up nothing")

@@ -18,7 +18,16 @@ from medallion.storage.change_feed import Changes, data_file
 from medallion.storage.deletion_vectors import deleted_positions
 from medallion.storage.files import Place
 from medallion.storage.lake import Lake, TableState, data_files, open_table, state_of, table_id
-from medallion.storage.live_rows import can_number, configure, live_parts, names_of, rows_of_files, serve_files
+from medallion.storage.live_rows import (
+    can_number,
+    configure,
+    live_parts,
+    names_of,
+    quoted,
+    rows_of_files,
+    serve_files,
+    text_literal,
+)
 from medallion.storage.s3 import AWS, S3Path
 from medallion.storage.table_features import unreadable_here
 
@@ -191,14 +200,10 @@ def write_views(
         connection.execute(f"CREATE TABLE release AS SELECT {columns}", [*about.values()])
         _create_views(connection, lake, tables, None)
         for name in tables.keys() & comments.keys():
-            connection.execute(f"COMMENT ON VIEW {name} IS {_text(comments[name].table)}")
+            connection.execute(f"COMMENT ON VIEW {name} IS {text_literal(comments[name].table)}")
             for field in tables[name].schema().fields:
                 if text := comments[name].columns.get(field.name.lower()):
-                    connection.execute(f'COMMENT ON COLUMN {name}."{field.name}" IS {_text(text)}')
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+                    connection.execute(f"COMMENT ON COLUMN {name}.{quoted(field.name)} IS {text_literal(text)}")
 
 
 def _create_views(

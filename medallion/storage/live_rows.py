@@ -28,7 +28,7 @@ _BATCH_ROWS = 100_000
 
 def rows_of_files(names: Iterable[str]) -> str:
     """Return the DuckDB expression that reads the Parquet files of these names."""
-    file_list = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+    file_list = ", ".join(map(text_literal, names))
     # Without hive_partitioning, a folder called x=1 on the way would become a column.
     return f"read_parquet([{file_list}], hive_partitioning = false, union_by_name = true)"
 
@@ -205,6 +205,11 @@ def _selection(snapshot: Snapshot, columns: Sequence[str]) -> "tuple[str, pa.Sch
 
     names = ", ".join(f"live.{quoted(name)}" for name in columns)
     return f"SELECT {names} FROM live", pa.schema([snapshot.schema.field(name) for name in columns])
+
+
+def text_literal(text: str) -> str:
+    """A text in DuckDB's SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def quoted(name: str) -> str:
