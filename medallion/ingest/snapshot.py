@@ -8,22 +8,24 @@ from medallion.hours import ONE_HOUR, parse_hour
 from medallion.ingest.decode import Decoded, why_unfit
 from medallion.ingest.quarantine import MAX_LINES
 from medallion.ingest.schema_evolution import arrow_schema, description
+from medallion.ingest.small_snapshot import MAX_ROWS
 from medallion.ingest.snapshot_source import Snapshot
 from medallion.ingest.value_decoders import MICROSECONDS
 from medallion.model.delivery import USUAL
 from medallion.model.table import EARLIEST, Feed
 from medallion.spark.configuration import TABLE_PROPERTIES
 from medallion.storage import files
-from medallion.storage.delta_writes import properties
+from medallion.storage.delta_writes import append_rows, properties
 from medallion.storage.foreign_commits import stamped
 from medallion.storage.lake import Lake
 from medallion.storage.replaced_rows import bronze_metadata
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
 _MISFIT = "an event time or a number is out of bounds"
-_ROWS_PER_FILE = 250_000  # a merge rewrites the files it touches: small enough to leave old ones alone
 
 
 def reject_rows(spark: "SparkSession", feed: Feed, snapshot: Snapshot, hour: str, max_bad_lines: float) -> Decoded:
@@ -85,11 +87,28 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Snapshot,
 
     hour: the last one before the snapshot was taken; rows that reject_rows finds are left out.
     """
+    rows = _declared_rows(spark, feed, snapshot)
+    if condition := _fits(feed, hour):
+        rows = rows.where(condition)
+    # A merge rewrites the files that it touches: they are small enough to leave old ones alone.
+    ordered = rows.repartitionByRange(1 + snapshot.rows // MAX_ROWS, *feed.keys).sortWithinPartitions(*feed.keys)
+    commit = stamped(bronze_metadata(None, "load"), _emptied(lake, feed))
+    ordered.write.format("delta").mode("append").option("userMetadata", commit).save(lake.path(feed.name))
+
+
+def load_rows(lake: Lake, feed: Feed, rows: "pa.Table") -> None:
+    """Write one Bronze table with all of its rows, in the order of their keys, as ``load_feed`` does."""
+    delta = _emptied(lake, feed)
+    append_rows(delta, rows.cast(arrow_schema(feed.columns)), properties(bronze_metadata(None, "load"), upon=delta))
+
+
+def _emptied(lake: Lake, feed: Feed) -> "DeltaTable":
+    """Return the table of a feed, made anew without rows."""
     from deltalake import DeltaTable
 
     path = lake.path(feed.name)
     files.remove_tree(lake.at(path))
-    DeltaTable.create(
+    return DeltaTable.create(
         path,
         arrow_schema(feed.columns),
         description=description(feed),
@@ -97,10 +116,3 @@ def load_feed(spark: "SparkSession", lake: Lake, feed: Feed, snapshot: Snapshot,
         storage_options=lake.storage_options,
         commit_properties=properties(),
     )
-    rows = _declared_rows(spark, feed, snapshot)
-    if condition := _fits(feed, hour):
-        rows = rows.where(condition)
-    parts = 1 + snapshot.rows // _ROWS_PER_FILE
-    ordered = rows.repartitionByRange(parts, *feed.keys).sortWithinPartitions(*feed.keys)
-    commit = stamped(bronze_metadata(None, "load"), lake.open(path))
-    ordered.write.format("delta").mode("append").option("userMetadata", commit).save(path)

@@ -129,7 +129,7 @@ def _from_version(source: Source, lake: Lake, feed: Feed, about: tuple[str, Plac
         delta = _open_version(folder, version, f"{path} of {source.root}")
         given = match_columns(feed, pa.schema(delta.schema().to_arrow()), shown)
         own = [name for name in given.values() if name is not None]
-        batches = (declared_batch(feed, batch, given, shown) for batch in _rows_of(delta, own, shown))
+        batches = (declared_batch(feed, batch, given, shown) for batch in rows_of(delta, own, shown))
         files.remove_tree(staged)
         table = pa.Table.from_batches(batches, declared_schema(feed))
         write_deltalake(str(staged), table, mode="overwrite", storage_options=lake.storage_options)
@@ -140,7 +140,7 @@ def _from_version(source: Source, lake: Lake, feed: Feed, about: tuple[str, Plac
     return Snapshot(staged, given, state_of(lake.opened(str(staged))).rows, shown, (*notes,))
 
 
-def _rows_of(delta: "DeltaTable", columns: Sequence[str], shown: str) -> Iterator[pa.RecordBatch]:
+def rows_of(delta: "DeltaTable", columns: Sequence[str], shown: str) -> Iterator[pa.RecordBatch]:
     """Yield rows of a Delta table, also of one with deletion vectors. Raises MedallionError where it cannot be read."""
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError

@@ -7,7 +7,9 @@ from functools import partial
 
 from medallion.hours import ONE_HOUR, format_hour, parse_hour
 from medallion.ingest import change_log, quarantine, snapshot
+from medallion.ingest.decode import Decoded
 from medallion.ingest.listing import change_files
+from medallion.ingest.small_snapshot import fit_rows
 from medallion.ingest.snapshot_source import open_snapshot
 from medallion.ingest.source import Advance, Source, open_source
 from medallion.model.table import Feed
@@ -30,12 +32,17 @@ def load_snapshot(driver: Driver, run: Run, log: EventLog, advance: Advance) -> 
     missing = [note for opened in snapshots.values() for note in opened.notes]
     for note in missing:
         driver.report(note)
-    spark, hour = driver.spark(log), _last_hour(driver, source)
+    hour = _last_hour(driver, source)
     counts = Counter[str]()
     with log.timed("apply", driver.tables.fed_layer, cpu=driver.cpu) as event:
 
         def load_feed(feed: Feed) -> None:
             opened = snapshots[feed.name]
+            if (rows := fit_rows(lake, feed, opened, hour)) is not None:
+                quarantine.write_rejected(lake, feed, quarantine.SNAPSHOT, run.run_id, Decoded(lines=opened.rows))
+                snapshot.load_rows(lake, feed, rows)
+                return
+            spark = driver.spark(log)
             rejected = snapshot.reject_rows(spark, feed, opened, hour, run.settings.max_bad_lines)
             quarantine.write_rejected(lake, feed, quarantine.SNAPSHOT, run.run_id, rejected)
             snapshot.load_feed(spark, lake, feed, opened, hour)

@@ -15,8 +15,9 @@ from medallion.errors import HourNotAvailable, MedallionError
 from medallion.ingest import apply, snapshot
 from medallion.ingest.arrow_types import arrow_type
 from medallion.ingest.quarantine import read_rejected
+from medallion.ingest.small_snapshot import fit_rows
 from medallion.ingest.snapshot_source import open_snapshot
-from medallion.ingest.source import no_progress
+from medallion.ingest.source import no_progress, open_source
 from medallion.model.table import ChangeLog, Feed
 from medallion.ops import event_log, releases
 from medallion.pipeline.driver import Driver
@@ -70,12 +71,16 @@ class Shop:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{line}\n" for line in lines))
 
-    def load(self, spark: Any) -> None:
-        from medallion.ingest.source import open_source
-
+    def load(self, spark: Any = None) -> None:
+        """Load every feed, by Spark or without it, and publish."""
         for feed in registry().feeds:
-            folder = open_snapshot(open_source(self.settings), feed, self.lake)
-            snapshot.load_feed(spark, self.lake, feed, folder, H0)
+            opened = open_snapshot(open_source(self.settings), feed, self.lake)
+            if spark is not None:
+                snapshot.load_feed(spark, self.lake, feed, opened, H0)
+                continue
+            rows = fit_rows(self.lake, feed, opened, H0)
+            assert rows is not None
+            snapshot.load_rows(self.lake, feed, rows)
         self.publish(None)
 
     def publish(self, hour: str | None) -> None:
@@ -102,7 +107,7 @@ class Shop:
 @pytest.fixture(scope="module")
 def loaded(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("shop")
-    Shop(root, spark).load(spark)
+    Shop(root, spark).load()
     return root
 
 

@@ -1,8 +1,10 @@
 """Every type that a feed may declare: decoded, merged by this process and by Spark, widened, and read back by both."""
 
+import json
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from medallion.errors import MedallionError
 from medallion.ingest import apply, landing, ledger, snapshot
 from medallion.ingest.schema_evolution import _rewrite, arrow_schema, plan_evolution
+from medallion.ingest.small_snapshot import fit_rows
 from medallion.ingest.snapshot_source import open_snapshot
 from medallion.ingest.source import FolderSource, digest
 from medallion.model.table import Feed
@@ -139,6 +142,82 @@ def test_row_of_a_snapshot_that_is_not_a_number_goes_to_quarantine(tmp_path: Pat
     ]
     snapshot.load_feed(spark, lake, feed, folder, HOUR)
     assert sorted(lake.opened(lake.path(feed.name)).to_pyarrow_table()["id"].to_pylist()) == [0, 4]
+
+
+def test_a_small_snapshot_is_loaded_as_spark_loads_a_large_one(tmp_path: Path, spark: "SparkSession") -> None:
+    schema = (
+        "id BIGINT NOT NULL, at TIMESTAMP, day DATE, price DECIMAL(12,2), n INT, v DOUBLE, f FLOAT, yes BOOLEAN,"
+        " word STRING, bytes BINARY, words ARRAY<STRING>, of MAP<STRING, INT>, all STRUCT<a: INT, b: STRING>,"
+        " seen ARRAY<TIMESTAMP>, missing STRING"
+    )
+    row = {
+        **{"ID": 3, "at": MOMENT, "day": MOMENT.date(), "price": Decimal("-0.50"), "n": 7, "v": -0.0, "f": 1.5},
+        **{"yes": True, "word": "ü\0'", "bytes": b"\0\xff", "words": ["a", None], "of": [("k", 1)]},
+        **{"all": {"a": 1, "b": None}, "seen": [datetime(2025, 11, 30, 0, 30)]},
+    }
+    narrow = pa.schema(
+        [
+            *(("ID", pa.int32()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32())),
+            *(("price", pa.decimal128(9, 2)), ("n", pa.int16()), ("v", pa.float32()), ("f", pa.float32())),
+            *(("yes", pa.bool_()), ("word", pa.string()), ("bytes", pa.binary()), ("words", pa.list_(pa.string()))),
+            *(("of", pa.map_(pa.string(), pa.int32())), ("all", pa.struct([("a", pa.int32()), ("b", pa.string())]))),
+            ("seen", pa.list_(pa.timestamp("us"))),
+        ]
+    )
+    rows = pa.Table.from_pylist([row, {"ID": 1}, row | {"ID": 2, "at": None}], narrow)
+    feed, lake, opened = write_snapshot(tmp_path, schema, rows)
+    tables = {}
+    for way in ("by Spark", "here"):
+        if way == "by Spark":
+            snapshot.load_feed(spark, lake, feed, opened, HOUR)
+        else:
+            declared = fit_rows(lake, feed, opened, HOUR)
+            assert declared is not None
+            snapshot.load_rows(lake, feed, declared)
+        delta = lake.opened(lake.path(feed.name))
+        (file,) = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
+        statistics = {name: file[name] for name in ("num_records", "min.id", "max.id", "null_count.id")}
+        read = spark.read.format("delta").load(lake.path(feed.name))
+        tables[way] = {
+            "rows in the order of the file": read.toArrow().to_pylist(),
+            "types": read.schema.json(),
+            "statistics": statistics,
+            "without": [name for name in file if "price" in name],
+            "commit": [{**json.loads(entry["userMetadata"]), "id": 0} for entry in delta.history(1)],
+        }
+    assert tables["here"] == tables["by Spark"]
+    assert [row["id"] for row in tables["here"]["rows in the order of the file"]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("unfit", "why"),
+    [
+        ({"at": datetime(2026, 11, 30, tzinfo=UTC)}, "it has not happened"),
+        ({"at": datetime(1899, 12, 31, tzinfo=UTC)}, "it is before 1900"),
+        ({"v": math.nan}, "it is no number"),
+        ({"v": -math.inf}, "it is none either"),
+        ({"id": None}, "its key is null"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_small_snapshot_is_left_to_spark_where_a_row_of_it_does_not_fit(
+    tmp_path: Path, unfit: dict[str, Any], why: str
+) -> None:
+    kinds = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("v", pa.float64())])
+    fit = {"id": 1, "at": MOMENT, "v": 0.5}
+    for rows, loaded in (([fit, {"id": 2}], True), ([fit, fit | {"id": 2} | unfit], False)):
+        feed, lake, opened = write_snapshot(
+            tmp_path / str(loaded), "id BIGINT NOT NULL, at TIMESTAMP, v DOUBLE", pa.Table.from_pylist(rows, kinds)
+        )
+        assert (fit_rows(lake, feed, opened, HOUR) is not None) == loaded, why
+
+
+@pytest.mark.parametrize("limit", ["MAX_ROWS", "MAX_BYTES"])
+def test_a_large_snapshot_is_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "at": pa.array([MOMENT, MOMENT])})
+    feed, lake, opened = write_snapshot(tmp_path, "id BIGINT NOT NULL, at TIMESTAMP", rows)
+    monkeypatch.setattr(f"medallion.ingest.small_snapshot.{limit}", 1)
+    assert fit_rows(lake, feed, opened, HOUR) is None
 
 
 def test_snapshot_of_another_nested_type_is_refused(tmp_path: Path) -> None:
