@@ -235,6 +235,7 @@ def test_a_killed_driver_is_in_the_event_log_and_its_task_is_tried_again(airflow
     assert row.details["error"]
 
 
+@pytest.mark.long
 def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: LocalAirflow, lake: Lake) -> None:
     run = "dags/hourly_refresh/dagRuns/killed"  # its task is being tried again
     eventually(lambda: states(airflow, run)["silver.check"] == "success")
@@ -246,7 +247,10 @@ def test_a_scheduler_killed_with_all_it_runs_goes_on_where_it_was(airflow: Local
     eventually(lambda: not scheduler.members())
     assert releases.require_release(lake, None).hour == H0, "readers keep what they had"
     airflow.up()
-    assert outcome(airflow, run) == ("success", dict.fromkeys(TASKS, "success"))
+
+
+def test_an_hour_goes_green_although_it_was_killed(airflow: LocalAirflow, lake: Lake) -> None:
+    assert outcome(airflow, "dags/hourly_refresh/dagRuns/killed") == ("success", dict.fromkeys(TASKS, "success"))
     assert [release.hour for release in releases.read_all(lake)] == [None, H0, H1]
     assert {lake.applied_hour(feed.name) for feed in registry().feeds} == {H1}
 

@@ -108,6 +108,7 @@ def test_a_new_project_is_green_at_once_with_the_wheel_alone(bikes: Installed) -
     assert "2 passed" in bikes.run("pytest", "-q")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_its_hours_are_measured_both_ways_and_its_lake_stays_as_it_is(bikes: Installed) -> None:
     before = trips(bikes)
