@@ -74,7 +74,7 @@ CONSTRUCTS = {
     "HAVING": r"HAVING", "ORDER BY and LIMIT": r"LIMIT", "AVG": r"AVG\(", "MIN or MAX": r"(MIN|MAX)\(",
     "groups of a join": r"JOIN [^)]*GROUP BY", "one row of all": r"'all' AS", "commas": r" AS i, ",
     "window of groups": r"SUM\(SUM",
-    "looked up": r"looked_up",
+    "looked up": r"looked_up", "groups of several levels": r"ROLLUP|CUBE",
 }  # fmt: skip
 Columns = list[tuple[str, str]]  # names and kinds
 NAMES = ("order_id", "product_id", "n", "status", "day", "k", "Order_Id", "x", "_rows", "user_id")
@@ -419,7 +419,11 @@ def kept_query(chance: random.Random) -> tuple[str, tuple[str, ...]]:
     if keys and chance.random() < 0.3:
         items.append(f"SUM(SUM(i.n)) OVER (PARTITION BY {keys[0]}) AS w")
     having = chance.choice(["", "", " HAVING COUNT(*) > 1", " HAVING SUM(i.n) > (SELECT AVG(n) FROM {bronze_items})"])
-    by = f" GROUP BY {', '.join(keys)}{having}" if keys else ""
+    groups = ", ".join(keys)
+    if keys and chance.random() < 0.2:
+        groups = f"{chance.choice(['ROLLUP', 'CUBE'])} ({groups})"
+        items.append(f"{chance.choice(['GROUPING_ID()', f'GROUPING({keys[0]})'])} AS level")
+    by = f" GROUP BY {groups}{having}" if keys else ""
     limit = f" ORDER BY {', '.join(keys)} LIMIT 3" if keys and chance.random() < 0.3 else ""
     query = f"SELECT {', '.join(items)} FROM {source}{by}{limit}"
     if "o.user_id" in keys and chance.random() < 0.4:  # looked up beside what is kept

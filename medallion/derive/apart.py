@@ -14,7 +14,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
-from medallion.derive.piece_columns import Columns, Unmoved, group_expressions, marked, unmarked
+from medallion.derive.piece_columns import Columns, Unmoved, group_expressions, grouping_of, marked, unmarked
 from medallion.model.kept_text import PREFIX, inputs_of, relation_text
 from medallion.model.methods import Kept, KeptItem, KeptPart
 from medallion.model.plan import Unprovable
@@ -115,7 +115,8 @@ class _Pieces:
     def _groups_apart(self, query: exp.Select) -> exp.Query:
         """Make the groups a piece, and leave what is computed from them as the rest."""
         groups = group_expressions(query)
-        new, columns = query.copy(), Columns(groups, query)
+        grouping = grouping_of(query)
+        new, columns = query.copy(), Columns(groups, query, grouping=grouping)
         names = {item.alias_or_name.lower() for item in query.expressions}
         if is_distinct := bool(query.args.get("distinct") and not query.args.get("group")):
             new.set("distinct", None)
@@ -127,7 +128,7 @@ class _Pieces:
         if order := query.args.get("order"):
             new.set("order", columns.moved(order, names))
         is_distinct = is_distinct and all(item.kind == "key" for item in columns.items())
-        name = self._piece(query, columns.items(), is_grouped=True, is_distinct=is_distinct)
+        name = self._piece(query, columns.items(), is_grouped=True, is_distinct=is_distinct, grouping=grouping)
         for clause in ("joins", "laterals", "group"):
             new.set(clause, None)
         if not having:
@@ -206,7 +207,13 @@ class _Pieces:
     # --- pieces
 
     def _piece(
-        self, query: exp.Select, items: Sequence[KeptItem], *, is_grouped: bool, is_distinct: bool = False
+        self,
+        query: exp.Select,
+        items: Sequence[KeptItem],
+        *,
+        is_grouped: bool,
+        is_distinct: bool = False,
+        grouping: str = "",
     ) -> str:
         """Set a piece apart, and return its name."""
         if any(query.args.get(clause) for clause in _NOT_MOVED) or not query.args.get("from_") or not items:
@@ -214,7 +221,7 @@ class _Pieces:
         source = exp.Select(**{clause: _copied(query.args.get(clause)) for clause in _OF_SOURCE})
         text = unmarked(source.sql(dialect="spark")).removeprefix("SELECT").lstrip("* \n")
         ctes = self._ctes_read_by(query, changed=False)
-        part = KeptPart(f"{PREFIX}{len(self.parts)}", ctes, text, tuple(items), is_grouped, is_distinct)
+        part = KeptPart(f"{PREFIX}{len(self.parts)}", ctes, text, tuple(items), is_grouped, is_distinct, grouping)
         read = inputs_of(relation_text(part))
         if not read or any(name.startswith(PREFIX) for name in read):
             raise Unmoved("")

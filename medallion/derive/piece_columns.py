@@ -5,11 +5,12 @@ in braces in a query, have names that SQL has while it is read.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from string import Formatter
 
 from sqlglot import exp
 
+from medallion.model.kept_text import ADDS_UP
 from medallion.model.methods import KeptItem
 
 _MARK = re.compile(r"__in_(\w+?)__")
@@ -21,6 +22,9 @@ _KINDS: Mapping[type[exp.Expr], str] = {
     exp.Min: "MIN",
     exp.Max: "MAX",
 }
+
+
+_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
 class Unmoved(Exception):
@@ -35,14 +39,19 @@ class Columns:
         query: The SELECT that it is of: a group keeps the name that it has there, and a column of rows its own, as
             another one would make another plan of the whole query.
         takes_columns: Whether its rows are no groups.
+        grouping: What ``grouping_of`` says of it.
     """
 
-    def __init__(self, groups: Sequence[exp.Expr], query: exp.Select, *, takes_columns: bool = False) -> None:
-        self._groups, self._takes_columns = groups, takes_columns
+    def __init__(
+        self, groups: Sequence[exp.Expr], query: exp.Select, *, takes_columns: bool = False, grouping: str = ""
+    ) -> None:
+        self._groups, self._takes_columns, self._grouping = groups, takes_columns, grouping
         self._aliases = {text_of(item.this): item.alias for item in query.expressions if isinstance(item, exp.Alias)}
         self._items: list[KeptItem] = []
         for group in [] if takes_columns else groups:
             self._place("key", text_of(group), group)
+        if grouping:  # a null of a column and the rows of all its values are two groups
+            self._place("key", "GROUPING_ID()", exp.GroupingId())
 
     def items(self) -> list[KeptItem]:
         """Those that are needed, after the groups, by which rows are told apart."""
@@ -91,8 +100,13 @@ class Columns:
                 return self._place("key", text_of(group), group)
         if self._takes_columns:
             return self._place("key", text_of(tree), tree) if isinstance(tree, exp.Column) else None
-        found = _aggregate(tree)
-        return None if found is None else self._place(found[0], found[1], tree, found[2])
+        if self._grouping and isinstance(tree, exp.Grouping | exp.GroupingId):
+            return self._place("key", text_of(tree), tree)
+        if (found := _aggregate(tree)) is None:
+            return None
+        if self._grouping and found[0] not in ADDS_UP:
+            raise Unmoved(f"{text_of(tree)} does not add up over ROLLUP, CUBE or GROUPING SETS")
+        return self._place(found[0], found[1], tree, found[2])
 
     def _place(self, kind: str, text: str, tree: exp.Expr, condition: str = "") -> str:
         """Return the name of the column for an expression, adding one if needed."""
@@ -133,9 +147,14 @@ def group_expressions(query: exp.Select) -> list[exp.Expr]:
     group = query.args.get("group")
     if group is None:
         return [item.unalias() for item in query.expressions] if query.args.get("distinct") else []
-    if group.find(exp.Rollup, exp.Cube, exp.GroupingSets) or any(group.args.get(kind) for kind in ("all", "totals")):
-        raise Unmoved("ROLLUP, CUBE, GROUPING SETS and GROUP BY ALL are not set apart: list the columns")
+    if any(group.args.get(kind) for kind in ("all", "totals")):
+        raise Unmoved("GROUP BY ALL is not set apart: list the columns")
     by_name = {item.alias.lower(): item.unalias() for item in query.expressions if isinstance(item, exp.Alias)}
+    if grouping_of(query):
+        columns = [*dict.fromkeys(_grouped_in_sets(group))]
+        if any(isinstance(item, exp.Literal) or by_name.get(item.name.lower(), item) != item for item in columns):
+            raise Unmoved("ROLLUP, CUBE and GROUPING SETS are set apart where they name the columns of what is read")
+        return columns
     found = []
     for item in group.expressions:
         if isinstance(item, exp.Literal) and not item.is_string:
@@ -146,6 +165,23 @@ def group_expressions(query: exp.Select) -> list[exp.Expr]:
             raise Unmoved("it groups by a constant")
         found.append(item)
     return found
+
+
+def grouping_of(query: exp.Select) -> str:
+    """Return what follows GROUP BY where that is ROLLUP, CUBE or GROUPING SETS; empty where it is plain."""
+    group = query.args.get("group")
+    if group is None or not group.find(*_SETS):
+        return ""
+    return text_of(group).strip().removeprefix("GROUP BY ")
+
+
+def _grouped_in_sets(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield what is grouped by in any of the sets."""
+    if isinstance(tree, exp.Group | exp.Tuple | exp.Paren | exp.Rollup | exp.Cube | exp.GroupingSets):
+        for child in tree.iter_expressions():
+            yield from _grouped_in_sets(child)
+    else:
+        yield tree
 
 
 def _are_alike(one: exp.Expr, other: exp.Expr) -> bool:

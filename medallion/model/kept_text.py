@@ -24,7 +24,7 @@ def relation_text(part: KeptPart) -> str:
     groups = [item.text for item in part.items if item.kind == "key"]
     if part.is_distinct:
         return f"{part.ctes}SELECT DISTINCT {listed} {part.source}"
-    by = f" GROUP BY {', '.join(groups)}" if part.is_grouped and groups else ""
+    by = f" GROUP BY {part.grouping or ', '.join(groups)}" if part.is_grouped and groups else ""
     return f"{part.ctes}SELECT {listed} {part.source}{by}"
 
 
@@ -33,7 +33,7 @@ def state_text(part: KeptPart) -> str:
     groups = [*_groups(part)]
     counters = [f"{text} AS {name}" for name, text in counters_of(part)]
     listed = ", ".join([*(f"{text} AS {name}" for name, text in groups), *counters])
-    by = f" GROUP BY {', '.join(text for _, text in groups)}" if groups else ""
+    by = f" GROUP BY {part.grouping or ', '.join(text for _, text in groups)}" if groups else ""
     return f"{part.ctes}SELECT {listed} {part.source}{by}"
 
 

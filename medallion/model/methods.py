@@ -108,6 +108,8 @@ class KeptPart:
         items: Its columns, in order.
         is_grouped: Whether it has one row per group: by the keys among its items, or one in all where it has none.
         is_distinct: Whether its groups are written as SELECT DISTINCT.
+        grouping: What follows GROUP BY where that is ROLLUP, CUBE or GROUPING SETS, in SQL; empty where its groups are
+            those of its keys.
         by: The key by which its rows follow from those of its inputs; without one each follows from one row of one.
     """
 
@@ -117,6 +119,7 @@ class KeptPart:
     items: tuple[KeptItem, ...]
     is_grouped: bool
     is_distinct: bool = False
+    grouping: str = ""
     by: ByKey | None = None
 
 

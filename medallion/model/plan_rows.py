@@ -1,17 +1,21 @@
 """Whether two optimized plans give the same rows, as far as that can be told from what they do.
 
-Spark's own comparison goes by every column that an operator passes on. Two ways to write one query differ in columns
-that are passed on twice, renamed, or computed once more from the same; rows do not. So columns are known here by where
-they come from: the place of a table among those that are read, or the expression that computes them, and an operator
-that only chooses and renames columns is passed over. What is not known is equal to nothing.
+Spark's own comparison goes by every column that an operator passes on, and by where an expression is computed: below a
+filter, say, or above it. Two ways to write one query differ in both; their rows do not. So a column is known here by
+what it is computed from, down to the columns of tables, and an operator that only chooses, renames and computes columns
+is passed over. An aggregate is a value of the operator that groups, a window function one of its operator, and a column
+that an outer join may make null is known as such. What is not known is equal to nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from medallion.model.plan import Expression, Node, Plan, conjuncts, id_of
 
 _LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
+_NULLABLE_SIDES: Mapping[str, tuple[int, ...]] = {"LeftOuter": (1,), "RightOuter": (0,), "FullOuter": (0, 1)}
+_MAX_TEXT = 200
 _OF_SEVERAL_ROWS = frozenset({"AggregateExpression", "WindowExpression"})
 _IN_ANY_ORDER = frozenset({"And", "Or", "EqualTo", "EqualNullSafe", "Add", "Multiply"})
 
@@ -41,7 +45,7 @@ class _Rows:
 
     def __init__(self, tables: Mapping[int, str]) -> None:
         self._tables, self._names = tables, dict[int, str]()
-        self._values: dict[str, str] = {}  # by expression, the column that has its value already
+        self._operator = ""  # that the aggregates and window functions of an expression are values of
         self._made = 0
 
     def of_plan(self, root: Node) -> str:
@@ -54,15 +58,17 @@ class _Rows:
                 return self._table(node)
             case "Project":
                 below = self._of(node.child)
-                return self._computing("Project", node.parts["projectList"], below)
+                self._name(node.parts["projectList"])
+                return below
             case "Aggregate":
                 below = self._of(node.child)
                 groups = sorted({self._text(group) for group in node.parts.get("groupingExpressions", ())})
-                return self._computing(f"Aggregate by {groups}", node.parts["aggregateExpressions"], below)
+                operator = self._name(node.parts["aggregateExpressions"], "groups")
+                return f"{operator} by {groups}({below})"
             case "Window":
                 below = self._of(node.child)
-                spec = [self._texts(node.parts.get(part, ())) for part in ("partitionSpec", "orderSpec")]
-                return self._computing(f"Window {spec}", node.parts["windowExpressions"], below)
+                operator = self._name(node.parts["windowExpressions"], "window")
+                return f"{operator}({below})"
             case "Filter":
                 below = self._of(node.child)
                 return f"Filter {sorted({self._text(part) for part in conjuncts(node.condition)})}({below})"
@@ -76,6 +82,8 @@ class _Rows:
                 return self._join(node)
             case "Union":
                 return self._union(node)
+            case "Expand":
+                return self._expand(node)
         raise _Unknown
 
     def _table(self, node: Node) -> str:
@@ -86,37 +94,30 @@ class _Rows:
             self._names[id_of(column)] = f"{place}.{number}"
         return f"{place} {name}"
 
-    def _computing(self, what: str, items: Iterable[Expression], below: str) -> str:
-        """An operator that gives columns: those that it passes on are what they were."""
-        computed: dict[str, str] = {}
+    def _name(self, items: Iterable[Expression], kind: str = "") -> str:
+        """Name the columns that an operator computes; the others keep their names. Return the name of the operator,
+        which has one where a ``kind`` is given: it looks at several rows."""
+        around, operator = self._operator, self._next(kind) if kind else ""
+        self._operator = operator
         for item in items:
-            if item.is_column:
-                continue
-            if item.kind != "Alias":
-                raise _Unknown
-            text = self._text(item.unalias())
-            if "(" in text and text not in computed:  # it is no column that there is already
-                computed[text] = self._next("value")
-                if not any(part.kind in _OF_SEVERAL_ROWS for part in item.walk()):
-                    self._values[text] = computed[text]
-            self._names[id_of(item)] = computed.get(text, text)
-        return f"{what} {[*computed]}({below})" if computed or what != "Project" else below
+            if not item.is_column:
+                if item.kind != "Alias":
+                    raise _Unknown
+                self._names[id_of(item)] = self._text(item.unalias())
+        self._operator = around
+        return operator
 
     def _join(self, node: Node) -> str:
-        sides = [self._side(child) for child in node.children]
+        sides = [self._of(child) for child in node.children]
         condition = sorted({self._text(part) for part in conjuncts(node.condition)})
-        if node.join_type.endswith("Outer"):  # which has null where an expression of null may have another value
-            self._values.clear()
         if node.join_type == "ExistenceJoin":  # which has one column more, whether there was such a row
             self._names[int(node.detail["joinType"]["exists"][0]["exprId"]["id"])] = self._next("exists")
+        if outer := _NULLABLE_SIDES.get(node.join_type):
+            join = self._next("join")
+            for side in outer:
+                for column in node.children[side].output:
+                    self._names[id_of(column)] = _short(f"{join}[{self._text(column)}]")
         return f"{node.join_type} {condition}({','.join(sides)})"
-
-    def _side(self, node: Node) -> str:
-        """One side of a join, in which a value of the other one is none: a constant may be null above an outer join."""
-        around, self._values = self._values, {}
-        text = self._of(node)
-        self._values = around | self._values
-        return text
 
     def _union(self, node: Node) -> str:
         if node.detail.get("byName") or node.detail.get("allowMissingCol"):
@@ -128,6 +129,19 @@ class _Rows:
         for column in node.output:  # which are called as those of the first branch
             self._names[id_of(column)] = self._next("union")
         return f"Union({','.join(branches)})"
+
+    def _expand(self, node: Node) -> str:
+        """Several rows of one, as ROLLUP has them: a column is what it is in each of them."""
+        below, values = self._of(node.child), self._texts(node.parts.get("projections", ()))
+        if not values:
+            raise _Unknown
+        operator, made = self._next("expand"), set[str]()
+        for place, column in enumerate(node.output):
+            texts = values[place :: len(node.output)]
+            if {*texts} != {self._names.get(id_of(column))}:  # it is not passed on by all of them
+                made.add(_short(str(texts)))
+                self._names[id_of(column)] = f"{operator}[{_short(str(texts))}]"
+        return f"{operator} {sorted(made)}({below})"
 
     def _next(self, what: str) -> str:
         self._made += 1
@@ -151,7 +165,7 @@ class _Rows:
             parts.sort()
         below = self.of_plan(tree.plan) if tree.plan is not None else ""
         text = f"{tree.kind}[{tree.value}|{tree.type}|{tree.input_type}|{tree.detail}|{below}]({','.join(parts)})"
-        return self._values.get(text, text)
+        return _short(f"{self._operator}[{text}]" if tree.kind in _OF_SEVERAL_ROWS else text)
 
 
 def _alike(tree: Expression) -> Iterator[Expression]:
@@ -161,3 +175,8 @@ def _alike(tree: Expression) -> Iterator[Expression]:
             yield from _alike(child)
         else:
             yield child
+
+
+def _short(text: str) -> str:
+    """Return a text, or its digest where it is long: what is computed from it again and again would grow each time."""
+    return text if len(text) <= _MAX_TEXT else f"#{sha256(text.encode()).hexdigest()}"

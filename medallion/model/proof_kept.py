@@ -33,7 +33,7 @@ _KINDS = {"Sum": "SUM", "Count": "COUNT", "Average": "AVG", "Min": "MIN", "Max":
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _COMPARABLE = _INTEGERS | {"string", "date", "timestamp", "boolean"}
-_ROW_BY_ROW = frozenset({"SubqueryAlias", "Filter", "Project", "Generate", "View"})
+_ROW_BY_ROW = frozenset({"SubqueryAlias", "Filter", "Project", "Generate", "Expand", "View"})
 _MIN_DIGITS = 9  # that a quotient has more than an average: so many rows are averaged as Spark does
 
 
@@ -147,8 +147,9 @@ def _require_state(
         found += _found_in(item, place, columns)
     if _shape(plan, below, expected) != _shape(state_plan, state_below, found):
         raise Unprovable("what is kept of it is not of the same rows and values, as Spark reads it")
-    wanted = [columns[name].key for name in group_names(part)]
-    if sorted({group.unalias().key for group in groups}) != sorted({*wanted}):
+    grouped, told_apart = {group.unalias().key for group in groups}, {columns[name].key for name in group_names(part)}
+    # Of ROLLUP and the like, what tells the groupings apart is a key too; GROUPING(a) is computed from that.
+    if grouped - told_apart or (told_apart - grouped and not part.grouping):
         raise Unprovable("what is kept of it has other groups, as Spark reads it")
     for name, _ in counters_of(part):
         inner = columns[name]

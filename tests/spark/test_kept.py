@@ -44,6 +44,16 @@ QUERIES = {
         SELECT i.product_id AS k, SUM(i.n) AS n FROM {BOTH} GROUP BY i.product_id
         HAVING SUM(i.n) > (SELECT SUM(i.n) * 0.1 FROM {BOTH})
     """,
+    "groups of several levels": f"""
+        SELECT
+            o.status AS k, i.product_id % 2 AS odd, GROUPING_ID() AS level, SUM(i.n) AS n, COUNT(*) AS c,
+            AVG(i.price) AS p, RANK() OVER (PARTITION BY GROUPING_ID() ORDER BY COUNT(*), o.status) AS place
+        FROM {BOTH} GROUP BY ROLLUP (o.status, i.product_id % 2)
+    """,
+    "groups of chosen levels, row by row": """
+        SELECT status AS k, day, GROUPING(day) AS any_day, COUNT(n) AS n, SUM(n) FILTER (WHERE n > 0) AS s
+        FROM {bronze_items} GROUP BY GROUPING SETS ((status, day), (status), ()) HAVING COUNT(*) > 1
+    """,
 }
 
 

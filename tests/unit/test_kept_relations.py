@@ -126,7 +126,14 @@ def test_what_is_kept_is_read_from_the_lock_as_it_was_written() -> None:
         (f"SELECT o.status AS k, BIT_OR(i.n) AS n FROM {BOTH} GROUP BY o.status", "BIT_OR(i.n) is no aggregate"),
         (f"SELECT o.status AS k, COUNT(DISTINCT i.weight) AS n FROM {BOTH} GROUP BY o.status", "DOUBLE"),
         (f"SELECT o.status AS k, AVG(i.wide) AS n FROM {BOTH} GROUP BY o.status", "too many digits"),
-        (f"SELECT o.status AS k, COUNT(*) AS n FROM {BOTH} GROUP BY ROLLUP(o.status)", "ROLLUP"),
+        (
+            f"SELECT o.status AS k, MIN(i.n) AS n FROM {BOTH} GROUP BY ROLLUP (o.status)",
+            "MIN(i.n) does not add up over ROLLUP",
+        ),
+        (
+            f"SELECT UPPER(o.status) AS k, COUNT(*) AS n FROM {BOTH} GROUP BY CUBE (k)",
+            "where they name the columns of what is read",
+        ),
         (
             f"{SELF} CROSS JOIN {{bronze_users}} AS u GROUP BY i.status",
             "JOIN",
@@ -309,6 +316,40 @@ def test_rows_are_looked_up_beside_what_is_kept_of_another_input() -> None:
     query = f"SELECT o.order_id AS k, o.status, p.paid FROM ({paid}) AS p, {{bronze_orders}} AS o"
     top = kept(f"{query} WHERE p.order_id = o.order_id ORDER BY paid, k LIMIT 5")
     assert [relation_text(part).split(" FROM ")[1] for part in top.parts] == ["{bronze_items} GROUP BY order_id"]
+
+
+@pytest.mark.parametrize(
+    "grouping",
+    [
+        "ROLLUP (o.status, i.product_id)",
+        "CUBE (o.status, i.product_id)",
+        "GROUPING SETS ((o.status, i.product_id), (o.status))",
+        "o.status, ROLLUP (i.product_id)",
+    ],
+)
+def test_groups_of_several_levels_are_kept_with_what_tells_them_apart(grouping: str) -> None:
+    shown = "CASE WHEN GROUPING(i.product_id) = 1 THEN 'all' ELSE CAST(i.product_id AS STRING) END AS p"
+    method = kept(
+        f"SELECT o.status AS k, {shown}, SUM(i.n) / COUNT(*) AS pace FROM {BOTH} GROUP BY {grouping}"
+        " HAVING COUNT(*) > 1 ORDER BY GROUPING_ID(), k, i.product_id LIMIT 5"
+    )
+    (part,) = method.parts
+    assert part.grouping == grouping
+    assert "GROUPING_ID() AS _k2" in state_text(part) and state_text(part).endswith(f" GROUP BY {grouping}")
+    assert "bronze" not in method.rest and "GROUPING" not in method.rest
+    assert _method_of(json.loads(json.dumps(describe_method(method)))) == method
+
+
+def test_a_window_over_groups_of_several_levels_is_computed_of_what_is_kept() -> None:
+    level = "GROUPING(status) + GROUPING(product_id)"
+    rank = f"RANK() OVER (PARTITION BY {level} ORDER BY SUM(price) DESC) AS rank"
+    query = f"SELECT status AS k, product_id, {level} AS level, {rank} FROM {{bronze_items}}"
+    assert kept(f"{query} GROUP BY ROLLUP (status, product_id)").parts[0].by is None
+
+
+def test_groups_that_stand_twice_among_the_sets_are_not_kept() -> None:
+    twice = "GROUPING SETS ((status), (status))"
+    assert "other groups" in reason(f"SELECT status AS k, COUNT(*) AS n FROM {{bronze_items}} GROUP BY {twice}")
 
 
 def test_rollup_over_a_union_is_told_in_words() -> None:

@@ -54,8 +54,18 @@ def is_same(left: str, right: str) -> bool:
             f" (SELECT 1 FROM {ITEMS} AS i WHERE i.order_id = p.a) OR EXISTS (SELECT 1 FROM {{bronze_users}} AS u"
             " WHERE u.user_id = p.b)",
         ),
+        (
+            f"SELECT status, SUM(n) / COUNT(*) AS pace FROM {ITEMS} GROUP BY status HAVING COUNT(*) > 1",
+            f"SELECT status, n / c AS pace FROM ({GROUPS}) WHERE c > 1",
+        ),
+        (
+            f"SELECT status, CASE WHEN GROUPING(n) = 1 THEN 'all' END AS level FROM {ITEMS}"
+            " GROUP BY ROLLUP (status, n) HAVING COUNT(*) > 1",
+            "SELECT status, CASE WHEN any_n = 1 THEN 'all' END AS level FROM (SELECT status, n, GROUPING(n) AS any_n,"
+            f" COUNT(*) AS c FROM {ITEMS} GROUP BY ROLLUP (status, n)) WHERE c > 1",
+        ),
     ],
-    ids=["window", "distinct", "order", "merged subqueries", "existence"],
+    ids=["window", "distinct", "order", "merged subqueries", "existence", "measure of few groups", "levels"],
 )
 def test_queries_that_differ_in_names_and_in_what_is_passed_on_are_the_same(left: str, right: str) -> None:
     assert is_same(left, right)
@@ -93,6 +103,18 @@ def outer(condition: str, select: str = "i.item_id, o.status") -> str:
         (
             f"SELECT n, SUM(n) AS s FROM (SELECT n, SUM(n) AS x FROM {ITEMS} GROUP BY n) GROUP BY n",
             f"SELECT n, x AS s FROM (SELECT n, SUM(n) AS x FROM {ITEMS} GROUP BY n)",
+        ),
+        (
+            f"SELECT status, SUM(n) / COUNT(*) AS pace FROM {ITEMS} GROUP BY status HAVING COUNT(*) > 1",
+            f"SELECT status, n / c AS pace FROM ({GROUPS}) WHERE n > 1",
+        ),
+        (
+            f"SELECT n, COUNT(*) AS c FROM (SELECT n, COUNT(*) AS c FROM {ITEMS} GROUP BY n, status) GROUP BY n",
+            f"SELECT n, SUM(c) AS c FROM (SELECT n, COUNT(*) AS c FROM {ITEMS} GROUP BY n, status) GROUP BY n",
+        ),
+        (
+            f"SELECT status, RANK() OVER (ORDER BY item_id) AS r FROM {ITEMS} WHERE n > 1",
+            f"SELECT status, r FROM (SELECT *, RANK() OVER (ORDER BY item_id) AS r FROM {ITEMS}) WHERE n > 1",
         ),
         (f"SELECT item_id, n FROM {ITEMS}", f"SELECT item_id, CAST(order_id AS INT) AS n FROM {ITEMS}"),
         (f"SELECT n AS a, n + 1 AS b FROM {ITEMS}", f"SELECT n + 1 AS a, n AS b FROM {ITEMS}"),
@@ -140,6 +162,10 @@ def outer(condition: str, select: str = "i.item_id, o.status") -> str:
         (
             f"SELECT status, COUNT(*) AS c FROM {ITEMS} GROUP BY ROLLUP (status, n)",
             f"SELECT status, COUNT(*) AS c FROM {ITEMS} GROUP BY CUBE (status, n)",
+        ),
+        (
+            f"SELECT status, n, COUNT(*) AS c FROM {ITEMS} GROUP BY ROLLUP (status, n)",
+            f"SELECT status, n, COUNT(*) AS c FROM {ITEMS} GROUP BY ROLLUP (n, status)",
         ),
         (
             f"SELECT o.status FROM {ORDERS} AS o WHERE EXISTS (SELECT 1 FROM {ITEMS} AS i WHERE i.order_id ="
