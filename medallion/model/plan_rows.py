@@ -1,9 +1,9 @@
-"""Whether two optimized plans give the same rows, as far as that can be told from what they do.
+"""Compare two optimized plans: whether they return the same rows, as far as their operators show.
 
-Spark's own comparison goes by every column that an operator passes on. Two ways to write one query differ in columns
-that are passed on twice, renamed, or computed once more from the same; rows do not. So columns are known here by where
-they come from: the place of a table among those that are read, or the expression that computes them, and an operator
-that only chooses and renames columns is passed over. What is not known is equal to nothing.
+Spark's own comparison includes every column that an operator passes on. Equivalent queries may pass a column on twice,
+rename it, or compute it again from the same columns, without any effect on the rows. So this comparison identifies a
+column by its origin, which is a position in a table that is read or the expression that computes it, and skips
+operators that only select and rename columns. Anything unknown equals nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,19 +17,19 @@ _IN_ANY_ORDER = frozenset({"And", "Or", "EqualTo", "EqualNullSafe", "Add", "Mult
 
 
 class _Unknown(Exception):
-    """Something of which nothing can be said."""
+    """A construct that the comparison does not know."""
 
 
 @dataclass(frozen=True)
 class Optimized:
-    """A plan as Spark optimized it. tables: which one is read, by the id of the first column of each place in it."""
+    """A plan as optimized by Spark. tables: the table of each read, by the id of the first column of the read."""
 
     plan: Plan
     tables: Mapping[int, str]
 
 
 def give_same_rows(left: Optimized, right: Optimized) -> bool:
-    """Whether two plans give the same rows, in the same columns; both are of queries that always give the same."""
+    """Return whether two plans of deterministic queries return the same rows in the same columns."""
     try:
         return _Rows(left.tables).of_plan(left.plan.root) == _Rows(right.tables).of_plan(right.plan.root)
     except _Unknown:
@@ -37,15 +37,15 @@ def give_same_rows(left: Optimized, right: Optimized) -> bool:
 
 
 class _Rows:
-    """What one plan does, as text. Columns are named on the way up from the tables."""
+    """The text of what a plan does. Columns get names from the tables upwards."""
 
     def __init__(self, tables: Mapping[int, str]) -> None:
         self._tables, self._names = tables, dict[int, str]()
-        self._values: dict[str, str] = {}  # by expression, the column that has its value already
+        self._values: dict[str, str] = {}  # by expression, a column that already has its value
         self._made = 0
 
     def of_plan(self, root: Node) -> str:
-        """What gives the rows, and their columns."""
+        """Return the text of the operators that return the rows, with the output columns."""
         return f"{self._of(root)}[{self._columns(root.output)}]"
 
     def _of(self, node: Node) -> str:
@@ -87,7 +87,7 @@ class _Rows:
         return f"{place} {name}"
 
     def _computing(self, what: str, items: Iterable[Expression], below: str) -> str:
-        """An operator that gives columns: those that it passes on are what they were."""
+        """Return the text of an operator that computes columns; columns that it passes on keep their names."""
         computed: dict[str, str] = {}
         for item in items:
             if item.is_column:
@@ -95,7 +95,7 @@ class _Rows:
             if item.kind != "Alias":
                 raise _Unknown
             text = self._text(item.unalias())
-            if "(" in text and text not in computed:  # it is no column that there is already
+            if "(" in text and text not in computed:  # a new value, not an existing column
                 computed[text] = self._next("value")
                 if not any(part.kind in _OF_SEVERAL_ROWS for part in item.walk()):
                     self._values[text] = computed[text]
@@ -105,14 +105,14 @@ class _Rows:
     def _join(self, node: Node) -> str:
         sides = [self._side(child) for child in node.children]
         condition = sorted({self._text(part) for part in conjuncts(node.condition)})
-        if node.join_type.endswith("Outer"):  # which has null where an expression of null may have another value
+        if node.join_type.endswith("Outer"):  # its unmatched columns are null, but an expression of them need not be
             self._values.clear()
-        if node.join_type == "ExistenceJoin":  # which has one column more, whether there was such a row
+        if node.join_type == "ExistenceJoin":  # it adds a column that says whether a matching row exists
             self._names[int(node.detail["joinType"]["exists"][0]["exprId"]["id"])] = self._next("exists")
         return f"{node.join_type} {condition}({','.join(sides)})"
 
     def _side(self, node: Node) -> str:
-        """One side of a join, in which a value of the other one is none: a constant may be null above an outer join."""
+        """Return the text of a join side without the other side's values, as outer joins may make a constant null."""
         around, self._values = self._values, {}
         text = self._of(node)
         self._values = around | self._values
@@ -125,7 +125,7 @@ class _Rows:
         for child in node.children:
             below = self._of(child)
             branches.append(f"{below}[{self._columns(child.output)}]")
-        for column in node.output:  # which are called as those of the first branch
+        for column in node.output:  # these have the ids of the columns of the first branch
             self._names[id_of(column)] = self._next("union")
         return f"Union({','.join(branches)})"
 
@@ -141,7 +141,7 @@ class _Rows:
 
     def _text(self, tree: Expression) -> str:
         if tree.is_column:
-            if tree.id not in self._names:  # of the query around a subquery
+            if tree.id not in self._names:  # a column of the query that encloses a subquery
                 raise _Unknown
             return self._names[tree.id]
         if tree.is_unclear:
@@ -155,7 +155,7 @@ class _Rows:
 
 
 def _alike(tree: Expression) -> Iterator[Expression]:
-    """What an expression is of; of AND and OR, all that they connect."""
+    """Yield the operands of an expression; nested ANDs, and nested ORs, are flattened."""
     for child in tree.children:
         if tree.kind in {"And", "Or"} and child.kind == tree.kind:
             yield from _alike(child)
