@@ -61,7 +61,7 @@ def hour_from_number(number: int) -> str:
 
 
 def next_hour(hour: str) -> str:
-    """The hour after ``hour``."""
+    """Return the hour after ``hour``."""
     return format_hour(parse_hour(hour) + ONE_HOUR)
 
 

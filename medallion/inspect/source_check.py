@@ -63,7 +63,7 @@ class SourceCheck:
 
     @property
     def is_fine(self) -> bool:
-        """Return whether nothing would be refused."""
+        """Whether nothing would be refused."""
         return not self.refused and not any(feed.problems for feed in self.feeds)
 
 

@@ -100,7 +100,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
 
 
 def has_own_jvm() -> bool:
-    """Return whether this process has started a JVM itself, rather than spark-submit."""
+    """Return whether this process started its JVM itself, instead of getting one from spark-submit."""
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None) is not None
