@@ -1,6 +1,6 @@
-"""Hourly batch refresh of a medallion lakehouse: the words in which a project declares its tables and expectations.
+"""Hourly batch refresh of a medallion lakehouse: the names with which a project declares tables and expectations.
 
-``from medallion import Table, not_null``: a project imports these words from here, and no module below.
+A project imports them from here (``from medallion import Table, not_null``), never from a submodule.
 """
 
 from importlib import import_module
@@ -68,7 +68,7 @@ else:
     )
 
     def __getattr__(name: str) -> object:
-        """Import a word when it is first asked for: set-up and commands that declare nothing do not wait for it."""
+        """Import a public name on first use, so that set-up and commands that declare nothing start faster."""
         if name in __all__:
             for module in map(import_module, _MODULES):
                 if name in vars(module):

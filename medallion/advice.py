@@ -1,23 +1,23 @@
-"""What a message tells its reader to do next, as a command and as its way in Airflow: both readers see one message."""
+"""The next step that a message recommends, both as a command and as an action in Airflow, for readers of either."""
 
 from collections.abc import Sequence
 
 
 def refresh(hour: str | None = None) -> str:
-    """Say how to refresh ``hour``; without it, the next pending one."""
+    """Say how to refresh ``hour``, or the next pending hour if it is None."""
     command = "run medallion refresh" + (f" --hour {hour}" if hour else "")
     return f"{command} (in Airflow: trigger hourly_refresh{f' with Hour {hour}' if hour else ''})"
 
 
 def refresh_all_tables() -> str:
-    """Say how to refresh the tables that a selection left behind."""
+    """Say how to refresh the tables that an earlier ``--select`` left out."""
     return (
         "run medallion refresh without --select (in Airflow: trigger hourly_refresh, Hour and Select empty) to catch up"
     )
 
 
 def reprocess() -> str:
-    """Say how tables whose definition changed are rebuilt at the published hour."""
+    """Say how to rebuild tables whose definition changed, at the published hour."""
     return (
         "run medallion reprocess to rebuild them now (in Airflow: trigger hourly_refresh with Action reprocess);"
         " the next hour does too"
@@ -25,24 +25,24 @@ def reprocess() -> str:
 
 
 def refresh_from_table(names: Sequence[str]) -> str:
-    """Say how to go on with tables whose refresh failed, and what reads them."""
+    """Say how to resume with the tables whose refresh failed and the tables that read them."""
     selected = ",".join(f"{name}+" for name in names)
     return f"run medallion refresh --select {selected} to go on (in Airflow: clear the failed task)"
 
 
 def refresh_range(first: str, last: str) -> str:
-    """Say how to refresh several hours before another."""
+    """Say how to refresh the missing hours that must precede another hour."""
     command = f"run medallion refresh --from-hour {first} --to-hour {last} first"
     return f"{command} (in Airflow: backfill hourly_refresh over these hours)"
 
 
 def apply_pending(first: str, last: str) -> str:
-    """Say how to apply pending hours that nobody takes by itself."""
+    """Say how to apply pending hours that the schedule does not catch up on its own."""
     return f"run medallion refresh --to-hour {last} (in Airflow: backfill hourly_refresh from {first} to {last})"
 
 
 def finish_restatement(until: str) -> str:
-    """Say how to go on with a restatement that was cut short."""
+    """Say how to finish a restatement that was interrupted."""
     return f"run medallion refresh --to-hour {until} to finish it (in Airflow: trigger hourly_refresh, Hour empty)"
 
 
@@ -53,15 +53,15 @@ def restate(hour: str) -> str:
 
 
 def recompute(table: str) -> str:
-    """Say how a computed table that somebody changed is recomputed."""
+    """Say how to recompute a computed table that another writer changed."""
     layer = table.removeprefix("quarantine_").partition("_")[0]
     return f"run medallion refresh (in Airflow: clear the task {layer}.refresh of its run) to recompute it"
 
 
 def adopt_or_discard(table: str, version: int | None, hour: str | None) -> str:
-    """Say the ways out for a table that somebody changed.
+    """List the ways to resolve a change that another writer made to a table.
 
-    version: of the last commit of ours, if any is known. hour: the last one applied, if any.
+    version: the version of our last commit, if known. hour: the last hour applied, if any.
     """
     ways = [f"medallion adopt {table} keeps the change"]
     if version is not None:
@@ -72,7 +72,7 @@ def adopt_or_discard(table: str, version: int | None, hour: str | None) -> str:
 
 
 def recover_red_hour(first: str, last: str) -> str:
-    """Say how hours whose check failed get published, by what was at fault."""
+    """Say how to publish hours whose check failed, depending on what was at fault."""
     return (
         f"If the source was at fault, correct its files and {restate(first)}."
         f" If a rule or the code was, correct it and {refresh(last)}"
@@ -80,7 +80,7 @@ def recover_red_hour(first: str, last: str) -> str:
 
 
 def land_again(hour: str) -> str:
-    """Say how to land ``hour``."""
+    """Say how to land ``hour`` again."""
     return f"run medallion step land --hour {hour} again (in Airflow: clear the task land_changes of its run)"
 
 
@@ -90,25 +90,25 @@ def check_again(layer: str) -> str:
 
 
 def see_status() -> str:
-    """Say where the state of the lake is shown."""
+    """Say where to see the state of the lake."""
     return "see medallion status (in Airflow: Browse, Lakehouse)"
 
 
 def see_quarantine() -> str:
-    """Say where rejected lines are shown."""
+    """Say where to see rejected lines."""
     return "see medallion quarantine list (in Airflow: Browse, Quarantine)"
 
 
 def see_rejected_lines(topic: str, hour: str) -> str:
-    """Say where the rejected lines of an hour of ``topic`` are shown and corrected."""
+    """Say where to see and correct the rejected lines of ``topic`` in ``hour``."""
     return f"what medallion quarantine show {topic} --hour {hour} shows (in Airflow: Browse, Quarantine)"
 
 
 def build_data_docs() -> str:
-    """Say how Data Docs are built once more."""
+    """Say how to rebuild Data Docs."""
     return "medallion data-docs builds them (in Airflow: so does the next run)"
 
 
 def end_erasure() -> str:
-    """How an erasure that was cut short is ended."""
+    """Say how to finish an erasure that was interrupted."""
     return "run medallion erase to end it (in Airflow: trigger erase, with no file of subjects)"

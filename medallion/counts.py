@@ -1,4 +1,4 @@
-"""Numbers of things in words."""
+"""Counts with their noun."""
 
 
 def counted(number: int, thing: str) -> str:

@@ -1,4 +1,4 @@
-"""Cells of CSV that no spreadsheet takes for a formula: what the source delivered must not run where it is opened."""
+"""CSV cells that no spreadsheet interprets as a formula: source values must not execute when the file is opened."""
 
 import re
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ _HARMLESS = re.compile(r"[+-]|[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")  # a si
 
 
 def plain_cells(row: Iterable[Any]) -> list[Any]:
-    """Return the values of a row of CSV, each text that begins like a formula with an apostrophe before it.
+    """Return the values of a CSV row, with an apostrophe before each text that begins like a formula.
 
-    Numbers stay numbers, negative ones too, and a sign alone stays one.
+    Numbers, including negative ones, and a lone sign are left unchanged.
     """
     return [_plain(value) for value in row]
 

@@ -1,9 +1,9 @@
-"""The errors a person is meant to read: one line, naming what failed, where, and what to do."""
+"""Errors for people to read: one line that names what failed, where, and what to do."""
 
 from errno import EACCES, EPERM, EROFS
 from typing import Self
 
-NOT_ALLOWED = frozenset({EACCES, EPERM, EROFS})  # numbers of the OSErrors of an account that may not read or write
+NOT_ALLOWED = frozenset({EACCES, EPERM, EROFS})  # errno values for missing permission to read or write
 
 
 class MedallionError(Exception):
@@ -11,8 +11,8 @@ class MedallionError(Exception):
 
     Args:
         message: What happened, to what, and what to do.
-        without_data: The message for those who may not see data, such as the receivers of alerts; None where it quotes
-            none.
+        without_data: The message for readers who may not see data, such as recipients of alerts; None if ``message``
+            itself quotes no data.
     """
 
     exit_code = 1
@@ -23,7 +23,7 @@ class MedallionError(Exception):
 
     @classmethod
     def quoting(cls, message: str, quote: str) -> Self:
-        """Return the error with ``message`` and after it ``quote``, which holds values of the source or of a table."""
+        """Return an error with ``message`` followed by ``quote``, which contains values of the source or of a table."""
         return cls(message + quote, message)
 
 
@@ -34,36 +34,36 @@ class UsageError(MedallionError):
 
 
 class BadDeclaration(MedallionError):
-    """What a project declares is wrong. The message names the module, and what to write. Exit code 2."""
+    """A declaration of a project is wrong. The message names the module, and what to write. Exit code 2."""
 
     exit_code = 2
 
 
 class HourNotAvailable(MedallionError):
-    """The source does not have the hour (yet): nothing to do now, perhaps later."""
+    """The source does not have the hour, or not yet: there is nothing to do now, but there may be later."""
 
 
 class HourOutOfOrder(MedallionError):
-    """The hour cannot be applied in its place now: earlier ones are missing, or a later one was applied before it."""
+    """The hour cannot be applied now: earlier hours are missing, or a later hour was already applied."""
 
 
 class CheckFailed(MedallionError):
-    """A critical expectation does not hold: the next layer must not start."""
+    """A critical expectation failed: the next layer must not start."""
 
 
 def without_data(error: object) -> str:
-    """Return what may be told outside of an error: of one that is not ours, and may quote rows, its type alone."""
+    """Return an error message without data; for errors of other libraries, which may quote rows, only the type."""
     if isinstance(error, str):
         return error
     return str(getattr(error, "without_data", None) or f"{type(error).__name__}: its message is in the log")
 
 
 def one_line(error: BaseException | str, width: int = 300) -> str:
-    """The first line of ``error`` that says something, at most ``width`` characters."""
+    """Return the first non-blank line of ``error``, cut to at most ``width`` characters."""
     lines = (line.strip() for line in str(error).splitlines())
     text = next((line for line in lines if line), type(error).__name__)
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 class DamagedFile(MedallionError):
-    """A file of the lake was read, and holds something else than what was written."""
+    """A file of the lake does not contain what was written to it."""

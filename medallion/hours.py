@@ -14,9 +14,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_hour(text: str) -> datetime:
-    """The start of the hour that ``text`` names, in UTC.
+    """Return the start of the hour that ``text`` names, in UTC.
 
-    Raises UsageError unless ``text`` is exactly YYYY-MM-DDTHH and on the calendar.
+    Raises UsageError unless ``text`` is exactly YYYY-MM-DDTHH and a valid date.
     """
     if re.fullmatch(PATTERN, text):
         try:
@@ -27,7 +27,7 @@ def parse_hour(text: str) -> datetime:
 
 
 def is_hour(text: str) -> bool:
-    """Whether ``text`` is exactly YYYY-MM-DDTHH and on the calendar."""
+    """Return whether ``text`` is exactly YYYY-MM-DDTHH and a valid date."""
     try:
         parse_hour(text)
     except UsageError:
@@ -36,39 +36,39 @@ def is_hour(text: str) -> bool:
 
 
 def has_ended(hour: str, now: datetime | None = None) -> bool:
-    """Whether ``hour`` lies wholly in the past. now: the time that counts as now, by default the clock's."""
+    """Return whether ``hour`` lies entirely in the past. now: the current time, by default the system clock's."""
     return parse_hour(hour) + ONE_HOUR <= (now or datetime.now(UTC))
 
 
 def format_hour(moment: datetime) -> str:
-    """The hour that ``moment`` lies in, as YYYY-MM-DDTHH in UTC."""
+    """Return the hour that contains ``moment``, as YYYY-MM-DDTHH in UTC."""
     return moment.astimezone(UTC).strftime(_FORMAT)
 
 
 def hour_or_snapshot(hour: str | None) -> str:
-    """How a message names ``hour``: None stands for the snapshot, which lies before the first hour."""
+    """Return ``hour`` as messages name it; None stands for the snapshot, which precedes the first hour."""
     return f"hour {hour}" if hour else "the snapshot"
 
 
 def hour_number(hour: str) -> int:
-    """Whole hours since 1970-01-01T00 UTC: the transaction version under which Bronze records an hour."""
+    """Return the hours since 1970-01-01T00 UTC, which Bronze records as the transaction version of an hour."""
     return int((parse_hour(hour) - _EPOCH) / ONE_HOUR)
 
 
 def hour_from_number(number: int) -> str:
-    """The inverse of hour_number."""
+    """Return the hour for a number that ``hour_number`` returned."""
     return format_hour(_EPOCH + number * ONE_HOUR)
 
 
 def next_hour(hour: str) -> str:
-    """The hour after ``hour``."""
+    """Return the hour after ``hour``."""
     return format_hour(parse_hour(hour) + ONE_HOUR)
 
 
 def hour_range(first: str, last: str) -> Iterator[str]:
-    """Every hour from ``first`` to ``last``, both included.
+    """Return every hour from ``first`` to ``last``, both included.
 
-    Raises UsageError when ``last`` lies before ``first``.
+    Raises UsageError when ``last`` precedes ``first``.
     """
     start, end = hour_number(first), hour_number(last)
     if end < start:

@@ -1,4 +1,4 @@
-"""Settings: read from the environment once, where a process begins, then passed on frozen."""
+"""Settings: read from the environment once, when a process starts, then passed on as a frozen object."""
 
 import os
 import re
@@ -20,11 +20,11 @@ _UNITS = {"k": 1 << 10, "": 1 << 20, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 # Defaults of commands and of the DAGs that run them.
 KEEP_HOURS = 24  # old versions of tables, and the releases that name them
 KEEP_DAYS = 90  # events, validation reports and landed change files
-STALE_HOURS = 2.0  # since the end of a table's last hour: hours arrive hourly, and may be an hour late
+STALE_HOURS = 2.0  # since the end of a table's last hour: hours arrive hourly and may be one hour late
 
 
 def bytes_of(memory: str) -> int:
-    """An amount of memory as Spark writes it, such as ``512m`` or ``4g``, in bytes. Raises ValueError for others."""
+    """Parse an amount of memory in Spark's notation, such as ``512m`` or ``4g``, to bytes. Raises ValueError."""
     match = re.fullmatch(r"([1-9]\d{0,9})([kmgt]?)b?", memory.lower())
     if match is None:
         raise ValueError("give a number and a unit, such as 4g")
@@ -56,7 +56,7 @@ def _absolute_root(scheme: str) -> AfterValidator:
 
 
 def _check_connect(text: str) -> str:
-    # Spark sends its token in the clear to localhost alone, and the writer that takes over must be able to end it.
+    # Spark sends its token unencrypted only to localhost, and a writer that takes over must be able to stop the server.
     if not re.fullmatch(r"sc://localhost:[1-9]\d{0,4}", text):
         raise ValueError("give sc://localhost: and a port, such as sc://localhost:15002")
     return text
@@ -76,18 +76,18 @@ Level = Annotated[Literal["error", "warn", "info", "debug"], BeforeValidator(str
 
 
 def _default_jars() -> str:
-    """Return the folder beside the package in a checkout, which set-up fills; otherwise one in the user's cache."""
+    """Return the JAR folder: in a checkout beside the package, where set-up fills it, else in the user's cache."""
     if (PACKAGE.parent / "pyproject.toml").is_file():
         return str(PACKAGE.parent / ".jars")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "medallion").expanduser()
-    lock = (PACKAGE / "spark" / "jars.lock").read_bytes()  # an upgrade has JARs of its own
+    lock = (PACKAGE / "spark" / "jars.lock").read_bytes()  # each set of locked JARs has its own folder
     return str(cache / f"jars-{sha256(lock).hexdigest()[:12]}")
 
 
 class Settings(BaseSettings):
     """Where the lake and the source are, and how this installation runs.
 
-    A field is the environment variable ``MEDALLION_<FIELD>``, which ``from_environment`` alone reads.
+    Each field has an environment variable ``MEDALLION_<FIELD>``, which only ``from_environment`` reads.
     """
 
     model_config = SettingsConfigDict(frozen=True, env_prefix=PREFIX)
@@ -158,14 +158,14 @@ class Settings(BaseSettings):
         *_: Any,
         **__: Any,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take values from the caller alone: who wants the environment calls ``from_environment``."""
+        """Take values only from the caller; ``from_environment`` is the way to read the environment."""
         return (init_settings,)
 
     @classmethod
     def from_environment(
         cls, environment: Mapping[str, str] = os.environ, defaults: Mapping[str, str] | None = None
     ) -> "Settings":
-        """Return the settings that ``environment`` names, ``defaults`` by field elsewhere.
+        """Return the settings from ``environment``, falling back to ``defaults`` by field.
 
         Raises:
             UsageError: A value cannot be used; the message names the variable.
@@ -182,11 +182,11 @@ class Settings(BaseSettings):
 
     @property
     def marks_from(self) -> int | None:
-        """The size in bytes from which tables are merged on read; None for never."""
+        """The table size in bytes from which changed rows are marked by deletion vectors; None for never."""
         return None if self.merge_on_read == "off" else bytes_of(self.merge_on_read)
 
     def replace(self, **changes: Any) -> "Settings":
-        """Return these settings with other values, checked like the first ones."""
+        """Return a copy of these settings with ``changes``, validated as usual."""
         return type(self)(**{**dict(self), **changes})
 
 

@@ -1,4 +1,4 @@
-"""Pages as Jinja templates: one base, one palette, every value escaped. What tables and links of a page are made of."""
+"""Jinja templates for pages (one base, one palette, every value escaped) and the values that tables and links show."""
 
 from base64 import b64encode
 from collections.abc import Collection, Sequence
@@ -19,9 +19,9 @@ TEMPLATES = Path(__file__).parent / "ui" / "templates"
 
 @dataclass(frozen=True)
 class Site:
-    """What every page shows of where it is. project, projects: the one that is shown, and all that can be.
+    """The context that every page shows. project, projects: the project shown, and all that can be chosen.
 
-    refresh_dag, replay_dag: what its DAGs are called in Airflow.
+    refresh_dag, replay_dag: the names of its DAGs in Airflow.
     """
 
     project: str = ""
@@ -32,7 +32,7 @@ class Site:
 
 site: ContextVar[Site] = ContextVar("site", default=Site())  # noqa: B039 (it is frozen)
 
-# Every page that the others lead to: where it is, and what it is called.
+# Every page in the navigation: its path and its title.
 NAVIGATION = (
     ("results", "Results"),
     ("status", "Lakehouse"),
@@ -48,7 +48,7 @@ NAVIGATION = (
 
 @dataclass(frozen=True)
 class Link:
-    """A cell that leads somewhere."""
+    """A cell that is a link."""
 
     text: str
     href: str
@@ -57,7 +57,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Status:
-    """A cell that shows a status in its colour, as a link where there is something behind it."""
+    """A cell that shows a status in its colour, as a link if ``href`` is given."""
 
     word: str
     href: str | None = None
@@ -66,7 +66,7 @@ class Status:
 
 @dataclass(frozen=True)
 class RunLink:
-    """A cell that names a run, with its timeline behind it."""
+    """A cell that names a run and links to its timeline."""
 
     run_id: str
     kind: ClassVar[str] = "run"
@@ -74,7 +74,7 @@ class RunLink:
 
 @dataclass(frozen=True)
 class TaskLink:
-    """A cell that leads to a task of a run in Airflow."""
+    """A cell that links to a task of a run in Airflow."""
 
     text: str
     run_id: str
@@ -84,7 +84,7 @@ class TaskLink:
 
 @dataclass(frozen=True)
 class Long:
-    """A cell of a text that may be wrapped."""
+    """A cell whose text may wrap."""
 
     text: str
     kind: ClassVar[str] = "long"
@@ -92,7 +92,7 @@ class Long:
 
 @dataclass(frozen=True)
 class Bars:
-    """A cell of small bars: height in pixels, status and title of each. label: what stands beside them."""
+    """A cell of small bars, each with height in pixels, status and title. label: the text beside them."""
 
     bars: Sequence[tuple[float, str, str]]
     alt: str
@@ -104,8 +104,8 @@ class Bars:
 class Grid:
     """A table of a page: its caption, the names of its columns, and its rows.
 
-    A cell is a plain value, which is escaped, or one of the cells above. numbers: positions of columns set to the
-    right. csv: where the whole table can be downloaded. searchable: whether it has a field that filters its rows.
+    A cell is a plain value, which is escaped, or one of the cells above. numbers: positions of right-aligned columns.
+    csv: the link to download the whole table. searchable: whether it has a field that filters its rows.
     """
 
     caption: str
@@ -118,7 +118,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot of a page: SVG, the text for those who cannot see it, and the table of what it shows."""
+    """A plot of a page: the SVG, its alternative text, and its data as a table."""
 
     svg: Markup
     alt: str
@@ -126,27 +126,27 @@ class Plot:
 
 
 def render(template: str, **values: Any) -> str:
-    """The page that ``template`` makes of ``values``. Raises jinja2.UndefinedError for a value that is missing."""
+    """Render ``template`` with ``values``. Raises jinja2.UndefinedError for a missing value."""
     return _environment().get_template(template).render(**values)
 
 
 def render_notice(title: str, text: str, page: str = "", up: str = "", run: str = "") -> str:
-    """A page of one paragraph: what is wrong, or what is to be done so that something can be shown.
+    """Render a page of one paragraph: what is wrong, or what to do before there is something to show.
 
-    up: the way from where it is shown to the folder of the pages. run: the address of a run in Airflow to look at.
+    up: the relative path from the page to the folder of pages. run: the URL of a run in Airflow to look at.
     """
     return render("notice.html", title=title, text=text, page=page, up=up, run=run)
 
 
 @cache
 def script_source() -> str:
-    """The one script of our pages as a source that a Content-Security-Policy allows."""
+    """Return the hash of the pages' only script, as a source expression for a Content-Security-Policy."""
     text = _environment().get_template("pages.js").render()
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def in_words(value: Any) -> str:
-    """A plain value as a reader expects it: digits in groups, a moment to the second, nothing for null."""
+    """Format a plain value for a reader: digits in groups, timestamps to the second, an empty string for null."""
     if value is None:
         return ""
     if isinstance(value, datetime):
@@ -160,7 +160,7 @@ def in_words(value: Any) -> str:
 
 
 def breakable(name: str) -> Markup:
-    """A name that may be broken after an underscore, so that a column is as wide as its values."""
+    """Return a name that may wrap after an underscore, so that a column need not be wider than its values."""
     return Markup(str(escape(name)).replace("_", "_<wbr>"))  # noqa: S704 (escaped)
 
 

@@ -1,1 +1,1 @@
-"""Expectations as plain values: the words they are written in, and what changed rows prove of them."""
+"""Expectations as plain values: the functions that declare them, and what a check of changed rows proves."""

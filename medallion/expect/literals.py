@@ -1,10 +1,10 @@
-"""Values as literals in the SQL of Spark, for conditions of expectations and for the queries of tables."""
+"""Spark SQL literals, for conditions of expectations and queries of tables."""
 
 from collections.abc import Sequence
 
 
 def spark_text(value: str) -> str:
-    """``value`` as a literal in the SQL of Spark, in which a brace is doubled; to Spark, '' is no quote but nothing."""
+    """Return ``value`` as a Spark SQL literal: braces are doubled; quotes are escaped, as Spark drops doubled ones."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return "'" + escaped.replace("{", "{{").replace("}", "}}") + "'"
 

@@ -1,7 +1,8 @@
-"""What an expectation that passed before has to read once some rows have changed: plain values.
+"""Scopes: what an expectation that passed before has to read after some rows have changed, as plain values.
 
-Each says what a verdict on the changed rows proves of the whole table. An expectation without one reads whole tables.
-That a query has the shape that its scope promises is proven (medallion/checks/scope_proof.py), or refused.
+Each scope says what a verdict on the changed rows proves about the whole table. An expectation without a scope reads
+whole tables. A query must provably have the shape that its scope promises (medallion/checks/scope_proof.py), or it is
+refused.
 """
 
 from dataclasses import dataclass
@@ -9,27 +10,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Rows:
-    """Each row passes or fails by itself: inserted rows are read."""
+    """Each row passes or fails by itself, so only inserted rows are read."""
 
 
 @dataclass(frozen=True)
 class RowCount:
-    """The expectation is about numbers of rows, which Delta's log has: its query reads no column."""
+    """The expectation is about row counts, which are in Delta's log, so its query reads no column."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Rows fail together with others of the same ``columns``: all that share them with a changed row are read."""
+    """Rows with the same ``columns`` fail together, so all rows that share them with a changed row are read."""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """Each row passes or fails by itself and the rows of other tables that it refers to.
+    """Each row passes or fails by itself and by the rows of other tables that it refers to.
 
-    others: table, its column, and the column of the table under check that is equal to it. Inserted rows are looked at,
-    and rows that refer to what changed in the other table, deleted rows included.
+    others: a table, its column, and the column of the checked table that equals it. Inserted rows are read, and rows
+    that refer to changed rows of the other table, including deleted ones.
     """
 
     others: tuple[tuple[str, str, str], ...]
@@ -41,12 +42,12 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over the table equal sums over table ``of``, where ``where`` is true: what changed must change both alike.
+    """Sums over the table equal sums over the rows of ``of`` that match ``where``; a change must change both equally.
 
-    measures: name, what is added up here, what is added up there; exact types alone, 1 to count rows. NULL counts as 0:
-    that a measure is not NULL is another expectation. by: a column of both tables; the sums are equal for each of its
-    values, and 0 for a value without rows. within: a table that has the column too; values that it lacks add up to 0
-    here, whatever table ``of`` has.
+    measures: name, expression summed in this table, expression summed in ``of``; only exact types, 1 to count rows.
+    NULL counts as 0; whether a measure may be NULL is a separate expectation. by: a column of both tables; the sums are
+    equal for each of its values, and 0 for a value without rows. within: a table that also has this column; for values
+    that it lacks the sums in this table must be 0, whatever ``of`` has.
     """
 
     of: str
@@ -60,14 +61,14 @@ class Sums:
             raise ValueError(f"sums equal to those of {self.of} within {self.within}: say by which column")
 
     def whole(self) -> str:
-        """The query that finds the groups whose sums over whole tables differ."""
+        """Return the query for groups whose sums over whole tables differ."""
         is_within = self._is_in(f"{{{self.within}}}") if self.within else "TRUE"
         return self._differing(self._sum_checked("{batch}"), self._sum_source(f"{{{self.of}}}", is_within))
 
     def by_change(self) -> str:
-        """The query that finds the groups whose sums here and there were changed differently.
+        """Return the query for groups whose sums changed differently in the two tables.
 
-        Where table ``within`` gained or lost a group, its whole sums are compared: no former check has compared them.
+        For groups that table ``within`` gained or lost, whole sums are compared, as no earlier check compared them.
         """
         if not self.within:
             return self._differing(*self._sum_changes())
@@ -81,7 +82,7 @@ class Sums:
         return _GROUPS.format(self.by, *rows) + self._differing(*parts)
 
     def _sum_changes(self, checked: str = "TRUE", source: str = "TRUE") -> tuple[str, ...]:
-        """The sums of inserted rows, and those of deleted rows with a minus. checked, source: which rows."""
+        """Return the sums of inserted rows and the negated sums of deleted rows. checked, source: row conditions."""
         return (
             self._sum_checked("{batch_inserted}", checked),
             self._sum_checked("{batch_deleted}", checked, "-"),
@@ -130,9 +131,9 @@ _GROUPS = """
 
 @dataclass(frozen=True)
 class Share:
-    """At most ``allowed_percent`` of the non-null values of ``column`` are no ``key`` of ``table``.
+    """At most ``allowed_percent`` of the non-null values of ``column`` are missing in ``key`` of ``table``.
 
-    Both are counted, and the counts of the last check are brought up to date by what changed.
+    Missing and non-null values are counted, and the counts of the last check are updated from the changes.
     """
 
     column: str
@@ -145,7 +146,7 @@ class Share:
 class Tolerance:
     """Of the rows for which ``condition`` is not NULL, it is false for at most ``allowed_percent``.
 
-    condition: SQL that Spark and DuckDB read alike. Rows are counted as those of a Share are.
+    condition: SQL that means the same in Spark and DuckDB. Rows are counted as for a Share.
     """
 
     condition: str
@@ -154,7 +155,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Window:
-    """The query reads no row of ``table`` but those within ``days`` of its newest, by its ``column``."""
+    """The query reads only rows of ``table`` whose ``column`` is within ``days`` of the newest row."""
 
     table: str
     column: str

@@ -1,10 +1,10 @@
-"""The words checks are written in: plain values, free of Great Expectations until a checkpoint runs them.
+"""Functions that declare expectations as plain values, independent of Great Expectations until a checkpoint runs them.
 
-Every word takes ``severity``: ``critical`` stops the next layer, ``warning`` is reported. A word about single values
-takes ``drop`` too, which keeps rows that break it out of the table, in quarantine and counted, and
-``allowed_percent``: the share, 0 to 100, of the rows with a value that may break it and is no news, where a
-source is known to be a little off or behind. With ``drop``, more of all rows is a warning; without
-``allowed_percent``, a share that jumps from its own history is.
+Every function takes ``severity``: ``critical`` stops the next layer, ``warning`` is only reported. Functions about
+single values also accept ``drop``, which moves failing rows to quarantine and counts them, and take
+``allowed_percent``: the tolerance, 0 to 100, for sources with known errors or delays, as a share of the rows with a
+value. With ``drop`` it is a share of all rows, and exceeding it is a warning; without ``allowed_percent``, a share that
+jumps from its own history is a warning.
 """
 
 import re
@@ -19,15 +19,15 @@ from medallion.expect.scopes import ByChange, Keys, Lookup, RowCount, Rows, Shar
 
 Severity = Literal["critical", "warning", "drop"]
 _ROW_COUNT = re.compile(r"\(\s*SELECT\s+COUNT\(\*\)(?:\s+AS\s+\w+)?\s+FROM\s+\{\w+\}\s*\)", re.IGNORECASE)
-NO_PERSONAL_COLUMNS = "NoPersonalColumns"  # the kind of an expectation that column lineage judges, not a check
+NO_PERSONAL_COLUMNS = "NoPersonalColumns"  # the kind of an expectation that is judged by column lineage, not by a check
 _OTHER_IN_DUCKDB = frozenset("\\{}")
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """What one row that a query finds stands for: several records of the table under check.
+    """Says that each row of a query stands for several records of the checked table.
 
-    by: the column, or columns, whose values are listed. count: the column with the number of records of each.
+    by: the column or columns that identify the group. count: the column with the number of records in the group.
     """
 
     by: str
@@ -38,12 +38,12 @@ class Grouped:
 class Expectation:
     """One expectation on a table.
 
-    kind: the Great Expectations class that judges it. arguments: its keyword arguments, where the SQL of a
-    query names tables as ``{silver_customers}``. meaning: the expectation in words, as reports show it. condition:
-    Spark SQL, true of a row that passes, null of one without a value; None where it is not about single rows.
-    by_change: what proves it again once rows have changed; None where only whole tables do. allowed_share: of an
-    expectation that drops rows, the share that may be dropped, 0 to 1; None where none is declared. grouped: what a
-    row that its query finds stands for; None where it is one record, or its query says something of the whole.
+    kind: the Great Expectations class that judges it. arguments: the keyword arguments of that class; SQL queries in
+    them name tables as ``{silver_customers}``. meaning: the expectation in words, as reports show it. condition: Spark
+    SQL that is true for a row that passes and null for a row without a value; None if it is not about single rows.
+    by_change: what must be read to prove it again after a change; None if only whole tables prove it. allowed_share: if
+    it drops rows, the share that may be dropped, 0 to 1; None if none is declared. grouped: which records a row of its
+    query stands for; None if a row is one record, or if the query is about the table as a whole.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class Expectation:
 
 
 def not_null(column: str, *, allowed_percent: float = 0, severity: Severity = "critical") -> Expectation:
-    """Every row has a value in ``column``."""
+    """Expect a value in ``column`` of every row."""
     meaning = f"{column} is never null"
     condition = f"{column} IS NOT NULL"
     arguments = {"column": column}
@@ -82,9 +82,9 @@ def not_null(column: str, *, allowed_percent: float = 0, severity: Severity = "c
 
 
 def unique(*columns: str, severity: Severity = "critical") -> Expectation:
-    """No two rows share their values in ``columns``; nulls count as one value."""
+    """Expect that no two rows have the same values in ``columns``; nulls are equal to each other."""
     names = ", ".join(columns)
-    # Numbering costs half of grouping by a key that is unique, as it should be.
+    # Numbering rows costs half as much as grouping by a key, if the key is unique, as is normal.
     query = f"""
         SELECT {names}, MAX(copy) AS copies
         FROM (SELECT {names}, ROW_NUMBER() OVER (PARTITION BY {names}) AS copy FROM {{batch}}) AS numbered
@@ -98,7 +98,7 @@ def unique(*columns: str, severity: Severity = "critical") -> Expectation:
 def in_set(
     column: str, values: tuple[str, ...], *, allowed_percent: float = 0, severity: Severity = "critical"
 ) -> Expectation:
-    """Every non-null value of ``column`` is one of ``values``."""
+    """Expect every non-null value of ``column`` to be one of ``values``."""
     meaning = f"{column} is one of {', '.join(values)}"
     arguments = {"column": column, "value_set": list(values)}
     condition = f"{column} IN {sql_list(values)}"
@@ -109,7 +109,7 @@ def in_set(
 def at_least(
     column: str, minimum: float, *, allowed_percent: float = 0, severity: Severity = "critical"
 ) -> Expectation:
-    """Every non-null value of ``column`` is ``minimum`` or more."""
+    """Expect every non-null value of ``column`` to be ``minimum`` or more."""
     meaning = f"{column} is at least {minimum}"
     arguments = {"column": column, "min_value": minimum}
     condition = f"{column} >= {minimum}"
@@ -120,7 +120,7 @@ def at_least(
 def between(
     column: str, minimum: float, maximum: float, *, allowed_percent: float = 0, severity: Severity = "critical"
 ) -> Expectation:
-    """Every non-null value of ``column`` lies in [minimum, maximum]."""
+    """Expect every non-null value of ``column`` to lie in [minimum, maximum]."""
     meaning = f"{column} lies between {minimum} and {maximum}"
     arguments = {"column": column, "min_value": minimum, "max_value": maximum}
     condition = f"{column} BETWEEN {minimum} AND {maximum}"
@@ -129,7 +129,7 @@ def between(
 
 
 def not_empty(*, severity: Severity = "critical") -> Expectation:
-    """The table has at least one row."""
+    """Expect the table to have at least one row."""
     kind, meaning = "ExpectTableRowCountToBeBetween", "the table is not empty"
     return Expectation(kind, {"min_value": 1}, meaning, severity, by_change=RowCount())
 
@@ -142,10 +142,10 @@ def no_rows(
     by_change: ByChange | None = None,
     grouped: Grouped | None = None,
 ) -> Expectation:
-    """``query`` finds nothing: what it would return are the offending rows, shown as examples.
+    """Expect ``query`` to return no rows; the rows that it returns are failures, and shown as examples.
 
-    ``{batch}`` is the table under check; other tables of this layer or below are named ``{silver_customers}``. grouped:
-    where it finds groups of records, what they share and which column counts them, so that records are counted.
+    ``{batch}`` is the checked table; other tables of this layer or below are named like ``{silver_customers}``.
+    grouped: for a query that returns groups of records, what identifies a group and which column counts its records.
     """
     arguments = {"unexpected_rows_query": query}
     kind = "UnexpectedRowsExpectation"
@@ -153,22 +153,22 @@ def no_rows(
 
 
 def no_personal_columns() -> Expectation:
-    """No column has a value that is copied from a personal column of a feed.
+    """Expect that no column copies values from a personal column of a feed.
 
-    Judged by column lineage before the table is refreshed, so nothing is written where it fails.
+    It is judged by column lineage before the table is refreshed, so nothing is written if it fails.
     """
     return Expectation(NO_PERSONAL_COLUMNS, {}, "no column is personal")
 
 
 def adds_up(meaning: str, sums: Sums, *, severity: Severity = "critical") -> Expectation:
-    """The table's sums equal those of another table."""
+    """Expect the table's sums to equal those of another table."""
     return no_rows(sums.whole(), meaning, severity=severity, by_change=sums)
 
 
 def refers_to(
     column: str, table: str, key: str | None = None, *, allowed_percent: float = 0, severity: Severity = "critical"
 ) -> Expectation:
-    """Every non-null value of ``column`` is a ``key`` (by default of the same name) of ``table``."""
+    """Expect every non-null value of ``column`` to exist in column ``key`` (by default the same name) of ``table``."""
     key = key or column
     query = f"""
         SELECT checked.{column}, COUNT(*) AS rows_with_it
@@ -193,12 +193,12 @@ def refers_to(
 
 
 def _with_tolerance(expectation: Expectation, percent: float) -> Expectation:
-    """Return ``expectation`` with ``percent`` of its records allowed to fail, or of all rows to be dropped."""
+    """Return ``expectation`` with a tolerance: ``percent`` of its records may fail, or of all rows may be dropped."""
     if not percent:
         return replace(expectation, by_change=Rows())
     if expectation.severity == "drop":
         return replace(expectation, by_change=Rows(), allowed_share=percent / 100)
-    # Rounded once, like the share of passed rows that Great Expectations compares with it.
+    # Rounded only once, like the share of passed rows that Great Expectations compares with it.
     arguments = {**expectation.arguments, "mostly": float((100 - Decimal(str(percent))) / 100)}
     condition = expectation.condition
     scope = Tolerance(condition, percent) if condition is not None and is_read_alike(condition) else None
@@ -206,7 +206,7 @@ def _with_tolerance(expectation: Expectation, percent: float) -> Expectation:
 
 
 def is_read_alike(condition: str) -> bool:
-    """Whether a condition has no character by which Spark and DuckDB may read another value."""
+    """Return whether a condition has no character that Spark and DuckDB may interpret differently."""
     return not _OTHER_IN_DUCKDB.intersection(condition)
 
 

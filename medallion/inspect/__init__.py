@@ -1,1 +1,1 @@
-"""Reads the lake for people: status, queries, check history, validation of a release."""
+"""Read the lake for people: status, queries, check history, validation of a release."""

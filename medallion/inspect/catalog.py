@@ -1,4 +1,4 @@
-"""Catalogs: the tables of a release by name, for readers with engines of their own."""
+"""Catalogs: the tables of a release by name, for readers who use other engines."""
 
 import os
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ from medallion.storage.named_versions import open_named
 def write_duckdb_catalog(lake: Lake, release: Release, file: Path, declared: Registry) -> None:
     """Write a DuckDB database with a view per table of ``release``, replacing ``file`` as a whole.
 
-    declared: what says what tables and columns mean, which their comments repeat.
+    declared: the declared tables, whose descriptions become comments on views and columns.
 
     Raises:
-        UsageError: The lake is in a bucket, or ``file`` is something else than such a database.
+        UsageError: The lake is in a bucket, or ``file`` exists and is not a DuckDB database.
     """
     if in_bucket(lake.root):
         raise UsageError(
@@ -40,7 +40,7 @@ def write_duckdb_catalog(lake: Lake, release: Release, file: Path, declared: Reg
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         write_views(draft, lake, tables, about, _comments(declared))
-        draft.replace(file)  # who has the former one open goes on reading it
+        draft.replace(file)  # readers that have the old file open can still read it
     finally:
         draft.unlink(missing_ok=True)
 
@@ -51,13 +51,13 @@ def _comments(declared: Registry) -> dict[str, Comments]:
 
 
 def spark_statements(lake: Lake, release: Release, declared: Registry, database: str | None = None) -> Iterator[str]:
-    """Yield the SQL that gives a Spark with Delta a view per table of ``release``, at its version.
+    """Yield SQL statements that create, in a Spark with Delta, a view per table of ``release`` at its version.
 
     Args:
         lake: Where the tables are.
         release: Whose versions the views read.
-        declared: What says what tables hold, which their comments repeat.
-        database: Where the metastore keeps the views; None for views of the session alone.
+        declared: The declared tables, whose descriptions become comments on the views.
+        database: The metastore database for the views; None for temporary views of the session.
     """
     if database is not None:
         yield f"CREATE DATABASE IF NOT EXISTS {_quote(database)}"

@@ -1,4 +1,4 @@
-"""The history of each expectation, check by check: passed and failed records, from the event log."""
+"""The history of each expectation: passed and failed records per check, from the event log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ COLUMNS = ("hour", "layer", "table_name", "details", "attempt", "run_id")
 
 @dataclass(frozen=True)
 class Judged:
-    """One expectation in one check. passed, failed: rows; None where they are not known, as without a verdict.
+    """The result of one expectation in one check. passed, failed: numbers of rows; None if unknown.
 
-    observed: what was found, in words, by an expectation that is judged by its history; else empty.
+    observed: the finding in words, for expectations that are judged by their history; else empty.
     """
 
     hour: str
@@ -28,23 +28,23 @@ class Judged:
 
     @property
     def failed_as_a_whole(self) -> bool:
-        """Whether it failed for the table as a whole, of which no single record fails."""
+        """Whether it failed for the table as a whole, without any single record failing."""
         return self.status != "succeeded" and self.failed == 0
 
     @property
     def failed_records(self) -> int | None:
-        """How many records failed; None where that is no number, as of a table as a whole."""
+        """The number of failed records; None if unknown, or if the table failed as a whole."""
         return None if self.failed_as_a_whole else self.failed
 
     @property
     def passed_records(self) -> int | None:
-        """How many records passed; None where that is no number."""
+        """The number of passed records; None if unknown, or if the table failed as a whole."""
         return None if self.failed_as_a_whole else self.passed
 
 
 @dataclass(frozen=True)
 class Trend:
-    """One expectation of one table; checks: the last ones, oldest first."""
+    """One expectation of one table. checks: its most recent checks, oldest first."""
 
     layer: str
     table: str
@@ -64,7 +64,7 @@ class Trend:
 
     @property
     def counts(self) -> str:
-        """Rows that broke it, check by check, in a line; ``x`` where it did not hold of the table as a whole."""
+        """Failed records of each check in one line; ``x`` if the table failed as a whole, ``?`` if unknown."""
         return " ".join(map(_count, self.checks))
 
 
@@ -75,10 +75,11 @@ def _count(check: Judged) -> str:
 
 
 def trends(lake: Lake, table: str | None = None, last: int = 24, hour: str | None = None) -> list[Trend]:
-    """Every expectation that the newest check of its table knows: what failed now first, then by table, in their order.
+    """Return the trend of each expectation in the newest check of its table: failed ones first, then in table order.
 
-    table: of this table alone. last: so many checks, of the 7 days before the newest event. hour: as the newest check
-    of that hour found them, with the checks of earlier hours.
+    table: restricts the result to this table. last: the maximum number of checks per expectation. hour: ends the trends
+    with the newest check of that hour. Checks are those of the 7 days before the newest event, or, with ``hour``, all
+    checks up to it.
     """
     checks_by_expectation: dict[tuple[str, str], list[tuple[EventRow, dict[str, Any]]]] = {}
     newest: dict[str, str] = {}
@@ -106,5 +107,5 @@ def trends(lake: Lake, table: str | None = None, last: int = 24, hour: str | Non
     ]
     order = {"failed": 0, "warned": 1}
     places = {name: place for place, name in enumerate(tables_of(lake).tables)}
-    places |= {name: len(places) for name in newest if name not in places}  # tables of before
+    places |= {name: len(places) for name in newest if name not in places}  # tables that no longer exist
     return sorted(known, key=lambda trend: (order.get(trend.last.status, 2), places[trend.table], not trend.is_broken))

@@ -1,4 +1,4 @@
-"""What each column means: as it is declared, or as the column is described that it passes on."""
+"""The description of each column: its own, or that of the column that it passes on unchanged."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from medallion.model.table import Table
 
 
 def column_descriptions(tables: Registry) -> Mapping[ColumnOf, str]:
-    """By column of any table, what it means; without those that nobody described.
+    """Return the description of each column of any table; columns without a description are left out.
 
     Raises BadDeclaration for a description of a column that its table does not have.
     """
@@ -33,7 +33,7 @@ def column_descriptions(tables: Registry) -> Mapping[ColumnOf, str]:
 
 
 def descriptions_by_table(tables: Registry) -> dict[str, dict[str, str]]:
-    """By table, what its columns mean, by column in small letters. Raises as ``column_descriptions`` does."""
+    """Return column descriptions by table and lower-case column name. Raises as ``column_descriptions`` does."""
     by_table: dict[str, dict[str, str]] = {table.name: {} for table in tables}
     for column, text in column_descriptions(tables).items():
         by_table[column.table][column.column] = text
@@ -41,7 +41,7 @@ def descriptions_by_table(tables: Registry) -> dict[str, dict[str, str]]:
 
 
 def undescribed(tables: Registry) -> list[ColumnOf]:
-    """Every column that nobody described, in the order of tables."""
+    """Return every column without a description, in table order."""
     known, lineage = column_descriptions(tables), column_lineage(tables)
     columns = [*lineage.sources, *(ColumnOf(f.name, c.name.lower()) for f in tables.feeds for c in f.columns)]
     return [column for name in tables.tables for column in columns if column.table == name and column not in known]

@@ -1,4 +1,4 @@
-"""Which columns a column is made from, and which are made from it: read from the SQL of the tables."""
+"""Column lineage, upstream and downstream, read from the SQL of the tables."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,10 +24,11 @@ class ColumnOf:
 
 @dataclass(frozen=True)
 class ColumnLineage:
-    """By column, the columns that its values are computed from; without any for what counts rows or is a constant.
+    """Lineage by column.
 
-    copied: those of them whose values can be read from it: not what only counts, adds up or compares them. passed_on:
-    the column that it is under another table's name, unchanged, where it is one.
+    sources: the columns that its values are computed from; empty for a count of rows or a constant. copied: those
+    sources whose values are visible in it, which are not merely counted, summed or compared. passed_on: the column
+    of another table that it passes on unchanged, if it does.
     """
 
     sources: Mapping[ColumnOf, frozenset[ColumnOf]]
@@ -35,11 +36,11 @@ class ColumnLineage:
     passed_on: Mapping[ColumnOf, ColumnOf]
 
     def upstream(self, column: ColumnOf) -> list[ColumnOf]:
-        """Every column that ``column`` is made from, the nearest first."""
+        """Return every column that ``column`` is computed from, the nearest first."""
         return _reach(column, self.sources)
 
     def downstream(self, column: ColumnOf) -> list[ColumnOf]:
-        """Every column that is made from ``column``, the nearest first."""
+        """Return every column that is computed from ``column``, the nearest first."""
         readers: dict[ColumnOf, set[ColumnOf]] = {}
         for target, sources in self.sources.items():
             for source in sources:
@@ -48,7 +49,7 @@ class ColumnLineage:
 
 
 def column_lineage(tables: Registry) -> ColumnLineage:
-    """The lineage of every column; takes two seconds for a new set of tables."""
+    """Return the lineage of every column. For a new set of tables this takes about two seconds."""
     nodes = tuple(tables)
     declared = tuple((node.name, node.query if isinstance(node, Table) else str(node.columns)) for node in nodes)
     if declared not in _KNOWN:
@@ -85,7 +86,7 @@ def _lineage(nodes: tuple[Node, ...]) -> ColumnLineage:
 
 
 def _origins_of(table: Table, columns: Mapping[str, Mapping[str, str]]) -> "dict[str, Origin]":
-    """By column, the tree of expressions that it is computed by."""
+    """Return, by column, the tree of expressions that computes it."""
     from sqlglot.lineage import lineage
     from sqlglot.optimizer.qualify import qualify
     from sqlglot.optimizer.scope import build_scope
@@ -101,7 +102,7 @@ def _origins_of(table: Table, columns: Mapping[str, Mapping[str, str]]) -> "dict
 
 
 def _leaves(origin: "Origin", *, copies_alone: bool) -> Iterator[ColumnOf]:
-    """Yield the columns of tables that an expression is made from; copies_alone: those whose values show in it."""
+    """Yield the table columns that an expression uses; copies_alone: only those whose values are visible in it."""
     from sqlglot import exp
 
     if not origin.downstream and isinstance(origin.source, exp.Table):
@@ -112,7 +113,7 @@ def _leaves(origin: "Origin", *, copies_alone: bool) -> Iterator[ColumnOf]:
 
 
 def _passed_on(origin: "Origin") -> ColumnOf | None:
-    """The column of a table that a column is, by whatever names; None where it is computed, or one of several."""
+    """Return the table column that a column passes on, under any name; None if it is computed or has several."""
     from sqlglot import exp
 
     if not origin.downstream:
@@ -123,7 +124,7 @@ def _passed_on(origin: "Origin") -> ColumnOf | None:
 
 
 def _is_copied(expression: Any, column: str) -> bool:
-    """Whether values of ``column`` show in what ``expression`` gives: not where it counts, adds up or compares them."""
+    """Return whether values of ``column`` are visible in ``expression``, not merely counted, summed or compared."""
     from sqlglot import exp
 
     uses = [use for use in expression.find_all(exp.Column) if use.name.lower() == column.lower()]

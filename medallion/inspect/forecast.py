@@ -1,6 +1,6 @@
-"""What the refresh of an hour would do with each table, from its change files and from what refreshes did before.
+"""Forecast what the refresh of an hour would do with each table, from its change files and from earlier refreshes.
 
-After the hour was refreshed, the same forecast stands beside what came of it: it goes by older events alone.
+The forecast uses only events from before the hour was refreshed, so afterwards it can be compared with the outcome.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,16 +24,17 @@ from medallion.refresh.cost import Costs, costs_of
 from medallion.settings import Settings
 from medallion.storage.lake import Lake
 
-SAMPLES = 5  # refreshes that an expectation is the median of
+SAMPLES = 5  # number of recent refreshes whose median is the forecast
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one refresh of a table is expected to do, and did.
+    """What one refresh of a table is expected to do, and what it did.
 
-    lines: by feed that the table is computed from, how many lines its change file has. method: how it would be
-    refreshed; reason: why not by its own method. rows, seconds: expected to be written and to take; None where no
-    refresh of that kind was seen. ran, ran_rows, ran_seconds: what came of it; None until the hour was refreshed.
+    lines: number of lines in the change files, by feed that the table is computed from. method: the expected refresh
+    method. reason: why it is not the table's own method. rows, seconds: rows expected to be written, and expected
+    duration; None if no such refresh was seen before. ran, ran_rows, ran_seconds: the outcome; None until the hour is
+    refreshed.
     """
 
     table: str
@@ -50,13 +51,13 @@ class Forecast:
 def forecast_hour(
     lake: Lake, tables: Registry, settings: Settings, hour: str | None = None
 ) -> tuple[str, list[Forecast]]:
-    """Forecast the incremental refresh of ``hour``, by default the next one that the source has.
+    """Forecast the incremental refresh of ``hour``, by default the next hour that the source has.
 
     Returns:
-        The hour, and a forecast for each computed table, in the order of the graph.
+        The hour, and a forecast for each computed table, in dependency order.
 
     Raises:
-        UsageError: The source has no such hour, or none that the lake does not have.
+        UsageError: The source does not have the hour, or has no hour that the lake does not have yet.
     """
     source, topics = open_source(settings), {feed.topic: feed.name for feed in tables.feeds}
     listing = change_files(source, tables.feeds)
@@ -77,7 +78,7 @@ def forecast_hour(
 
 
 def as_expected(forecasts: Iterable[Forecast]) -> tuple[int, int]:
-    """Return how many of the tables that were refreshed were so by the expected method, and how many there are."""
+    """Return how many refreshed tables used the expected method, and how many tables were refreshed."""
     done = [forecast for forecast in forecasts if forecast.ran is not None]
     return sum(forecast.ran == forecast.method for forecast in done), len(done)
 
@@ -138,6 +139,6 @@ def _middle(values: Iterable[int | None]) -> int | None:
 
 
 def _count_lines(source: Source, names: Sequence[str]) -> int:
-    """Count the lines that an hour of a feed would land as, whatever its files are packed and written in."""
+    """Count the lines of an hour of a feed as it would be landed, whatever the compression and format of its files."""
     with TemporaryDirectory(prefix="medallion-") as folder:
         return sum(part.lines for part in land_files(source, names, Path(folder, "hour.json")).parts)

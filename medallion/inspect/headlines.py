@@ -1,4 +1,4 @@
-"""The number that stands for each published table with a chart, its change, and a small picture."""
+"""Headline numbers: one number for each published table with a chart, its change, and a sparkline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from medallion.model.table import Table
 from medallion.ops.releases import Release
 from medallion.storage.lake import Lake
 
-MAX_POINTS = 24  # of a small picture
+MAX_POINTS = 24  # of a sparkline
 _DAY = timedelta(hours=24)
 
 
 @dataclass(frozen=True)
 class Headline:
-    """A number of a table.
+    """A headline number of a table.
 
-    name: the column that is added up, or ``rows``. of: the period or the moment that it is of. former, former_of: the
-    same one period, or about a day, before; None where that is not known. points: values of the small picture, oldest
-    first along a line, else the largest first.
+    name: the column that is summed, or ``rows``. of: the period or the hour of the value. former, former_of: the value
+    one period or about a day earlier, and its period or hour; None if unknown. points: values of the sparkline, oldest
+    first for a line chart, else in the order of the chart, which begins with the largest.
     """
 
     table: str
@@ -41,7 +41,7 @@ class Headline:
 
 
 def compared_release(release: Release, retained: Sequence[Release]) -> Release | None:
-    """Return the release to compare with: the newest that is a day older, else the oldest that is kept."""
+    """Return the release to compare with: the newest that is at least a day older, else the oldest retained one."""
     others = [other for other in retained if other.release_id < release.release_id]
     if not others or release.hour is None:
         return None
@@ -51,9 +51,9 @@ def compared_release(release: Release, retained: Sequence[Release]) -> Release |
 
 
 def read_headline(lake: Lake, release: Release, earlier: Release | None, table: Table) -> Headline | None:
-    """Return the number of ``table`` at a release, compared with an earlier one; None where there is none to show.
+    """Return the headline of ``table`` at a release, compared with an earlier release; None if it has no value.
 
-    Along a line it is the value of the last whole period, compared with the one before; else the total.
+    For a line chart it is the value of the last complete period, compared with the period before; else the total.
 
     Raises:
         MedallionError: The table cannot be read at its version.
@@ -66,7 +66,7 @@ def read_headline(lake: Lake, release: Release, earlier: Release | None, table: 
     if earlier is not None and table.name in earlier.versions:
         try:
             former = read_series(lake, earlier, table).total
-        except MedallionError:  # its files may be gone: the number stands without its change
+        except MedallionError:  # its files may have been removed: the number is shown without its change
             former = None
     points = [point[1] or 0.0 for point in series.points[:MAX_POINTS]]
     of, former_of = hour_or_snapshot(release.hour), hour_or_snapshot(earlier.hour) if earlier else None

@@ -14,12 +14,12 @@ from medallion.storage.lake import Lake
 HourStatus = Literal["published", "running", "restated", "reprocessed", "red", "skipped", "pending", "missing"]
 COLUMNS = ("run_id", "hour", "event_type", "table_name", "status", "details")
 MAX_DAYS = 14
-MAX_DELAY = timedelta(days=1)  # from the end of an hour to its release, of a lake that is refreshed as hours pass
+MAX_DELAY = timedelta(days=1)  # from the end of an hour to its release, in a lake that is refreshed in real time
 
 
 @dataclass(frozen=True)
 class HourMark:
-    """One hour; run_id: the run that made it so, such as the one that published it; None where none did anything."""
+    """The status of one hour. run_id: the run that caused it, such as the one that published it; None if no run did."""
 
     hour: str
     status: HourStatus
@@ -27,23 +27,23 @@ class HourMark:
 
 
 def hour_history(lake: Lake, pending: Collection[str] = (), running: Collection[str] = ()) -> list[HourMark]:
-    """Every hour from the first to the last that is known, of the newest MAX_DAYS days, oldest first.
+    """Return the status of every hour from the first to the last known one in the newest MAX_DAYS days, oldest first.
 
-    An hour that lies between others and of which neither source nor lake knows anything is missing.
+    An hour between others that is unknown to both source and lake is missing.
 
     Args:
-        lake: Whose event log and releases are read.
-        pending: The hours that the source has and the lake has not.
-        running: The ids of the runs at work now.
+        lake: The lake whose event log and releases are read.
+        pending: The hours that the source has and the lake does not have.
+        running: The ids of the runs that are running now.
     """
     steps: dict[str, list[EventRow]] = {}
     for row in event_log.read(lake, event_log.RECENT, COLUMNS):
         if row.hour and row.table_name is None:
-            # A restatement checks and publishes its last hour for all its hours.
+            # A restatement checks and publishes once, at its last hour, for all its hours.
             for hour in {row.hour, *row.details.get("restated", ())}:
                 steps.setdefault(hour, []).append(row)
     releases = {release.hour: release for release in read_all(lake) if release.hour}
-    # An hour that the source does not have, asked for by mistake, does not stretch the span.
+    # An hour that was requested by mistake and that the source does not have must not extend the range.
     worked_on = {hour for hour, rows in steps.items() if any(map(_did_something, rows))}
     known = sorted({*worked_on, *releases, *pending})
     marks = (_mark(hour, steps.get(hour, []), releases.get(hour), pending) for hour in _span(known))
@@ -51,7 +51,7 @@ def hour_history(lake: Lake, pending: Collection[str] = (), running: Collection[
 
 
 def goes_with_clock(releases: Iterable[Release]) -> bool:
-    """Whether some kept release was published within a day of its hour's end: not so for a history that is replayed."""
+    """Return whether any release was published within a day of its hour's end, which a replayed history never is."""
     return any(
         release.hour and release.published_at - parse_hour(release.hour) - ONE_HOUR < MAX_DELAY for release in releases
     )
@@ -92,7 +92,7 @@ def _publishes(row: EventRow) -> bool:
 
 
 def _if_running(mark: HourMark, steps: Sequence[EventRow], running: Collection[str]) -> HourMark:
-    """Return ``mark`` as running where a run is at work on the hour and has not published it."""
+    """Return ``mark`` as running if a current run is working on the hour and has not published it."""
     last = next((row.run_id for row in reversed(steps) if row.run_id in running), None)
     if last is None or any(row.run_id == last and _publishes(row) for row in steps):
         return mark
@@ -100,7 +100,7 @@ def _if_running(mark: HourMark, steps: Sequence[EventRow], running: Collection[s
 
 
 def _is_applied_again(steps: Sequence[EventRow]) -> bool:
-    """Whether a run applied the hour after another had: a restatement does so, before or after it was published."""
+    """Return whether the hour was applied by a second run, as a restatement does, whether or not it was published."""
     applied_by: set[str] = set()
     for row in steps:
         if row.event_type == "apply" and row.status in DID_WORK:

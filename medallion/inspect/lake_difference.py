@@ -1,4 +1,4 @@
-"""Whether two lakes hold the same rows, which is asked before anyone says which of them was refreshed faster."""
+"""Compare the rows of two lakes; only if they are equal does it matter which one was refreshed faster."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ TOLERANCE = 1e-6  # relative, for decimals and doubles; everything else is compa
 
 
 def differing(first: Lake, second: Lake, tables: Iterable[Node]) -> list[str]:
-    """The Silver and Gold ones of ``tables`` whose rows differ between the newest releases of two lakes."""
+    """Return the computed ``tables`` whose rows differ between the newest releases of two lakes, with row counts."""
     a, b = releases.require_release(first, None), releases.require_release(second, None)
     wrong = [] if a.hour == b.hour else [f"the hour: {a.hour} and {b.hour}"]
     with open_release(first, a) as left, open_release(second, b) as right:
@@ -32,7 +32,7 @@ def differing(first: Lake, second: Lake, tables: Iterable[Node]) -> list[str]:
 
 
 def _same_scale(types: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
-    """The types of ``others``, a DECIMAL as in ``types`` where only its precision is another: same values."""
+    """Return ``others`` with each DECIMAL as in ``types`` if only its precision differs, as its values are the same."""
 
     def scale(kind: str | None) -> str:
         return kind.partition(",")[2] if kind and kind.startswith("DECIMAL") else ""
@@ -44,7 +44,7 @@ def _same_scale(types: Mapping[str, str], others: Mapping[str, str]) -> dict[str
 
 
 def _difference(table: str, keys: Sequence[str], types: Mapping[str, str]) -> str:
-    """A query for the number of rows that only one side has, or that differ by more than rounding."""
+    """Return a query that counts rows that exist on one side only, or differ by more than rounding."""
     apart = []
     for name, kind in types.items():
         a, b = f'a."{name}"', f'b."{name}"'

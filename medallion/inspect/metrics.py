@@ -1,4 +1,4 @@
-"""The numbers of a run that a monitor watches, from the event log, the releases and a listing of the source."""
+"""Metrics of a run for monitoring, from the event log, the releases and a listing of the source."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -13,8 +13,8 @@ from medallion.settings import Settings
 from medallion.spark.jvm_usage import fullest, of_details
 from medallion.storage.lake import Lake
 
-# What each name means; {phase} is session, land, apply, silver, gold, platinum, check or publish, and {figure} is one
-# of those that Spark's JVM gives of itself.
+# The meaning of each metric. {phase} is session, land, apply, silver, gold, platinum, check or publish; {figure} is one
+# of the figures of Spark's JVM (jvm_usage.FIGURES).
 METRICS = {
     "medallion.freshness_seconds": "Seconds since the newest published hour ended",
     "medallion.lag_hours": "Hours that the source has and that are not published",
@@ -29,10 +29,10 @@ METRICS = {
 
 
 def run_metrics(settings: Settings, run_id: str) -> dict[str, float]:
-    """Return what METRICS names, of one run and of the lake as of now."""
+    """Return the METRICS of one run and of the current state of the lake."""
     lake = Lake.of(settings)
     rows = event_log.read(lake, run_id=run_id)
-    # A step that was tried again counts as it ended.
+    # Of a step that was retried, only the last attempt counts.
     steps = {(row.event_type, row.layer, row.table_name): row for row in rows}.values()
     return {
         **_state(lake, settings),
@@ -49,7 +49,7 @@ def _state(lake: Lake, settings: Settings) -> dict[str, float]:
     if release is not None and release.hour is not None:
         ended = parse_hour(release.hour) + ONE_HOUR
         metrics["medallion.freshness_seconds"] = (datetime.now(UTC) - ended).total_seconds()
-    with suppress(MedallionError):  # a source that cannot be reached is another monitor's alarm
+    with suppress(MedallionError):  # another monitor reports a source that cannot be reached
         pending = {*pending_at_source(settings)}
         metrics["medallion.lag_hours"] = len(pending)
     return metrics
@@ -65,7 +65,7 @@ def _seconds(steps: Iterable[EventRow]) -> dict[str, float]:
 
 
 def _jvm(rows: Iterable[EventRow]) -> dict[str, float]:
-    """What has no limit is no share of it, and no metric."""
+    """Return the used share of each JVM limit; figures without a limit have no metric."""
     usage = fullest(of_details(row.details["jvm"]) for row in rows if "jvm" in row.details)
     return {f"medallion.jvm.{name}": value.share for name, value in usage.items() if value.limit}
 

@@ -1,7 +1,7 @@
-"""OpenLineage: what each step did to each table, as events for a lineage service, made from rows of the event log.
+"""OpenLineage events: what each step did to each table, created from events of the event log, for a lineage service.
 
-OpenLineage's own environment variables say where they go, and without any nothing is sent. An event that cannot be
-made or sent is one line on standard error and no more: lineage never costs an hour.
+OpenLineage's own environment variables name the receiver; without them nothing is sent. If an event cannot be created
+or sent, this is logged as a single warning: lineage never fails an hourly refresh.
 """
 
 import logging
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset, OutputDataset, RunEvent
 
 PRODUCER = "https://openlineage.io/producers/medallion"
-# Namespace, job and run, with slashes between them: how Airflow's provider names a task to what it starts.
+# Namespace, job and run, separated by slashes: the format in which Airflow's provider passes a task to its processes.
 PARENT = "OPENLINEAGE_PARENT_ID"
 _TARGETS = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__TRANSPORT")
 _WRITES = frozenset({"apply", "refresh"})
@@ -38,35 +38,35 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass
 class Pause:
-    """A time in which nothing is sent, after a receiver that did not answer."""
+    """A period in which nothing is sent, after the receiver did not answer."""
 
     seconds: float
     ends: float = 0.0
 
     def begin(self) -> None:
-        """Pause from now on."""
+        """Start the pause now."""
         self.ends = time.monotonic() + self.seconds
 
     def lasts(self) -> bool:
-        """Return whether it is not over."""
+        """Return whether the pause still lasts."""
         return time.monotonic() < self.ends
 
 
-TIMEOUT_SECONDS = 1.0  # for a receiver to answer
-PAUSE = Pause(seconds=300)  # of this process, after a receiver that did not answer
+TIMEOUT_SECONDS = 1.0  # for the receiver to answer
+PAUSE = Pause(seconds=300)  # of this process, after a failed attempt to send
 
 
 def is_enabled(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether OpenLineage's own variables name a receiver, and do not disable it."""
+    """Return whether OpenLineage's own variables name a receiver and do not disable OpenLineage."""
     if environment.get("OPENLINEAGE_DISABLED", "").strip().lower() == "true":
         return False
     return any(value and name.startswith(_TARGETS) for name, value in environment.items())
 
 
 def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Event], parent: str | None = None) -> None:
-    """Send what ``events`` of one step did, if there is a receiver; the first that fails ends it.
+    """Send the lineage of the ``events`` of one step, if a receiver is configured; stop at the first failure.
 
-    parent: the task that the step works for, as OpenLineage names it; without it OPENLINEAGE_PARENT_ID names it.
+    parent: the task that runs the step, as OpenLineage names it; by default OPENLINEAGE_PARENT_ID names it.
     """
     steps = [event for event in events if event.event_type in _REPORTED and event.status != "skipped"]
     reportable = [event for event in steps if event.table_name in tables.tables]
@@ -88,7 +88,7 @@ def send_lineage(lake: Lake, tables: Registry, source: str, events: Sequence[Eve
 
 
 def _limit_tries(client: "OpenLineageClient") -> None:
-    """Try a receiver once, for a short time, unless timeout or retry is configured: a process may be a short task."""
+    """Limit sending to one short attempt unless timeout or retries are configured, as steps may be short tasks."""
     from openlineage.client.transport.http import HttpConfig, HttpTransport
 
     transport = client.transport
@@ -107,7 +107,7 @@ def _emit(client: "OpenLineageClient", events: Iterator["RunEvent"]) -> None:
 
 @dataclass(frozen=True)
 class Lineage:
-    """What lineage is made from. source: the root of the change files. parent: the task that the steps work for."""
+    """Creates lineage events. source: the root of the change files. parent: the task that runs the steps."""
 
     lake: Lake
     tables: Registry
@@ -115,7 +115,7 @@ class Lineage:
     parent: str = ""
 
     def run_events(self, event: Event) -> "Iterator[RunEvent]":
-        """Yield the start and the end of one step of one table."""
+        """Yield the start event and the end event of one step of one table."""
         from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
 
         table = self.tables[event.table_name or ""]
@@ -172,7 +172,7 @@ class Lineage:
         return OutputDataset(*place, facets=facets, outputFacets={"outputStatistics": written})
 
     def _checked_input(self, table: Node, event: Event) -> "InputDataset":
-        """The table that a check read, with the result of each of its expectations."""
+        """Return the table that a check read, with the result of each expectation."""
         from openlineage.client.event_v2 import InputDataset
         from openlineage.client.generated import data_quality_assertions_dataset as quality
         from openlineage.client.generated import data_quality_metrics_input_dataset as metrics
@@ -195,9 +195,9 @@ class Lineage:
         return InputDataset(*place, facets=self._facets(table, described=False), inputFacets=results)
 
     def _facets(self, table: Node, *, described: bool = True) -> dict[str, Any]:
-        """What a table is, as of now: columns with types, documentation, owner, tags, version, name.
+        """Return the current facets of a table: columns with types, documentation, owner, tags, version, name.
 
-        described: whether with what columns mean, for which the SQL of all tables is read: a check need not do that.
+        described: whether to include column descriptions, which needs the SQL of all tables; checks do without.
         """
         from openlineage.client.generated import dataset_version_dataset as version
         from openlineage.client.generated import documentation_dataset as documentation
@@ -228,7 +228,7 @@ class Lineage:
         return facets
 
     def _meanings(self, table: Node) -> Mapping[str, str]:
-        """What the columns of a table mean, by column in small letters; of Bronze, without reading any SQL."""
+        """Return the column descriptions of a table by lower-case name; for Bronze tables without reading any SQL."""
         if isinstance(table, Table):
             return self._described[table.name]
         return {name.lower(): text for name, text in table.descriptions.items()}
@@ -241,7 +241,7 @@ class Lineage:
 
     @cached_property
     def _columns(self) -> dict[str, dict[str, Any]]:
-        """By table and column, the columns of other tables that its values are computed from."""
+        """The columns of other tables that values are computed from, by table and column."""
         from openlineage.client.generated.column_lineage_dataset import Fields, InputField
 
         from medallion.inspect.column_lineage import column_lineage
@@ -276,7 +276,7 @@ def _job_facets(table: Node, event_type: str) -> dict[str, Any]:
 
 
 def _parent(event: Event, given: str, parent_run: Any) -> Any:
-    """Return the task ``given``, which this process works for, or else the run of the command."""
+    """Return the task ``given`` that runs this process, or else the run of the command."""
     namespace, job, run_id = _namespace(), "refresh", str(uuid5(NAMESPACE_URL, f"{PRODUCER}/{event.run_id}"))
     if given.count("/") >= 2:
         namespace, rest = given.split("/", 1)
@@ -285,12 +285,12 @@ def _parent(event: Event, given: str, parent_run: Any) -> Any:
 
 
 def _namespace() -> str:
-    """The namespace of jobs: two projects that send to one receiver have a table of the same name each."""
+    """Return the job namespace, which separates tables of the same name in projects that share a receiver."""
     return os.environ.get("OPENLINEAGE_NAMESPACE") or find_project().name
 
 
 def _dataset_name(path: str) -> tuple[str, str]:
-    """The namespace and name of a dataset, as OpenLineage's naming has it: of a folder, and in a bucket."""
+    """Return namespace and name of a dataset by OpenLineage's naming rules, for a folder or a bucket."""
     scheme, separator, rest = path.partition("://")
     if not separator:
         return "file", path

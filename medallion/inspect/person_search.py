@@ -1,7 +1,7 @@
-"""Looking for persons in files of any kind, by what a file is and not by what a log says of it.
+"""Search files of any kind for persons, by the content of a file and not by what a log says about it.
 
-A number such as 42 is theirs where a column or a name of a subject has it; a text such as an address is wherever it
-stands.
+A number such as 42 counts only in a column, or after a name, that holds subjects; a text such as an address counts
+anywhere.
 """
 
 import gzip
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _PARQUET, _GZIP, _ZSTD = b"PAR1", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-_CHUNK, _OVERLAP = 4 << 20, 64 << 10  # of a file without line ends, which is read in pieces
+_CHUNK, _OVERLAP = 4 << 20, 64 << 10  # bytes read at a time, and characters that chunks of a long line overlap by
 _WORD = r"[^\s\"'`\\,;:=<>!?&|/()\[\]{}]+"
 _BETWEEN = r"[\"'`\\\s]*(?:[:=<>!(\[{\s\"'`\\]|\bIN\b|\bIS\b|\bAS\b)*"
-_COMPOSITE = r"[\s\"'`\\<>,;:=?&|/(){}\[\]]"  # in a text that may say more than one thing
+_COMPOSITE = r"[\s\"'`\\<>,;:=?&|/(){}\[\]]"  # occurs in texts that may contain several values
 _BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True)
 class Person:
-    """Whom to look for, one or many.
+    """The person or persons to search for.
 
-    subjects: as texts. columns: names of columns that hold them, in any case. needles: texts that are theirs alone.
+    subjects: their ids as strings. columns: names of columns that hold such ids, in any letter case. needles: texts
+    that belong only to them.
     """
 
     subjects: frozenset[str]
@@ -44,12 +45,12 @@ class Person:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The columns, as they are compared."""
+        """The column names in the form in which they are compared."""
         return frozenset(name.casefold() for name in self.columns)
 
     @cached_property
     def _named(self) -> "re.Pattern[str] | None":
-        """A subject's name in a text, and the values after it: ``user_id IN (41, 42)``, ``"user_id": 42``."""
+        """Matches a subject column in a text and the values after it: ``user_id IN (41, 42)``, ``"user_id": 42``."""
         if not self.names or not self.subjects:
             return None
         names = "|".join(sorted(map(re.escape, self.columns), key=len, reverse=True))
@@ -61,7 +62,7 @@ class Person:
         return sorted(int(text) for text in self.subjects if re.fullmatch(r"-?\d{1,19}", text))
 
     def is_in(self, text: str) -> bool:
-        """Whether they stand in a text."""
+        """Return whether a text contains one of the persons."""
         if self.needles.are_in(text):
             return True
         if self._named is None:
@@ -70,7 +71,7 @@ class Person:
         return any(value.removesuffix(".0").rstrip(".") in self.subjects for found in values for value in found)
 
     def has_number_between(self, least: Any, most: Any) -> bool:
-        """Whether one of their numbers lies in these bounds; True where bounds are no numbers."""
+        """Return whether one of their numeric ids lies within the bounds; True if the bounds are not integers."""
         if not isinstance(least, int) or not isinstance(most, int):
             return True
         place = bisect_left(self._numbers, least)
@@ -78,13 +79,13 @@ class Person:
 
 
 def where_found(place: Place, person: Person, columns: Collection[str] | None = None) -> str | None:
-    """Say where in a file a person is found first; None where nowhere.
+    """Say where in a file a person is found first; None if the file does not contain the person.
 
-    columns: of a Parquet file, those that are read, for who knows that no other can have them; all if not given.
+    columns: the columns of a Parquet file to search, if no others can contain persons; all by default.
     """
     if person.is_in(place.name.replace("%3D", "=")):
         return "its name"
-    with suppress(FileNotFoundError):  # such as a lease that was just renewed: what is in its place is no person's
+    with suppress(FileNotFoundError):  # such as a lease that was just replaced, which holds no personal data
         return _in_content(place, person, columns)
     return None
 
@@ -110,7 +111,7 @@ def _in_content(place: Place, person: Person, columns: Collection[str] | None) -
 
 
 def _in_text(stream: Any, person: Person) -> str | None:
-    """Read lines, and what has none in pieces that overlap."""
+    """Search a text by lines; very long lines are read in chunks that overlap."""
     number, tail = 0, ""
     while chunk := stream.read(_CHUNK):
         text = tail + chunk.decode("utf-8", "replace")
@@ -124,7 +125,7 @@ def _in_text(stream: Any, person: Person) -> str | None:
 
 
 def _first(text: str, person: Person) -> int:
-    """Where the first line with a find begins."""
+    """Return the offset of the first line that contains the person."""
     place = 0
     for line in text.split("\n"):
         if person.is_in(line):
@@ -134,7 +135,7 @@ def _first(text: str, person: Person) -> int:
 
 
 def _in_document(stream: IO[bytes], person: Person, place: Place) -> str | None:
-    """Look where a value and the name of its column stand apart: in tables of a page, in results of checks."""
+    """Search documents where a value and its column name are apart: tables of a page and results of checks."""
     text = stream.read().decode("utf-8", "replace")
     if not any(name in text.casefold() for name in person.names):
         return None
@@ -149,7 +150,7 @@ def _in_document(stream: IO[bytes], person: Person, place: Place) -> str | None:
 
 
 def _in_result(value: Any, person: Person) -> bool:
-    """Whether a result about a subject's column lists one of the person's values."""
+    """Return whether a check result about a subject column lists one of the person's values."""
     if isinstance(value, list):
         return any(_in_result(item, person) for item in value)
     if not isinstance(value, dict):
@@ -168,7 +169,7 @@ def _columns_below(value: dict[str, Any], depth: int) -> Iterator[Any]:
 
 
 def _listed(value: Any, *, in_list: bool = False) -> Iterator[Any]:
-    """Every scalar that stands in a list, at any depth, or is called a value."""
+    """Yield every scalar in a list, at any depth; of objects in a list, only what is under the key ``value``."""
     if isinstance(value, list):
         for item in value:
             yield from _listed(item, in_list=True)
@@ -180,7 +181,7 @@ def _listed(value: Any, *, in_list: bool = False) -> Iterator[Any]:
 
 
 class _Cells(HTMLParser):
-    """Finds a person in the columns of a page's tables. any_cell: where headings do not name columns, in any cell."""
+    """Finds a person in the tables of a page. any_cell: search every cell, because headings do not name columns."""
 
     def __init__(self, person: Person, *, any_cell: bool) -> None:
         super().__init__()
@@ -232,7 +233,7 @@ def _in_parquet(place: Place, person: Person, columns: Collection[str] | None) -
 
 
 def _may_hold(file: "pq.ParquetFile", group: int, wanted: Collection[str], person: Person) -> bool:
-    """Whether, by its bounds, a row group can have one of the person's numbers; True where texts are looked for."""
+    """Return whether a row group may contain the person: by min/max for numbers, always if texts are searched."""
     meta, seen = file.metadata.row_group(group), 0
     for place in range(meta.num_columns):
         column = meta.column(place)
@@ -250,7 +251,7 @@ def _may_hold(file: "pq.ParquetFile", group: int, wanted: Collection[str], perso
 
 
 def _in_column(name: str, values: "pa.Array", person: Person) -> str | None:
-    """The name of the column, or of the field in it, that has a value of the person."""
+    """Return the name of the column, or of the nested field, that contains a value of the person; None if none does."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -289,11 +290,11 @@ def _has_any(values: "pa.Array", numbers: Iterable[int]) -> bool:
 
 
 def every_file(folder: Place) -> Iterator[Place]:
-    """Yield every file under a folder, hidden ones too."""
+    """Yield every file under a folder, including hidden ones."""
     places = (place for place in folder.rglob("*") if not isinstance(place, Path) or place.is_file())
     yield from sorted(places, key=str)
 
 
 def is_below(place: Place, folder: Place) -> bool:
-    """Whether a file is in a folder, at any depth."""
+    """Return whether a file is in a folder, at any depth."""
     return len(place.parts) > len(folder.parts) and place.parts[: len(folder.parts)] == folder.parts

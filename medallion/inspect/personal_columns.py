@@ -1,4 +1,4 @@
-"""Personal columns above Bronze: those that copy, over whatever tables, what a feed declares as personal."""
+"""Personal columns above Bronze: columns that copy, directly or through other tables, a personal column of a feed."""
 
 from collections.abc import Mapping, Set
 
@@ -10,12 +10,12 @@ from medallion.model.table import ChangeLog, Table
 
 
 def personal_columns(tables: Registry) -> Mapping[ColumnOf, Set[ColumnOf]]:
-    """By personal column of any table, the declared columns of feeds that it copies; of such a column, itself."""
+    """Return each personal column of any table with the declared feed columns that it copies, or with itself."""
     return _carried(tables, {ColumnOf(f.name, c.lower()) for f in tables.feeds for c in f.personal_columns})
 
 
 def subject_columns(tables: Registry) -> Set[ColumnOf]:
-    """Every column of any table whose values name persons."""
+    """Return every column of any table whose values identify persons."""
     named = {ColumnOf(f.name, f.subject.lower()) for f in tables.feeds if f.subject and not f.subject_of}
     return _carried(tables, named).keys()
 
@@ -26,7 +26,7 @@ def _carried(tables: Registry, declared: Set[ColumnOf]) -> dict[ColumnOf, Set[Co
         return carried
     copied = column_lineage(tables).copied
     order = {name: place for place, name in enumerate(tables.tables)}
-    for column in sorted(copied, key=lambda known: order[known.table]):  # each table after what it reads
+    for column in sorted(copied, key=lambda known: order[known.table]):  # each table after its inputs
         if origins := {origin for source in copied[column] for origin in carried.get(source, ())}:
             carried[column] = origins
     return carried
@@ -35,9 +35,10 @@ def _carried(tables: Registry, declared: Set[ColumnOf]) -> dict[ColumnOf, Set[Co
 def require_no_personal_columns(
     tables: Registry, promises: Mapping[str, tuple[Expectation, ...]], layer: str | None = None
 ) -> None:
-    """Raise MedallionError for a personal column of a table that promises to have none.
+    """Raise MedallionError if a table that promises to have no personal columns has one.
 
-    promises: of suites, by table, beside what tables declare. layer: the one that is looked at; all if not given.
+    promises: expectations of suites by table, in addition to the declared ones. layer: the layer to check; all by
+    default.
     """
     promised = [
         table

@@ -1,6 +1,6 @@
-"""The rows that a table's query gives now, on the inputs that readers have; nothing is written.
+"""Preview the rows that a table's query returns for the published inputs; nothing is written.
 
-An input that no release has yet, such as another new table, stands as its own query gives it.
+An input that is not in the release yet, such as another new table, is computed by its own query.
 """
 
 from dataclasses import dataclass, field
@@ -31,10 +31,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Difference:
-    """How the rows of a query differ from those that readers have.
+    """How the rows of a query differ from the published ones.
 
-    inserted, deleted, changed: keys. columns: what changed about columns, a line for each; rows are compared by those
-    that both have. sample: differing rows by key, ``-`` before one as readers have it and ``+`` before a new one.
+    inserted, deleted, changed: numbers of keys. columns: one line per changed column; rows are compared by the columns
+    that both sides have. sample: differing rows by key, marked ``-`` for published rows and ``+`` for new ones.
     """
 
     inserted: int
@@ -46,7 +46,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Preview:
-    """The query of ``table`` over what ``release`` names, computed by ``spark``."""
+    """The query of ``table`` over the table versions of ``release``, computed by ``spark``."""
 
     spark: "SparkSession"
     lake: Lake
@@ -55,14 +55,14 @@ class Preview:
     table: Table
 
     def rows(self, limit: int) -> Rows:
-        """Return the first ``limit`` rows of the query, by the table's keys."""
+        """Return the first ``limit`` rows of the query, ordered by the table's keys."""
         with explained(f"{self.table.name} could not be computed"):
             return _collect(self._computed(self.table), self.table.keys, limit)
 
     def difference(self, limit: int) -> Difference:
-        """Compare the query's rows with those that readers have; the first ``limit`` differing rows are shown.
+        """Compare the query's rows with the published ones; the sample has the first ``limit`` differing rows.
 
-        Raises UsageError where readers have no such table, or it has other keys.
+        Raises UsageError if the table is not published, or was published with other keys.
         """
         name = self.table.name
         published = self.release.version_of(name)
@@ -78,7 +78,7 @@ class Preview:
             return self._compare(old.selectExpr(*map(quoted, both)), new, columns, limit, _changed_columns(*types))
 
     def _compare(self, old: "DataFrame", new: "DataFrame", columns: str, limit: int, notes: list[str]) -> Difference:
-        computed = new.cache()  # it is read four times
+        computed = new.cache()  # it is read several times
         try:
             sides: dict[str, Any] = {"old": old, "new": computed}
             kept, fresh = f"SELECT {columns} FROM {{old}}", f"SELECT {columns} FROM {{new}}"  # noqa: S608
@@ -101,7 +101,7 @@ class Preview:
     def _input(self, name: str) -> "DataFrame":
         published, node = self.release.version_of(name), self.tables[name]
         if published is not None:
-            # As a refresh does: a table may have columns that it does not declare any more.
+            # As in a refresh, only declared columns: a table may still have columns that are no longer declared.
             return self._published(published, None if isinstance(node, Table) else declared_columns(node))
         if not isinstance(node, Table):
             raise MedallionError(f"{self.table.name} reads {name}, which no release has: refresh an hour first")
@@ -113,14 +113,14 @@ class Preview:
 
 
 def _collect(rows: "DataFrame", keys: tuple[str, ...], limit: int, *last: str) -> Rows:
-    """Return the first ``limit`` of ``rows`` by ``keys``, then by ``last``, which is SQL."""
+    """Return the first ``limit`` of ``rows``, ordered by ``keys`` and then by ``last``, which is SQL."""
     order = ", ".join([*map(quoted, keys), *last])
     found = rows.sparkSession.sql(f"SELECT * FROM {{rows}} ORDER BY {order} LIMIT {int(limit)}", rows=rows).collect()  # noqa: S608
     return Rows(rows.columns, [tuple(row) for row in found])
 
 
 def _changed_columns(old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """Say which columns only one side has, or has as another type."""
+    """Say which columns exist on one side only, or have different types."""
     notes = [f"new column {name} {kind} in every row" for name, kind in new.items() if name not in old]
     notes += [f"column {name} {kind} is gone" for name, kind in old.items() if name not in new]
     return notes + [

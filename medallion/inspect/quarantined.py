@@ -1,4 +1,4 @@
-"""What is kept aside: change lines that were rejected, and rows that a table drops by its own expectations."""
+"""The contents of quarantine: rejected change lines, and rows that tables drop by their own expectations."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from medallion.storage.lake import Lake
 
 @dataclass(frozen=True)
 class Quarantined:
-    """How many lines of a feed and hour, or rows of a table, are kept aside for one reason; hour: None for rows."""
+    """The number of quarantined lines of a feed and hour, or rows of a table, for one reason. hour: None for rows."""
 
     name: str
     kind: Literal["rejected lines", "dropped rows"]
@@ -24,7 +24,7 @@ class Quarantined:
 
 
 def count_rejected_lines(lake: Lake, tables: Registry) -> list[Quarantined]:
-    """Count the rejected lines that are kept, by feed, hour and reason."""
+    """Count the rejected lines in quarantine, by feed, hour and reason."""
     return [
         Quarantined(topic, "rejected lines", hour, reason, count)
         for topic, feed in sorted({feed.topic: feed for feed in tables.feeds}.items())
@@ -33,7 +33,7 @@ def count_rejected_lines(lake: Lake, tables: Registry) -> list[Quarantined]:
 
 
 def count_dropped_rows(lake: Lake) -> Iterator[Quarantined]:
-    """Count the rows that each table of the newest release drops, by reason; none before the first release."""
+    """Yield, by reason, the number of rows that each table of the newest release drops; nothing without a release."""
     release = releases.latest(lake)
     names = sorted(name for name in release.versions if name.startswith(QUARANTINE)) if release else []
     if release is None or not names:

@@ -1,4 +1,4 @@
-"""Reading published releases with DuckDB, without a JVM: any SELECT over one, and the difference of two."""
+"""Read published releases with DuckDB, without a JVM: any SELECT over a release, and the difference of two releases."""
 
 import json
 import re
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-REMEMBERED = 512  # differences of tables
+REMEMBERED = 512  # number of cached table differences
 
 
 @dataclass(frozen=True)
 class TableDiff:
-    """The difference of a table between two releases: how many keys were inserted, deleted and updated."""
+    """The difference of a table between two releases: numbers of keys inserted, deleted and updated."""
 
     table: str
     added: int
@@ -37,10 +37,10 @@ class TableDiff:
 
 @contextmanager
 def open_release(lake: Lake, release: Release) -> Iterator["DuckDBPyConnection"]:
-    """A connection with a view per table, at the versions of ``release``.
+    """Open a connection with a view per table, at the versions of ``release``.
 
-    It can read the data files of this release and nothing else, and cannot write. Raises MedallionError when a table
-    cannot be read at its version.
+    The connection can read the data files of this release and nothing else, and cannot write. Raises MedallionError if
+    a table cannot be read at its version.
     """
     tables = {table: open_named(lake, _require_version(release, table)) for table in release.versions}
     with open_sealed_views(lake, tables) as connection:
@@ -50,7 +50,7 @@ def open_release(lake: Lake, release: Release) -> Iterator["DuckDBPyConnection"]
 def select(connection: "DuckDBPyConnection", sql: str) -> "DuckDBPyConnection":
     """Run one SELECT, or EXPLAIN or EXPLAIN ANALYZE of one.
 
-    Raises UsageError for any other statement, and with the reason of the database where the query fails.
+    Raises UsageError for any other statement, and if the query fails, with DuckDB's message.
     """
     import duckdb
 
@@ -61,9 +61,9 @@ def select(connection: "DuckDBPyConnection", sql: str) -> "DuckDBPyConnection":
 
 
 def _one_select(connection: "DuckDBPyConnection", sql: str) -> str:
-    """``sql`` where it is one SELECT, or EXPLAIN of one; what is explained is parsed by itself.
+    """Return ``sql`` if it is one SELECT, or EXPLAIN of one, whose SELECT is then parsed separately.
 
-    DuckDB gives the parsed form of SELECT alone, so whatever has one writes nothing but by a function that it calls.
+    DuckDB serializes only SELECT statements, so a statement that it serializes can write only through a function call.
     """
     explain = _EXPLAIN.match(sql)
     inner = sql[explain.end() :] if explain else sql
@@ -88,7 +88,7 @@ def _one_select(connection: "DuckDBPyConnection", sql: str) -> str:
 _EXPLAIN = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*EXPLAIN\b(?:\s|--[^\n]*\n|/\*.*?\*/)*(?P<analyze>ANALYZE\b)?", re.I | re.S
 )
-# The others read files, run SQL that is made at run time, write logs, or take addresses in memory.
+# Table functions that are not listed may read files, run generated SQL, write logs or take memory addresses.
 _TABLE_FUNCTIONS = frozenset(
     {
         *("duckdb_columns", "duckdb_functions", "duckdb_tables", "duckdb_types", "duckdb_views", "generate_series"),
@@ -96,13 +96,13 @@ _TABLE_FUNCTIONS = frozenset(
         *("repeat_row", "summary", "unnest"),
     }
 )
-# These tell the settings and folders of the machine, or do something else than compute a value.
+# These reveal settings and folders of the machine, or do something other than compute a value.
 _MACHINE_FUNCTIONS = frozenset({"current_setting", "getvariable", "pg_sleep", "sleep_ms", "write_log"})
 _MACHINE_VIEWS = frozenset({"duckdb_databases", "duckdb_logs", "pg_settings", "pragma_database_list"})
 
 
 def _names(parsed: Any, kind: str, field: str) -> Iterator[str]:
-    """The names in ``field`` of what is of a ``kind`` in a parsed query, wherever in it, in lower case."""
+    """Yield, in lower case, the name in ``field`` of every node of a ``kind`` anywhere in a parsed query."""
     if isinstance(parsed, dict):
         if kind in (parsed.get("type"), parsed.get("class")):
             yield str((parsed["function"] if kind == "TABLE_FUNCTION" else parsed)[field]).lower()
@@ -113,9 +113,9 @@ def _names(parsed: Any, kind: str, field: str) -> Iterator[str]:
 
 
 def digest(connection: "DuckDBPyConnection", relation: str, types: Mapping[str, str] | None = None) -> tuple[int, Any]:
-    """How many rows a view or table has, and the sum of their hashes: equal for equal rows, in whatever order.
+    """Return the number of rows of a view or table and the sum of their hashes, which is equal for rows in any order.
 
-    types: what its columns are compared as, by name; as they are if not given.
+    types: the types to which columns are cast before hashing, by name; by default they are not cast.
     """
     columns = ", ".join(f'CAST("{name}" AS {kind})' for name, kind in types.items()) if types else "t"
     ((count, hashes),) = connection.execute(f"SELECT COUNT(*), SUM(HASH({columns})) FROM {relation} AS t").fetchall()  # noqa: S608 (declared names)
@@ -123,12 +123,12 @@ def digest(connection: "DuckDBPyConnection", relation: str, types: Mapping[str, 
 
 
 def types_of(connection: "DuckDBPyConnection", relation: str) -> dict[str, str]:
-    """Its columns, by name."""
+    """Return the types of the columns of a view or table, by name."""
     return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE {relation}").fetchall()}
 
 
 def diff(lake: Lake, old: Release, new: Release, tables: Registry) -> Iterator[TableDiff]:
-    """What differs between two releases, table by table in the order of the lineage; equal versions are not read."""
+    """Yield the difference of each table between two releases, in dependency order; equal versions are not read."""
     for table in tables:
         if table.name not in old.versions or table.name not in new.versions or _same_version(old, new, table.name):
             yield TableDiff(table.name, 0, 0, 0)
@@ -138,7 +138,7 @@ def diff(lake: Lake, old: Release, new: Release, tables: Registry) -> Iterator[T
 
 @lru_cache(REMEMBERED)
 def _diff_table(lake: Lake, old: NamedVersion, new: NamedVersion, keys: tuple[str, ...]) -> TableDiff:
-    """The difference of two versions of a table, which stays what it is."""
+    """Return the difference of two versions of a table; it can be cached because versions never change."""
     with _two(lake, old, new) as (connection, difference):
         on = " AND ".join(f'gone."{key}" IS NOT DISTINCT FROM come."{key}"' for key in keys)
         counts = "SELECT (SELECT COUNT(*) FROM come), (SELECT COUNT(*) FROM gone), COUNT(*) FROM gone JOIN come ON "
@@ -147,9 +147,9 @@ def _diff_table(lake: Lake, old: NamedVersion, new: NamedVersion, keys: tuple[st
 
 
 def diff_rows(lake: Lake, old: Release, new: Release, table: Node, limit: int) -> tuple[list[str], list[Any]]:
-    """The first ``limit`` differing rows of one table, by key: column names, then rows.
+    """Return the first ``limit`` differing rows of one table, ordered by key: the column names, then the rows.
 
-    The first column is ``-`` for a row as it was and ``+`` for a row as it is: a changed row has both.
+    The first column is ``-`` for an old row and ``+`` for a new row; a changed row appears as both.
     """
     sides = _require_version(old, table.name), _require_version(new, table.name)
     with _two(lake, *sides) as (connection, difference):
@@ -160,7 +160,7 @@ def diff_rows(lake: Lake, old: Release, new: Release, table: Node, limit: int) -
 
 
 def _same_version(old: Release, new: Release, table: str) -> bool:
-    """Whether both name the same version of the same table, as far as that is recorded."""
+    """Return whether both releases have the same version of the same table, as far as that is recorded."""
     known = old.table_ids.get(table), new.table_ids.get(table)
     return old.versions[table] == new.versions[table] and known[0] == known[1]
 
@@ -176,10 +176,10 @@ def _require_version(release: Release, table: str) -> NamedVersion:
 
 @contextmanager
 def _two(lake: Lake, old: NamedVersion, new: NamedVersion) -> Iterator[tuple["DuckDBPyConnection", str]]:
-    """Both versions of one table, and the start of a query that has ``gone`` and ``come``: the rows of one side only.
+    """Open both versions of a table, with the WITH clause of ``gone`` and ``come``: rows of the old or new side only.
 
-    Both sides have the columns that either has. Rows are compared whole and nulls are equal; keys are unique, so sets
-    are enough.
+    Both sides get all columns that either has. Rows are compared as a whole, and nulls are equal. Keys are unique, so
+    set operations are enough.
     """
     sides = {side: open_named(lake, version) for side, version in (("old", old), ("new", new))}
     with open_sealed_views(lake, sides) as connection:

@@ -1,6 +1,6 @@
-"""What the newest release holds, for who wants to see the product and not the pipeline: series to draw, and rows.
+"""The contents of a release for readers interested in the data and not in the pipeline: series to draw, and rows.
 
-A version of a table never changes, so what was read of it is remembered.
+A version of a table never changes, so what was read from it is cached.
 """
 
 import csv
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SHOWN_ROWS = 10
-EXTREMES = 6  # bars from either end
-MAX_POINTS = 400  # along a line, the last ones
+EXTREMES = 6  # bars at either end
+MAX_POINTS = 400  # the last points of a line
 CSV_BATCH = 5_000  # rows
 _ANY_TIME = datetime.min.replace(tzinfo=UTC)
-REMEMBERED = 256  # series, and as many samples
+REMEMBERED = 256  # number of cached series, and of cached samples
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Series:
-    """What a chart draws: the name of each series, and points of x and a value per series.
+    """The data of a chart: the name of each series, and points with x and one value per series.
 
-    partial: places of points along a line whose period the data may cover in part only: the first one, and the one that
-    had not ended. total: the sum of the first series over all points, those included that are not drawn.
+    partial: positions of points in a line whose period may be covered only in part: the first one, and one that had not
+    ended. total: the sum of the first series over all points, including those that are not drawn.
     """
 
     names: Sequence[str]
@@ -57,13 +57,13 @@ class Series:
 
     @property
     def whole_points(self) -> list[tuple[Any, ...]]:
-        """The points of whole periods."""
+        """The points whose periods are complete."""
         return [point for place, point in enumerate(self.points) if place not in self.partial]
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """A published table: its first rows, and its series where it has a chart. error: why it cannot be read."""
+    """A published table: its first rows, and its series if it has a chart. error: why it cannot be read."""
 
     table: Table
     sample: Sample | None = None
@@ -72,7 +72,7 @@ class TableResult:
 
 
 def published_tables(release: Release, tables: Registry) -> list[Table]:
-    """Return every table of the result layers that ``release`` names, lines first, those without a chart last."""
+    """Return the tables of ``release`` in the result layers: those with line charts first, without a chart last."""
     published = [
         node
         for node in tables
@@ -84,7 +84,7 @@ def published_tables(release: Release, tables: Registry) -> list[Table]:
 
 
 def read_result(lake: Lake, release: Release, table: Table) -> TableResult:
-    """Read a published table; what keeps it from being read is part of the result."""
+    """Read a published table; if it cannot be read, the result contains the error."""
     try:
         sample = read_sample(lake, release, table.name, SHOWN_ROWS, _order(table))
         return TableResult(table, sample, read_series(lake, release, table) if table.chart else None)
@@ -93,7 +93,7 @@ def read_result(lake: Lake, release: Release, table: Table) -> TableResult:
 
 
 def read_series(lake: Lake, release: Release, table: Table) -> Series:
-    """Return what the chart of ``table`` draws at a release. Raises as read_sample."""
+    """Return the data of the chart of ``table`` at a release. Raises as read_sample does."""
     assert table.chart is not None, "only a table with a chart has series"
     series = _series_at(lake, _version(release, table.name), table.chart)
     if table.chart.kind != "line":
@@ -103,7 +103,7 @@ def read_series(lake: Lake, release: Release, table: Table) -> Series:
 
 
 def read_sample(lake: Lake, release: Release, table: str, limit: int, order: str = "") -> Sample:
-    """The first ``limit`` rows of ``table``. Raises MedallionError when it cannot be read at its version."""
+    """Return the first ``limit`` rows of ``table``. Raises MedallionError if it cannot be read at its version."""
     return _sample_at(lake, _version(release, table), limit, order)
 
 
@@ -120,7 +120,7 @@ def _series_at(lake: Lake, version: NamedVersion, chart: Chart) -> Series:
 
 
 def write_csv(lake: Lake, release: Release, table: str) -> Iterator[str]:
-    """The whole of ``table`` as CSV, in pieces. Raises as read_sample, before the first piece."""
+    """Return all of ``table`` as CSV, in chunks. Raises as read_sample does, before the first chunk."""
     connection_of = open_sealed_views(lake, {table: open_named(lake, _version(release, table))})
 
     def pieces() -> Iterator[str]:
@@ -140,7 +140,7 @@ def _version(release: Release, table: str) -> NamedVersion:
     version = release.version_of(table)
     if version is None:
         raise UsageError(f"release {release.release_id} has no table {table[:80]}")
-    # A table that is known by its id is the same one in every release that names this version.
+    # With a table id the version is the same in every release, so the cache key must not contain the publishing time.
     return version if version.table_id is None else replace(version, published_at=_ANY_TIME)
 
 
@@ -169,10 +169,10 @@ def _series(connection: "DuckDBPyConnection", table: str, chart: Chart) -> Serie
 
 
 def _partial_periods(starts: Sequence[Any], ends_at: datetime | None) -> frozenset[int]:
-    """Return the places of periods that the data may cover in part only.
+    """Return the positions of periods that the data may cover only in part.
 
-    The history may begin within the first period. The last one is whole where it is known to have ended before
-    ``ends_at``, the moment up to which there are changes.
+    The history may begin within the first period. The last period is complete only if it is known to have ended by
+    ``ends_at``, the time up to which changes are included.
     """
     if not starts:
         return frozenset()
@@ -192,7 +192,7 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _points_to_draw(rows: list[Any], chart: Chart) -> list[Any]:
-    """The points that are drawn, in their order: along x, or the largest first."""
+    """Return the points to draw, in order: by x for a line, else the largest first."""
     if chart.kind == "line":
         return sorted((row for row in rows if row[0] is not None), key=lambda row: row[0])[-MAX_POINTS:]
     rows.sort(key=lambda row: -(row[1] or 0.0))

@@ -1,4 +1,4 @@
-"""Each run of an hour in figures: rows, warnings, release, seconds and CPU by phase; full beside incremental."""
+"""Figures of each run of an hour: rows, warnings, release, seconds and CPU by phase; full compared with incremental."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ COLUMNS = (
 class RunFigures:
     """One run of one hour.
 
-    status: of its worst step. seconds, cpu_seconds: by phase. tables: written, of those refreshed. state_work: what
-    it did about incremental state, which an hour after it does not pay for.
+    status: the status of its worst step. seconds, cpu_seconds: by phase. tables: number of tables written, and number
+    refreshed. state_work: work on incremental state, which later hours do not have to repeat.
     """
 
     run_id: str
@@ -38,17 +38,17 @@ class RunFigures:
 
     @property
     def refresh_seconds(self) -> float:
-        """Seconds for the computed layers, which is what a strategy changes."""
+        """Seconds for the computed layers, the part that depends on the strategy."""
         return sum(seconds for phase, seconds in self.seconds.items() if is_refresh_phase(phase))
 
     @property
     def cpu_hours(self) -> float:
-        """Core-hours that it used."""
+        """Core-hours that the run used."""
         return sum(self.cpu_seconds.values()) / 3600
 
 
 def run_history(rows: Iterable[EventRow]) -> list[RunFigures]:
-    """The runs that ``rows`` of the event log are of, each hour of a range by itself, newest first."""
+    """Return the runs in ``rows`` of the event log, one for each hour of a range, newest hour first."""
     steps: dict[tuple[str, str], list[EventRow]] = {}
     for row in rows:
         if row.hour:
@@ -59,9 +59,9 @@ def run_history(rows: Iterable[EventRow]) -> list[RunFigures]:
 
 @dataclass(frozen=True)
 class HourCost:
-    """What full and incremental took for one hour, in seconds above Bronze; None where it was not run so.
+    """Seconds above Bronze of the full and the incremental run of one hour; None for a strategy that was not run.
 
-    estimate: what full would have taken, as the median of the range's full runs; None where it was run or none was.
+    estimate: the median of all full runs, for an hour without a full run; else None.
     """
 
     hour: str
@@ -72,7 +72,7 @@ class HourCost:
 
 
 def compare_costs(runs: Sequence[RunFigures]) -> list[HourCost]:
-    """Each published hour of ``runs``, oldest first."""
+    """Return the costs of each published hour of ``runs``, oldest first."""
     published = [run for run in runs if run.release_id is not None]
     usual = [run.refresh_seconds for run in published if run.strategy == "full"]
     hours: dict[str, dict[str, RunFigures]] = {}
@@ -98,14 +98,14 @@ def _counts(row: EventRow) -> bool:
 
 
 def final_steps(rows: Iterable[EventRow]) -> list[EventRow]:
-    """Return how each step of a run ended, of ``rows`` in order of time: the last attempt at it.
+    """Return the last attempt of each step of a run, from ``rows`` in chronological order.
 
-    An attempt that found the work done does not replace the one that did it: a restatement applies its hours in one
-    task, and the task that applies changes has nothing left to do.
+    A skipped attempt does not replace the one that did the work: a restatement applies its hours in one task, so the
+    task that applies changes has nothing left to do.
     """
     final: dict[tuple[Any, ...], EventRow] = {}
     for row in rows:
-        started = row.started_at if row.event_type == "session" else None  # each is a JVM of its own
+        started = row.started_at if row.event_type == "session" else None  # each session is a separate JVM
         key = (row.hour, row.event_type, row.layer, row.table_name, started)
         if row.status != "skipped" or key not in final or final[key].status not in DID_WORK:
             final[key] = row

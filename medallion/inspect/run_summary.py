@@ -1,4 +1,4 @@
-"""What a run did, in a line: for the list of runs, where nobody opens a log."""
+"""A one-line summary of a run, so that readers of the list of runs need not open a log."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,9 +13,9 @@ MAX_WARNINGS = 5
 
 
 def run_summary(lake: Lake, run_id: str) -> str:
-    """Sum up a run that was published, from the event log: hour, strategy, rows changed, tables, warnings, release.
+    """Summarize a published run from the event log: hour, strategy, changed rows, tables, release and warnings.
 
-    The rows of a restatement are those of all its hours.
+    For a restatement the rows are those of all its hours.
     """
     steps = final_steps(event_log.read_if_whole(lake, run_id=run_id) or [])
     whole = [row for row in steps if row.table_name is None]
@@ -38,7 +38,7 @@ def run_summary(lake: Lake, run_id: str) -> str:
 
 
 def _drops(steps: Iterable[EventRow]) -> list[str]:
-    """What tables drop by design, as their checks observed it."""
+    """Return what the checks observed about rows that tables drop by design."""
     return [
         result["observed"]
         for row in steps
@@ -49,7 +49,7 @@ def _drops(steps: Iterable[EventRow]) -> list[str]:
 
 
 def _warnings(warned: Sequence[EventRow]) -> str:
-    """The warnings of whole steps first: those of a table are often in them."""
+    """Return the warnings in one line; those of whole steps come first, as they often include those of tables."""
     if not warned:
         return "no warnings"
     texts = []

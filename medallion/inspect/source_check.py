@@ -1,4 +1,4 @@
-"""A source tried before anything is written: what it has of each feed, one hour decoded, what would be refused."""
+"""Check a source before anything is written: its files per feed, one decoded hour, and what would be refused."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -18,17 +18,17 @@ from medallion.ingest.source import Source
 from medallion.ingest.sources import columns_in_hours
 from medallion.model.table import Feed
 
-MAX_REJECTED = 5  # lines of a feed that are shown
+MAX_REJECTED = 5  # number of rejected lines shown per feed
 
 
 @dataclass(frozen=True)
 class FeedCheck:
-    """What a source has of a feed, and what would become of one hour of it.
+    """What a source has for a feed, and the result of decoding one hour of it.
 
-    place: where its files are. hours: how many hours have files. hour: the one that was decoded; None where there is
-    none. files, lines, changes: of that hour. first: its first change, as columns and their values. rejected: file and
-    line, and the reason, of the first lines that are rejected; rejected_lines counts all. notes: what a run would warn
-    of. snapshot: what is in its place. problems: why the snapshot or the hour would be refused.
+    place: where its files are. hours: number of hours that have files. hour: the decoded hour; None if there is none.
+    files, lines, changes: numbers for that hour. first: its first change, values by column. rejected: place (file and
+    line) and reason of the first rejected lines; rejected_lines counts all. notes: warnings that a run would give.
+    snapshot: description of the snapshot. problems: why the snapshot or the hour would be refused.
     """
 
     feed: str
@@ -49,9 +49,9 @@ class FeedCheck:
 
 @dataclass(frozen=True)
 class SourceCheck:
-    """What a source has. whole: the hours that could be applied now. waiting: hour -> why it is not whole yet.
+    """What a source has. whole: the hours that could be applied now. waiting: why an hour is not complete yet, by hour.
 
-    refused: files for which an hour would be refused. ignored: as the source's listing names them.
+    refused: why hours would be refused, naming the files. ignored: files that the listing of the source ignores.
     """
 
     root: str
@@ -63,23 +63,23 @@ class SourceCheck:
 
     @property
     def is_fine(self) -> bool:
-        """Return whether nothing would be refused."""
+        """Whether nothing would be refused."""
         return not self.refused and not any(feed.problems for feed in self.feeds)
 
 
 def check_source(source: Source, feeds: Sequence[Feed], hour: str | None, max_bad_lines: float) -> SourceCheck:
-    """Look at a source, and decode one hour of each feed; nothing is written to a lake.
+    """Check a source and decode one hour of each feed; nothing is written to a lake.
 
     Args:
         source: The source.
         feeds: The declared feeds.
-        hour: The hour that is decoded; without it, of each feed the newest one that is whole.
+        hour: The hour to decode; by default the newest complete hour of each feed.
         max_bad_lines: Share of bad lines above which an hour is refused.
 
     Raises:
         MedallionError: The source cannot be listed.
         HourNotAvailable: No feed has a file of ``hour``.
-        UsageError: A format is not known.
+        UsageError: A format is unknown.
     """
     listing = change_files(source, feeds)
     if hour is not None and not listing.hours.get(hour) and hour not in listing.refused:

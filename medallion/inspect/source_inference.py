@@ -1,4 +1,4 @@
-"""A declaration for a feed that has none: columns, types and keys as its newest change files tell them."""
+"""Infer a declaration for a feed that has none: columns, types and keys from its newest change files."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ from medallion.ingest.value_decoders import Forms, value_decoder
 from medallion.model.column_types import Scalar
 from medallion.model.table import BESIDE_A_CHANGE, Feed
 
-MAX_HOURS, MAX_CHANGES = 6, 20_000  # of the newest ones, that are read
-MIN_ROWS = 100  # from which on a column that is never null is taken for one that must have a value
+MAX_HOURS, MAX_CHANGES = 6, 20_000  # newest hours to read, and changes to read from them
+MIN_ROWS = 100  # number of rows from which on a column that is never null is declared NOT NULL
 _COLUMN = re.compile(r"[a-z_][a-z0-9_]*")
-_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")  # with zeros before it, a code is a text
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")  # leading zeros mean a code, which is text
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,30}\.[0-9]{1,18}")
 _USUAL_DIGITS, _MAX_DIGITS, _MAX_SCALE = 18, 38, 9
@@ -31,7 +31,7 @@ _MAX_EXPONENT = 400  # a number with more digits fits no type
 
 @dataclass
 class _Column:
-    """What the values of a column are. kinds: words for them. whole, scale: digits before and after the point."""
+    """The observed values of a column. kinds: names of their types. whole, scale: digits before and after the point."""
 
     kinds: set[str] = field(default_factory=set)
     whole: int = 1
@@ -41,7 +41,7 @@ class _Column:
     fields: dict[str, "_Column"] = field(default_factory=dict)
 
     def add(self, value: Any, forms: Forms | None) -> None:
-        """Take in a value; null tells nothing."""
+        """Record a value; null is ignored."""
         if value is None:
             return
         self.values += 1
@@ -92,7 +92,7 @@ class _Column:
 
     @property
     def type(self) -> str:
-        """The narrowest declared type that holds every value; STRING for a column without any."""
+        """The narrowest declarable type that holds every value; STRING for a column without values."""
         kinds = self.kinds - ({"BIGINT"} if self.kinds & {"DECIMAL", "DOUBLE"} else set())
         if len(kinds) != 1:
             return "DOUBLE" if kinds == {"DECIMAL", "DOUBLE"} else "STRING"
@@ -109,18 +109,18 @@ class _Column:
 
 
 def _kind_of_cell(text: str) -> str | None:
-    """Return the type of a cell of a CSV that is a whole number or a truth value, None for another one."""
+    """Return the type of a CSV cell that is a whole number or a boolean, None for any other cell."""
     if _WHOLE.fullmatch(text):
         return "BIGINT"
     return "BOOLEAN" if text in ("true", "false") else None
 
 
 def infer_declaration(source: Source, feed: Feed) -> str:
-    """Return the module of a feed, to paste and to read over; comments say what was guessed.
+    """Return the module text of a feed, for the user to review and paste; comments say what was guessed.
 
-    feed: its name, its layer and how it is delivered.
+    feed: a feed with name, layer and delivery.
 
-    Raises UsageError where the source has no change of it that can be read.
+    Raises UsageError if the source has no readable change of the feed, or none with a column that can be declared.
     """
     columns, rows, deletions, unread = dict[str, _Column](), 0, list[set[str]](), ""
     notes: list[str] = []
@@ -152,7 +152,7 @@ def infer_declaration(source: Source, feed: Feed) -> str:
 
 
 def _changes(source: Source, feed: Feed, notes: list[str]) -> Iterator[Change]:
-    """Yield changes of the newest hours that can be read; why others cannot is added to ``notes``."""
+    """Yield the readable changes of the newest hours; the first line that cannot be read is reported in ``notes``."""
     listing = change_files(source, [feed])
     hours = [hour for hour, topics in listing.hours.items() if feed.topic in topics][-MAX_HOURS:]
     if not hours:
@@ -183,14 +183,14 @@ def _changes(source: Source, feed: Feed, notes: list[str]) -> Iterator[Change]:
 
 
 def _as_cells(change: Change) -> Change:
-    """Return a change whose values are the texts of a CSV."""
+    """Return a change whose values are text cells of a CSV."""
     return change._replace(forms=RecordForms(dict.fromkeys(change.row, Forms(texts=True))))
 
 
 def _keys(
     feed: Feed, columns: Mapping[str, _Column], rows: int, deletions: Iterable[set[str]], notes: list[str]
 ) -> list[str]:
-    """Return the keys: what every deletion and every update of some columns names, else a guess by names."""
+    """Return the keys: the columns that all deletions and partial updates have a value for, else a guess by name."""
     deletions = [*deletions]
     told = set.intersection(*deletions) & columns.keys() if deletions else set()
     if told and len(told) < len(columns):

@@ -1,4 +1,4 @@
-"""What the lake holds now, read from its logs alone: no Spark session, about a second."""
+"""The current state of the lake, read from its logs alone: it needs no Spark session and takes about a second."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ from medallion.storage import files
 from medallion.storage.foreign_commits import provenance
 from medallion.storage.lake import Lake, TableState, hour_in
 
-MEAN_OF = 24  # refreshes of a table, for its mean seconds
+MEAN_OF = 24  # number of refreshes of a table over which its mean seconds are computed
 
 
 @dataclass(frozen=True)
 class TableStatus:
-    """Where one table stands.
+    """The status of one table.
 
-    rows, files, bytes, version: of its newest commit. published: the version that readers have. hour: the last one in
-    it, None for the snapshot alone; age_hours: how long ago that hour ended; stale: whether that is too long. check:
-    how its last check ended. failures: since anything last went well with it. mode: its refresh method.
-    definition_changed: whether its rows were computed by another query than it is declared with. last_seconds and
-    mean_seconds: how long that took, of the last MEAN_OF times. Checks, failures and seconds are those of the
-    7 days before the newest event.
+    rows, files, bytes, version: those of its newest commit. published: the published version. hour: the last hour that
+    it includes; None for the snapshot alone. age_hours: how long ago that hour ended. stale: whether that is too long
+    ago. check: the status of its last check. failures: number of failed steps since its last success. mode: its refresh
+    method. definition_changed: whether its rows were computed by a query other than the declared one. last_seconds:
+    duration of its last refresh. mean_seconds: mean over the last MEAN_OF refreshes. Checks, failures and seconds are
+    those of the 7 days before the newest event.
     """
 
     table: str
@@ -61,13 +61,14 @@ class TableStatus:
 
 @dataclass(frozen=True)
 class LakeStatus:
-    """Where the lake stands.
+    """The status of the lake.
 
-    release: the newest one, None before the first. writer, restatement: who writes, what is being restated right now.
-    late: which files came after their hour was applied, and the command. left: which hours of the source the schedule
-    leaves to a person. refused: a line for each step of Bronze that failed and has not gone well since. red: which hour
-    is red, why, and what heals it. goes_with_clock: whether hours are refreshed as they end; in a history that is
-    replayed nothing is stale unless a limit is given. problems: a line for each thing that is late, stale or red.
+    release: the newest release; None before the first. writer, restatement: the current writer and restatement. late:
+    which files arrived after their hour was applied, and the command to run. left: which hours of the source the
+    schedule leaves to a person. refused: a line for each step of Bronze that failed and has not succeeded since. red:
+    which hour is red, why, and how to recover. goes_with_clock: whether hours are refreshed as they end; in a replayed
+    history nothing is stale unless a limit is given. problems: a line for each problem, such as late files, stale
+    tables or a red hour.
     """
 
     lake: str
@@ -86,11 +87,11 @@ class LakeStatus:
 def lake_status(
     settings: Settings, stale_hours: float | None = None, max_failures: int = 0, is_at_work: bool = False
 ) -> LakeStatus:
-    """Describe the lake.
+    """Return the status of the lake.
 
-    stale_hours: a table is stale whose last hour ended longer ago; None for STALE_HOURS where the lake goes with the
-    clock, and for no limit elsewhere. max_failures: more of a table are a problem. is_at_work: a run is, also where no
-    process of it holds the lock between two of its tasks.
+    stale_hours: a table is stale if its last hour ended longer ago; None means STALE_HOURS if hours are refreshed as
+    they end, else no limit. max_failures: the number of failures of a table that is not yet a problem. is_at_work:
+    whether a run is active, even if none of its processes holds the lock between two tasks.
     """
     lake = Lake.of(settings)
     retained = releases.read_all(lake)
@@ -105,7 +106,7 @@ def lake_status(
         if not isinstance(table, Table):
             hour = hour_in(state.delta) if state else None
         elif release and state and _is_published(release, table.name, state):
-            hour = release.hour  # it may be unchanged since an earlier one
+            hour = release.hour  # the table may be unchanged since an earlier hour
         else:
             hour = provenance(lake.folder(table.name), state.version).origin.get("hour") if state else None
         check, age = checks.get(table.name), _age(hour)
@@ -136,7 +137,7 @@ def lake_status(
     applied = ledger.last_common_hour({row.table: row.hour for row in tables if row.table in feeds})
     red_hour = find_red(lake, registry, applied, restatement)
     red = f"{red_hour.describe()}. {red_hour.recovery}" if red_hour else None
-    left = None if red_hour else read_never_applied(lake, applied)  # what it advises waits until the red hour is healed
+    left = None if red_hour else read_never_applied(lake, applied)  # its advice must wait until the red hour is fixed
     cut_short = restatement.describe_cut_short() if restatement and not (writer or is_at_work) else None
     return LakeStatus(
         lake.root,
@@ -158,13 +159,13 @@ def lake_status(
 
 
 def _is_published(release: releases.Release, table: str, state: TableState) -> bool:
-    """Whether the newest version of a table is the one that ``release`` names."""
+    """Return whether the newest version of a table is the one in ``release``."""
     published = release.version_of(table)
     return published is not None and published.version == state.version and published.is_in(state.delta)
 
 
 def _refused_hours(rows: Iterable[EventRow]) -> list[str]:
-    """Say of each step of Bronze why it failed, where it has not gone well since: a pending hour is refused."""
+    """Say why steps of Bronze failed that have not succeeded since, which means that a pending hour is refused."""
     failed: dict[str, EventRow] = {}
     for row in rows:
         if row.table_name is None and row.event_type in {"land", "apply"}:
@@ -179,7 +180,7 @@ def _refused_hours(rows: Iterable[EventRow]) -> list[str]:
 
 
 def _failures(rows: Iterable[EventRow]) -> dict[str, int]:
-    """Count, by table, the steps that failed since the last success."""
+    """Count, by table, the failed steps since its last success."""
     failures: dict[str, int] = {}
     for row in rows:
         if name := row.table_name:
@@ -188,7 +189,7 @@ def _failures(rows: Iterable[EventRow]) -> dict[str, int]:
 
 
 def _seconds(rows: Iterable[EventRow]) -> dict[str, list[float]]:
-    """By table, how long each of its last refreshes took that wrote it."""
+    """Return, by table, the durations of the last MEAN_OF refreshes that wrote it."""
     by_table: dict[str, list[float]] = {}
     for row in rows:
         if row.table_name and row.event_type in {"apply", "refresh"} and row.status in DID_WORK:
@@ -204,7 +205,7 @@ def _problems(
     for row in tables:
         if row.stale:
             stale.setdefault(row.hour, []).append(row)
-    for hour, rows in stale.items():  # as a rule all tables, for one reason
+    for hour, rows in stale.items():  # one line per hour, as usually all tables are stale for the same reason
         who = f"{rows[0].table} is" if len(rows) == 1 else f"{len(rows)} tables are"
         age = f"{rows[0].age_hours:,.1f} hours ago, more than {stale_hours:g}"
         problems.append(f"{who} stale: the last hour, {hour}, ended {age}")
@@ -217,5 +218,5 @@ def _problems(
 
 
 def _age(hour: str | None) -> float | None:
-    """Hours since ``hour`` ended."""
+    """Return the hours since ``hour`` ended."""
     return None if hour is None else (datetime.now(UTC) - parse_hour(hour)) / ONE_HOUR - 1

@@ -1,4 +1,4 @@
-"""One table over time: rows, bytes and seconds of its refreshes and why each went as it did, from the event log."""
+"""The history of one table: rows, bytes, seconds, method and reason of each refresh, from the event log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class TableRefresh:
-    """One refresh of a table. rows: of the whole table after it, as its check counted them; changed: rows written.
+    """One refresh of a table. rows: row count of the table afterwards, from its check. changed: number of rows written.
 
-    method, reason: how it was refreshed and why, in words.
+    method, reason: the refresh method and the reason for it, in words.
     """
 
     hour: str
@@ -35,7 +35,7 @@ class TableRefresh:
 
 
 def table_history(lake: Lake, table: str) -> list[TableRefresh]:
-    """Every refresh of ``table`` in the 7 days before the newest event, oldest first."""
+    """Return every refresh of ``table`` in the 7 days before the newest event, oldest first."""
     events = event_log.read(lake, event_log.RECENT, COLUMNS, table_name=table)
     counted = {(row.run_id, row.hour): row.rows_in for row in events if row.event_type == "check"}
     history = []
@@ -61,8 +61,10 @@ def table_history(lake: Lake, table: str) -> list[TableRefresh]:
 
 
 def describe_recent(history: Sequence[TableRefresh]) -> str | None:
-    """Say how the newest refreshes that wrote the table were done, how many in a row for the same reason, and why; None
-    without any."""
+    """Describe the method and reason of the newest refresh that wrote the table; None if there is none.
+
+    If several refreshes in a row had the same method and reason, their number is included.
+    """
     written = [refresh for refresh in history if refresh.status in DID_WORK and refresh.method]
     if not written:
         return None
@@ -75,7 +77,7 @@ def describe_recent(history: Sequence[TableRefresh]) -> str | None:
 
 
 def _unwritten_reason(row: EventRow) -> str:
-    """Say why a table was recomputed where its refresh had no choice, and so said nothing."""
+    """Return the reason for a recompute whose event has none, because the run left the refresh no choice."""
     is_recomputed = row.event_type == "refresh" and _method(row) == RefreshMethod.FULL_RECOMPUTE
     return "the run asked for a full refresh" if is_recomputed and row.status in DID_WORK else ""
 

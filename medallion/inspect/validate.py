@@ -1,4 +1,4 @@
-"""After publishing: whether readers find every table, whole, filled where it must be, and as of the hour asked for."""
+"""Validate a release after publishing: every table is readable, complete, not empty if required, and at its hour."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,16 +11,16 @@ from medallion.ops.releases import Release
 from medallion.storage.lake import Lake, hour_in, is_complete, state_of
 from medallion.storage.named_versions import open_current
 
-_NOT_EMPTY = "ExpectTableRowCountToBeBetween"  # what a table that must not be empty declares
+_NOT_EMPTY = "ExpectTableRowCountToBeBetween"  # the expectation of a table that must not be empty
 
 
 def validate(lake: Lake, tables: Registry, release: Release, hour: str | None) -> dict[str, dict[str, Any]]:
     """Compare each table of ``release`` with what readers expect of it at ``hour``.
 
-    A table is fresh when it is as of ``hour``: Bronze by its own ledger, the others by the hour of the release.
+    A table is fresh if its data is as of ``hour``: a Bronze table by its own ledger, others by the hour of the release.
 
     Returns:
-        Table name -> its version, rows and hour, and ``problem``: what is wrong with it, None if nothing.
+        By table name, its version, rows, hour and ``problem``, which is None if nothing is wrong.
     """
     return {table.name: _entry(lake, table, release, hour) for table in tables}
 
@@ -46,5 +46,5 @@ def _entry(lake: Lake, table: Node, release: Release, hour: str | None) -> dict[
 
 
 def problems(entries: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a line for each table with a problem."""
+    """Return one line for each table that has a problem."""
     return [f"{name}: {entry['problem']}" for name, entry in entries.items() if entry["problem"]]

@@ -1,4 +1,4 @@
-"""Proving that persons are in no byte of a lake: every file of it is read, whatever a log says of it."""
+"""Verify that no file of a lake contains erased persons: every file is read, whatever a log says about it."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -13,21 +13,21 @@ from medallion.storage.lake import Lake
 
 @dataclass(frozen=True)
 class Trace:
-    """A file in which a person is found, by its path in the lake, and where in it."""
+    """A file in which a person was found: its path in the lake, and the location within the file."""
 
     path: str
     where: str
 
 
 def names_of_subjects(tables: Registry) -> tuple[str, ...]:
-    """Every name of a column that holds subjects."""
+    """Return the names of all columns that hold subjects."""
     return tuple(sorted({column.column for column in subject_columns(tables)}))
 
 
 def persons_by_folder(lake: Lake, tables: Registry, person: Person) -> dict[str, Person]:
-    """By folder of each table of the project, ``person`` with that table's own columns of subjects.
+    """Return, by folder of each table of the project, ``person`` with only that table's own subject columns.
 
-    Another column of the same name, as a key that every table calls id, is nobody's.
+    A column of the same name in another table, such as a key called id, does not identify a person.
     """
     columns = subject_columns(tables)
     return {str(lake.folder(table.name)): replace(person, columns=_columns_of(table.name, columns)) for table in tables}
@@ -38,7 +38,7 @@ def _columns_of(table: str, columns: Collection[ColumnOf]) -> frozenset[str]:
 
 
 def folder_of_table(place: Place, root: Place, known: dict[Place, Place | None]) -> Place | None:
-    """The folder of the Delta table that a file is of; None for a file beside the tables. known: of other files."""
+    """Return the folder of the Delta table of a file; None for a file outside of tables. known: a cache by folder."""
     folder = place.parent
     if folder in known:
         return known[folder]
@@ -54,7 +54,7 @@ def folder_of_table(place: Place, root: Place, known: dict[Place, Place | None])
 
 
 def traces(lake: Lake, tables: Registry, person: Person) -> Iterator[Trace]:
-    """Yield each file of the lake in which ``person`` is, with the place in it; every file is read."""
+    """Yield each file of the lake that contains ``person``, with the location within it; every file is read."""
     root, known = lake.at(lake.root), dict[Place, Place | None]()
     by_folder = persons_by_folder(lake, tables, person)
     for place in every_file(root):

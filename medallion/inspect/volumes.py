@@ -1,4 +1,4 @@
-"""How many rows tables have, check by check."""
+"""Row counts of tables at each check."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from medallion.storage.lake import Lake
 
 
 def read_row_counts(lake: Lake) -> dict[str, Mapping[str, int]]:
-    """By table and hour: its rows at each check of the 7 days before the newest event, oldest first."""
+    """Return row counts by table and hour, from the checks of the 7 days before the newest event, oldest first."""
     counted: dict[str, dict[str, int]] = {}
     for row in event_log.read(lake, event_log.RECENT, ("table_name", "hour", "rows_in"), event_type="check"):
         if row.table_name and row.rows_in is not None:

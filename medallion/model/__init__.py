@@ -1,1 +1,1 @@
-"""What a table is: declarations, the graph of tables, dimensions. Knows no engine."""
+"""What a table is: declarations, the graph of tables, dimensions. Independent of any engine."""

@@ -1,4 +1,4 @@
-"""What a declaration tells people of a table beside its query: what columns mean, whom to ask, words to find it by."""
+"""Information for people in a declaration: descriptions of columns, the owner, and tags."""
 
 import re
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ _TAG = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
 def require_about(where: str, table: "Node") -> None:
-    """Raise BadDeclaration, which names the module, for a description of no column, a bad tag or a bad owner."""
+    """Raise BadDeclaration, which names the module, for a bad tag, a bad owner or a bad description of a column."""
     from medallion.model.table import Table
 
     if bad := [tag for tag in table.tags if not _TAG.fullmatch(tag)]:

@@ -1,7 +1,7 @@
-"""Split a query at the common table expressions whose sums are kept: pieces are cut from the author's own text.
+"""Split a query at the common table expressions whose aggregate state is kept.
 
-Additions to a piece, its counters and the commit of a row, are inserted at text positions; no SQL is generated anew.
-The proof compares Spark's plan of the pieces with its plan of the query.
+Pieces are cut from the author's own text. Additional columns, such as counters and the commit of a row, are inserted at
+text positions; the SQL is not generated. The proof compares Spark's plan of the pieces with its plan of the query.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,18 +18,19 @@ from medallion.model.plan import Unprovable
 from medallion.model.refresh_method import SIDE
 from medallion.model.table import Table
 
-ROWS = "_rows"  # number of input rows behind a group, which is removed when none is left
+ROWS = "_rows"  # number of input rows of a group; the group is removed when it reaches 0
 _OPEN, _CLOSE = {"(", "[", "{"}, {")", "]", "}"}
 _BEFORE_TABLE = {"FROM", "TABLE", "LATERAL", ",", "("}
 
 
 @dataclass(frozen=True)
 class Part:
-    """A kept common table expression over one input, or over another part, whose groups then are its rows.
+    """A common table expression whose aggregate state is kept, over one input or over the groups of another part.
 
-    query: keys and sums of any rows of ``input``, with ROWS and, by column in ``values``, the number of values of a
-    nullable sum. query_by_commit: the same per commit and side, since only the rows of one commit are complete. Both
-    name tables in braces, as a table's own query does. columns: keys and sums in the order of the expression.
+    query: computes keys and sums of any rows of ``input``, with ROWS and, for each sum, the counter of its non-null
+    values, which ``values`` names by column. query_by_commit: the same per commit and side, because only the rows of
+    one commit are complete. Both name tables in braces, as a table's own query does. columns: keys and sums in the
+    order of the expression.
     """
 
     input: str
@@ -42,13 +43,16 @@ class Part:
 
     @property
     def counters(self) -> tuple[str, ...]:
-        """All columns that add up."""
+        """All columns of the state that add up."""
         return (*self.sums, *self.values.values(), ROWS)
 
 
 @dataclass(frozen=True)
 class Split:
-    """A query in two: the parts that are kept, and the rest, which reads ``sums`` of them and the remaining inputs."""
+    """A query split in two: the parts whose state is kept, and the rest.
+
+    rest: the remaining query. inputs, sums: the inputs and the parts that the rest reads.
+    """
 
     parts: Mapping[str, Part]
     rest: str
@@ -58,7 +62,7 @@ class Split:
 
 @dataclass(frozen=True)
 class _Expression:
-    """A common table expression in a text. start, end: of what is in its parentheses."""
+    """A common table expression in a text. start, end: the range of the text inside its parentheses."""
 
     name: str
     start: int
@@ -66,7 +70,7 @@ class _Expression:
     tokens: tuple[Token, ...]
 
     def reads(self, name: str) -> bool:
-        """Whether its text has that name where a table may be; a column may have the name of one."""
+        """Return whether ``name`` occurs where a table may be named; columns may have the same name as a table."""
         words = ["", *map(_word, self.tokens)]
         return any(
             token.text.lower() == name.lower() and (before in _BEFORE_TABLE or before.endswith("JOIN"))
@@ -75,13 +79,13 @@ class _Expression:
 
 
 def split_of(table: Table) -> Split:
-    """The split of a table whose parts add up. Raises Unprovable where its text cannot be cut."""
+    """Return the split of an additive table. Raises Unprovable if its text cannot be cut."""
     assert isinstance(table.method, Additive)
     return _split(table.query, table.inputs, table.method.parts)
 
 
 def require_names(table: Table) -> None:
-    """Raise Unprovable where a name of its common table expressions means two things, or a part is none of them."""
+    """Raise Unprovable if the name of a common table expression is ambiguous, or a part is not among them."""
     assert isinstance(table.method, Additive)
     ctes, _ = _common_table_expressions(tokenize(table.query, dialect="spark"))
     _require_names(ctes, table.inputs, table.method.parts)
@@ -104,7 +108,7 @@ def _split(query: str, inputs: tuple[str, ...], names: tuple[str, ...]) -> Split
 
 
 def _common_table_expressions(tokens: Sequence[Token]) -> tuple[list[_Expression], int]:
-    """The common table expressions of the outer query, and which token follows them."""
+    """Return the common table expressions of the outer query, and the position of the token after them."""
     if not tokens or _word(tokens[0]) != "WITH":
         return [], 0
     found: list[_Expression] = []
@@ -126,7 +130,7 @@ def _common_table_expressions(tokens: Sequence[Token]) -> tuple[list[_Expression
 
 
 def _closing(tokens: Sequence[Token], opening: int) -> int:
-    """The place of the parenthesis that closes the one at ``opening``."""
+    """Return the position of the parenthesis that closes the one at ``opening``."""
     depth = 0
     for place in range(opening, len(tokens)):
         depth += (_word(tokens[place]) in _OPEN) - (_word(tokens[place]) in _CLOSE)
@@ -150,7 +154,7 @@ def _require_names(ctes: Sequence[_Expression], inputs: Sequence[str], names: Se
 
 
 def _needed(ctes: Sequence[_Expression], reader: _Expression, stops: Sequence[str]) -> list[_Expression]:
-    """What ``reader`` reads of the expressions before it, in order; of ``stops`` no more than themselves."""
+    """Return the earlier expressions that ``reader`` needs, in order; the inputs of ``stops`` are not followed."""
     needed: list[_Expression] = []
     waiting = [reader]
     while waiting:
@@ -166,7 +170,7 @@ def _needed(ctes: Sequence[_Expression], reader: _Expression, stops: Sequence[st
 
 
 def _text(query: str, ctes: Iterable[_Expression], bodies: Mapping[str, str]) -> str:
-    """WITH and ``ctes``; with other ``bodies``, by name."""
+    """Return the WITH clause of ``ctes``, with their text replaced by ``bodies`` where these have their name."""
     listed = [f"{cte.name} AS ({bodies.get(cte.name, query[cte.start : cte.end])})" for cte in ctes]
     return f"WITH {', '.join(listed)} " if listed else ""
 
@@ -218,7 +222,7 @@ def _cut_part(query: str, ctes: Sequence[_Expression], name: str, tables: Sequen
 
 @dataclass(frozen=True)
 class _Item:
-    """What a SELECT lists. arguments: of its function, with the parentheses and a FILTER."""
+    """An item of a SELECT list. arguments: those of its function, including parentheses and FILTER."""
 
     name: str
     function: str
@@ -227,12 +231,12 @@ class _Item:
 
     @property
     def is_aggregate(self) -> bool:
-        """Whether it is a sum or a count, as far as its text tells."""
+        """Whether its text looks like a SUM or a COUNT."""
         return self.function in {"SUM", "COUNT"}
 
 
 class _Select:
-    """The text of a plain SELECT: its list, and where columns can be added to that and to its groups."""
+    """The text of a plain SELECT: its items, and the positions where columns and groups can be added."""
 
     def __init__(self, query: str, cte: _Expression) -> None:
         self._query, self._cte, tokens = query, cte, cte.tokens
@@ -257,7 +261,7 @@ class _Select:
             raise Unprovable(f"{where}: GROUP BY must list its columns")
 
     def with_columns(self, columns: Sequence[str], group: str | None = None) -> str:
-        """Its text with further ``columns``, and by a further ``group``."""
+        """Return its text with additional ``columns``, and with ``group`` as an additional column and group."""
         added = list(columns)
         if group and not any(item.is_star and not item.is_aggregate for item in self.items):
             added.append(group)
@@ -268,7 +272,7 @@ class _Select:
 
 
 def _depths(tokens: Sequence[Token]) -> list[int]:
-    """How deep in parentheses each token is; those themselves are as deep as what is in them."""
+    """Return the nesting depth of each token; parentheses have the depth of their contents."""
     depths, depth = [], 0
     for token in tokens:
         depth += _word(token) in _OPEN
@@ -278,7 +282,7 @@ def _depths(tokens: Sequence[Token]) -> list[int]:
 
 
 def _word(token: Token) -> str:
-    """What a token says, as SQL does; nothing where it is a text or a quoted name."""
+    """Return the upper-case text of a token; empty for string literals and quoted names."""
     return "" if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER} else token.text.upper()
 
 

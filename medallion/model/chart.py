@@ -1,4 +1,4 @@
-"""How the rows of a table are drawn on the page of results: a value beside its query."""
+"""How a table is drawn on the results page: a plain value in its declaration."""
 
 import re
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ _ENDS_THE_LIST = frozenset({"FROM", "UNION", "EXCEPT", "INTERSECT", "MINUS"})
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of a table.
+    """A chart of a table.
 
-    kind: ``line`` draws ``y`` along ``x``, ``bars`` has a bar per value of ``x``, ``extremes`` the largest
-    and the smallest ``y``. Rows with one value of ``x`` are added up; without ``y`` they are counted. first: the
-    column by which the rows beside the picture are chosen, smallest first, or largest first as ``-column``.
+    kind: ``line`` draws ``y`` along ``x``, ``bars`` has a bar per value of ``x``, ``extremes`` has the largest and the
+    smallest ``y``. Rows with the same ``x`` are summed; without ``y`` they are counted. first: the column that orders
+    the sample rows beside the chart, smallest first, or largest first if given as ``-column``.
     """
 
     kind: Literal["line", "bars", "extremes"]
@@ -25,14 +25,15 @@ class Chart:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that it names."""
+        """Every column that the chart names."""
         return (self.x, *self.y, *([self.first.removeprefix("-")] if self.first else []))
 
 
 def output_columns(query: str) -> tuple[str, ...] | None:
-    """The columns that ``query`` gives, by its first SELECT outside of parentheses; None where that does not tell.
+    """Return the output columns of ``query`` from its first SELECT outside parentheses; None if that is not enough.
 
-    Reads words, not SQL: parsing it costs more than the whole registry, which each parse of the DAG file builds.
+    It scans words instead of parsing SQL: parsing costs more than building the whole registry, which every parse of the
+    DAG file does.
     """
     names: list[str] = []
     depth, last, listing = 0, "", False
@@ -47,7 +48,7 @@ def output_columns(query: str) -> tuple[str, ...] | None:
         elif part == ",":
             names.append(last)
             last = ""
-        elif word in _ENDS_THE_LIST and last.upper() != "DISTINCT":  # IS DISTINCT FROM ends nothing
+        elif word in _ENDS_THE_LIST and last.upper() != "DISTINCT":  # IS DISTINCT FROM does not end the list
             break
         elif part != "*":
             last = part.strip("`")

@@ -1,6 +1,6 @@
 """The SQL types of declared columns: parsed once, so an unsupported type is refused when the registry is built.
 
-Values only: what a type is in Arrow, JSON or Spark is defined where it is needed.
+Values only: the mappings of types to Arrow and JSON are defined where they are needed.
 """
 
 import re
@@ -51,7 +51,7 @@ class ArrayType:
 
 @dataclass(frozen=True)
 class MapType:
-    """Values of one type, any of which may be null, by text."""
+    """A map from strings to values of one type, any of which may be null."""
 
     value: "SqlType"
 
@@ -73,7 +73,7 @@ SqlType = Scalar | DecimalType | ArrayType | MapType | StructType
 
 
 def spark_type(kind: SqlType) -> str:
-    """Return a type as Spark writes it in schemas and plans."""
+    """Return a type in the form that Spark writes in schemas and plans."""
     match kind:
         case ArrayType(element):
             return f"array<{spark_type(element)}>"
@@ -85,24 +85,24 @@ def spark_type(kind: SqlType) -> str:
 
 
 def is_key_type(kind: SqlType) -> bool:
-    """Check whether a key can have this type: equal values are identical, and every engine can join by them."""
+    """Return whether a key can have this type: equal values are identical, and every engine can join by them."""
     return isinstance(kind, DecimalType) or (
         isinstance(kind, Scalar) and kind.name not in {"FLOAT", "DOUBLE", "BINARY"}
     )
 
 
 def is_joined_by(kind: str) -> bool:
-    """Check whether every engine joins by values of a type that a query gives, as Spark writes it."""
+    """Return whether every engine can join by values of a type, which is given in Spark's notation."""
     return not kind.startswith(("array<", "map<", "struct<", "variant", "interval", "binary"))
 
 
 def is_ordered_type(kind: SqlType) -> bool:
-    """Check whether files tell the least and the largest value of a column of a type."""
+    """Return whether files have minimum and maximum statistics for columns of a type."""
     return isinstance(kind, DecimalType) or (isinstance(kind, Scalar) and kind.name not in {"BOOLEAN", "BINARY"})
 
 
 def holds_map(kind: SqlType) -> bool:
-    """Check whether there are maps in values of a type, which Spark cannot compare."""
+    """Return whether values of a type contain maps, which Spark cannot compare."""
     match kind:
         case ArrayType(element):
             return holds_map(element)
@@ -112,20 +112,20 @@ def holds_map(kind: SqlType) -> bool:
 
 
 class UnreadableColumn(MedallionError):
-    """A declaration of columns cannot be read, or names a type that is not supported."""
+    """A column declaration cannot be parsed, or names a type that is not supported."""
 
 
 def parse_columns(schema: str) -> Iterator[tuple[str, SqlType, bool, str]]:
-    """Yield name, type, whether a value is required, and the comment of each column that ``schema`` declares.
+    """Yield name, type, whether a value is required, and comment of each column that ``schema`` declares.
 
-    Raises UnreadableColumn, which names the column and what is supported.
+    Raises UnreadableColumn, which names the column and the supported types.
     """
     for declaration in _split(schema):
         yield _Parser(declaration).column()
 
 
 def parse_type(text: str) -> SqlType:
-    """Parse a type as a column is declared with. Raises UnreadableColumn."""
+    """Parse the type of a column declaration. Raises UnreadableColumn."""
     parser = _Parser(text)
     kind = parser.type_(0)
     parser.expect("")
@@ -133,7 +133,7 @@ def parse_type(text: str) -> SqlType:
 
 
 def _split(schema: str) -> Iterator[str]:
-    """Split a schema at its commas, but for those within a type or a comment."""
+    """Split a schema at its commas, except those within a type or a comment."""
     depth, start, quote = 0, 0, ""
     for place, letter in enumerate(schema):
         if letter in (quote or "'\""):
@@ -148,7 +148,7 @@ def _split(schema: str) -> Iterator[str]:
 
 
 class _Parser:
-    """Reads one declaration, word by word."""
+    """Parses one declaration, word by word."""
 
     def __init__(self, text: str) -> None:
         self._text, self._words, place = text, [], 0
@@ -242,7 +242,7 @@ class _Parser:
         return self._words.pop(0)
 
     def expect(self, word: str) -> None:
-        """Take ``word``; of nothing, make sure that the declaration ends."""
+        """Consume ``word``; an empty ``word`` means the end of the declaration."""
         if (self._next() if word and self._words else "".join(self._words[:1])) != word:
             raise self._unreadable()
 

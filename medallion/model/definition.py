@@ -1,4 +1,4 @@
-"""What a table is computed by: its own query and refresh policy and, through what it reads, those of others."""
+"""The definition of a table: its own query and refresh policy and, through its inputs, those of other tables."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -7,10 +7,10 @@ from medallion.model.table import ChangeLog, Feed, Table
 
 
 def definition_keys(nodes: Mapping[str, Feed | ChangeLog | Table]) -> dict[str, str]:
-    """By table, a key that changes when its query, keys, refresh policy or declared columns do, or those of a table
-    that it is computed from.
+    """Return, by table, a key that changes whenever the definition of the table changes.
 
-    nodes: every table by name, each after its inputs.
+    The definition comprises query, keys, refresh policy and declared columns, of the table and of all tables that it is
+    computed from. nodes: every table by name, each after its inputs.
     """
     keys: dict[str, str] = {}
     for name, node in nodes.items():

@@ -1,6 +1,6 @@
-"""How a source delivers a feed: where its files are, what a record in them means, and when an hour of them is whole.
+"""How a source delivers a feed: where its files are, what a record means, and when the files of an hour are complete.
 
-Values alone. What a format does stands in medallion.ingest.sources, a module for each.
+Values only. The formats are implemented in medallion.ingest.sources, one module each.
 """
 
 import re
@@ -14,7 +14,7 @@ LAYOUT = "cdc/{feed}/{hour}.json"
 SNAPSHOT = "snapshot/{table}"
 UNITS = ("seconds", "milliseconds", "microseconds", "nanoseconds")
 DECIMALS = ("text", "precise")
-DELTA = "delta"  # the format whose layout is a table, and whose hours are its commits
+DELTA = "delta"  # the format whose layout is a Delta table, and whose hours consist of its commits
 _PARTS = {
     "feed": r"[^/]+?",
     "table": r"[^/]+?",
@@ -26,21 +26,22 @@ _PARTS = {
 }
 _NAME_GOES_ON = r"[A-Za-z0-9_]"
 _BESIDE_STAR = re.compile(rf"\{{feed\}}{_NAME_GOES_ON}*\*|\*{_NAME_GOES_ON}*\{{feed\}}")
-_DIGIT = "\0"  # stands for any digit where two layouts are compared
+_DIGIT = "\0"  # stands for any digit when two layouts are compared
 _SHAPES = {"hour": "0000-00-00T00", "YYYY": "0000", "MM": "00", "DD": "00", "HH": "00"}
 _IN_HOUR = ("YYYY", "MM", "DD", "HH")
 _COMPLETE = re.compile(r"ended|next hour(?: or settled ([0-9]{1,6}))?|settled ([0-9]{1,6})|marker ([^\s]+)")
 
 
 class UnusableDelivery(ValueError):
-    """A layout, or a rule of when an hour is whole, cannot be used; the message says why."""
+    """A layout or a completeness rule cannot be used; the message says why."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where files are below the root of a source: a path with placeholders, in which ``*`` stands for part of a name.
+    """Where files are below the root of a source: a path with placeholders, in which ``*`` matches part of a name.
 
-    {feed} is the feed's name at the source, {table} its table; {hour} is YYYY-MM-DDTHH, or {YYYY}, {MM}, {DD} and {HH}.
+    {feed} is the name of the feed at the source, {table} its table. The hour is {hour}, which is YYYY-MM-DDTHH, or
+    {YYYY}, {MM}, {DD} and {HH}.
     """
 
     text: str
@@ -65,59 +66,59 @@ class Layout:
             )
 
     def names(self, *wanted: str) -> bool:
-        """Check whether it has all of these placeholders."""
+        """Return whether the layout has all of these placeholders."""
         return {*wanted} <= {field for _, field, _, _ in Formatter().parse(self.text) if field}
 
     @property
     def has_hour(self) -> bool:
-        """Return whether a path tells its hour."""
+        """Whether paths contain their hour."""
         return self.names("hour") or self.names(*_IN_HOUR)
 
     @property
     def has_several_files(self) -> bool:
-        """Return whether a feed may have several files for an hour."""
+        """Whether a feed may have several files for an hour."""
         return "*" in self.text
 
     @property
     def folder(self) -> str:
-        """The folder that all its files are in, with a slash at its end; empty for the root."""
+        """The folder that contains all its files, with a trailing slash; empty for the root."""
         literal = re.split(r"[{*]", self.text, maxsplit=1)[0]
         return literal[: literal.rfind("/") + 1]
 
     def matches(self, path: str) -> bool:
-        """Check whether a path is one of its own."""
+        """Return whether a path matches the layout."""
         return _pattern(self.text).fullmatch(path) is not None
 
     def read(self, path: str, names: tuple[str, ...] = ()) -> tuple[str, str] | None:
-        """Return the feed's name and the hour of a file, None for another one; where it has no {feed}, no name.
+        """Return the feed name and the hour of a path, None if it does not match; the name is empty without {feed}.
 
-        names: the feeds' names; without them a feed may have any.
+        names: the names that feeds may have; by default any.
         """
         return _read(_pattern(self.text, names), path)
 
     def read_loosely(self, path: str, names: tuple[str, ...]) -> tuple[str, str] | None:
-        """Return the same of a file that lies where those of an hour do, in any letter case, whatever its end."""
+        """Return feed name and hour of a path that matches in any letter case and with any ending."""
         return _read(_loose_pattern(self.text, names), path)
 
     def may_share(self, name: str, other: "Layout", other_name: str) -> bool:
-        """Check whether some path is that of a file of feed ``name`` and, in the other layout, of ``other_name``."""
+        """Return whether a path can be a file of feed ``name`` here and of ``other_name`` in the other layout."""
         return _can_meet(self._shape(name), other._shape(other_name))
 
     def _shape(self, name: str) -> str:
-        """Return its paths for a feed, one character each: a literal one, _DIGIT, or ``*``."""
+        """Return the pattern of its paths for a feed, in which each character is a literal, _DIGIT or ``*``."""
         return "".join(
             literal + _SHAPES.get(field or "", "").replace("0", _DIGIT)
             for literal, field, _, _ in Formatter().parse(self.text.replace("{feed}", name))
         )
 
     def path(self, name: str, hour: str = "", table: str = "") -> str:
-        """Return the path of a feed's files for an hour; a ``*`` stays."""
+        """Return the path of the files of a feed for an hour; a ``*`` is kept."""
         values = {"feed": name, "table": table, "hour": hour}
         values |= {"YYYY": hour[:4], "MM": hour[5:7], "DD": hour[8:10], "HH": hour[11:]}
         return self.text.format(**values)
 
     def feed_folder(self, name: str) -> str:
-        """Return the folder that has all files of a feed, without a slash at its end."""
+        """Return the folder that contains all files of a feed, without a trailing slash."""
         before, *rest = re.split(r"\{(?:hour|YYYY|MM|DD|HH)\}|\*", self.text, maxsplit=1)
         folder = before.replace("{feed}", name)
         return folder.rpartition("/")[0] if rest else folder
@@ -139,14 +140,14 @@ def _pattern(text: str, names: tuple[str, ...] = ()) -> re.Pattern[str]:
 
 @lru_cache
 def _loose_pattern(text: str, names: tuple[str, ...]) -> re.Pattern[str]:
-    """Cut a layout after its last placeholder: what follows may be anything that does not go on with a feed's name."""
+    """Return the pattern of a layout up to its last placeholder; anything but more of a feed name may follow."""
     last = text[: text.rfind("}") + 1]
     end = f"(?!{_NAME_GOES_ON})" if last.endswith("{feed}") else ""
     return re.compile(f"{_regex(last, names)}{end}.*", re.DOTALL | re.IGNORECASE)
 
 
 def _can_meet(one: str, other: str) -> bool:
-    """Check whether one text has both shapes."""
+    """Return whether some text matches both shapes."""
     waiting, seen = [(0, 0)], set[tuple[int, int]]()
     while waiting:
         place = waiting.pop()
@@ -166,7 +167,7 @@ def _can_meet(one: str, other: str) -> bool:
 
 
 def _regex(text: str, names: tuple[str, ...]) -> str:
-    """Write a layout as a regular expression; a placeholder that stands there again is the same text."""
+    """Return a layout as a regular expression; a repeated placeholder must match the same text."""
     parts, known = [], set[str]()
     one_of = {"feed": "|".join(map(re.escape, sorted(names, key=len, reverse=True)))} if names else {}
     for literal, field, _, _ in Formatter().parse(text):
@@ -179,10 +180,11 @@ def _regex(text: str, names: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Completeness:
-    """When the files of an hour that has ended are all there.
+    """When all files of an hour that has ended are there.
 
-    rule: ``ended`` at once; ``settled`` when none was modified for ``seconds``; ``marker`` when the file ``marker`` is
-    there; ``next hour`` when a file of a later hour of the same feed is or, with ``seconds``, when they have settled.
+    rule: ``ended``: immediately; ``settled``: when no file was modified for ``seconds``; ``marker``: when the file
+    ``marker`` exists; ``next hour``: when a file of a later hour of the same feed exists or, with ``seconds``, when the
+    files have settled.
     """
 
     rule: str = "ended"
@@ -190,18 +192,18 @@ class Completeness:
     marker: str = ""
 
     def marker_in(self, layout: Layout) -> Layout:
-        """Return where the markers of hours are whose files have that layout."""
+        """Return the layout of the markers of hours whose files have ``layout``."""
         folder, slash, _ = layout.text.rpartition("/")
         return Layout(self.marker if "/" in self.marker else f"{folder}{slash}{self.marker}")
 
     def is_marker(self, path: str) -> bool:
-        """Check whether a file is a marker of some hour."""
+        """Return whether a file is the marker of some hour."""
         own = path if "/" in self.marker else path.rpartition("/")[2]
         return bool(self.marker) and Layout(self.marker).matches(own)
 
 
 def parse_completeness(text: str) -> Completeness:
-    """Parse the rule as it is written in medallion.toml. Raises UnusableDelivery."""
+    """Parse a rule in the notation of medallion.toml. Raises UnusableDelivery."""
     match = _COMPLETE.fullmatch(text)
     if match is None:
         raise UnusableDelivery(
@@ -219,16 +221,16 @@ class Delivery:
     """How the source delivers a feed.
 
     Args:
-        format: What a record means: a module of medallion.ingest.sources.
+        format: The meaning of a record: a module of medallion.ingest.sources.
         layout: Where the files of an hour are.
         snapshot: Where the state before the first hour is.
-        complete: When an hour that has ended is whole.
-        name: The feed's name at the source, where it is not its own.
-        table: The table that records name as theirs, a pattern in which ``*`` stands for part of it; without it any.
-        moments: The unit of numbers that stand for moments, where records do not say it; None where there are none.
-        decimals: What a text in a decimal column is, where records do not say it: ``text``, digits, or ``precise``, the
-            bytes of an unscaled number in Base64.
-        version: Of a Delta table that is the source, the version that is the snapshot; hours are the commits after it.
+        complete: When an hour that has ended is complete.
+        name: The name of the feed at the source, if it differs from its own name.
+        table: The table that records must name, a pattern in which ``*`` matches any part; without it any table.
+        moments: The unit of numbers that stand for timestamps, if records do not say it; None if there are none.
+        decimals: The meaning of a text in a decimal column, if records do not say it: ``text`` for digits, ``precise``
+            for the bytes of an unscaled number in Base64.
+        version: If the source is a Delta table, the version that is the snapshot; hours are the commits after it.
     """
 
     format: str = "insert_delete"
@@ -243,7 +245,7 @@ class Delivery:
 
     @property
     def has_several_files(self) -> bool:
-        """Return whether a feed may have several files for an hour."""
+        """Whether a feed may have several files for an hour."""
         return self.format == DELTA or self.layout.has_several_files
 
 

@@ -1,7 +1,7 @@
-"""Functional dependencies between the columns of a query, as its plan tells: an order must end in a unique column.
+"""Functional dependencies between the columns of a query, read from its plan, to prove that an order identifies rows.
 
-Rows that agree on an *identity* are one row. It follows from the keys of the tables, which every check proves, from
-GROUP BY, from joins on equal columns, and from ROW_NUMBER.
+Rows that agree on an *identity* are the same row. Dependencies follow from the keys of tables, which every check
+verifies, from GROUP BY, from joins on equal columns, and from ROW_NUMBER.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ from itertools import chain
 from medallion.model.plan import Expression, Node, Plan, conjuncts, equal_columns, id_of
 
 Atom = int | str  # a column by its id, or an expression by its key
-Implied = tuple[frozenset[Atom], frozenset[Atom]]  # who knows the first knows the second
+Implied = tuple[frozenset[Atom], frozenset[Atom]]  # the first set determines the second
 
 NOTHING: frozenset[Atom] = frozenset()
 _NULL_REJECTING = frozenset({"EqualTo", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"})
@@ -25,7 +25,7 @@ _SAME_ROWS = frozenset(
 
 @dataclass(frozen=True)
 class Rows:
-    """What follows from what in the rows of a node. identity: None where nothing tells its rows apart."""
+    """The functional dependencies in the rows of a node. identity: columns that identify a row; None if unknown."""
 
     output: tuple[Expression, ...]
     implied: tuple[Implied, ...]
@@ -33,7 +33,7 @@ class Rows:
     names: Mapping[Atom, str]
 
     def closure(self, known: Iterable[Atom]) -> frozenset[Atom]:
-        """All that is known where ``known`` is."""
+        """Return everything that ``known`` determines."""
         reached = frozenset(known)
         while True:
             more = frozenset(chain.from_iterable(right for left, right in self.implied if left <= reached))
@@ -42,41 +42,41 @@ class Rows:
             reached |= more
 
     def reached(self, expressions: Iterable[Expression]) -> frozenset[Atom]:
-        """All that is known where the values of ``expressions`` are."""
+        """Return everything that the values of ``expressions`` determine."""
         return self.closure(atom(item) for item in expressions)
 
     def determines(self, expressions: Iterable[Expression]) -> bool:
-        """Whether rows that agree on ``expressions`` are one row, or alike."""
+        """Return whether rows that agree on ``expressions`` are the same row, or equal in all columns."""
         reached = self.reached(expressions)
         return (self.identity is not None and self.identity <= reached) or self.columns <= reached
 
     def missing(self, expressions: Iterable[Expression]) -> list[str]:
-        """The names of what would have to be added to ``expressions`` for them to determine a row."""
+        """Return the names of columns to add to ``expressions`` so that they determine a row."""
         reached = self.reached(expressions)
         wanted = self.columns if self.identity is None else self.identity
         return list(dict.fromkeys(self.names.get(item, str(item)) for item in sorted(wanted - reached, key=str)))
 
     @property
     def columns(self) -> frozenset[Atom]:
-        """The ids of its columns."""
+        """The ids of the output columns."""
         return frozenset(id_of(column) for column in self.output)
 
 
 def atom(expression: Expression) -> Atom:
-    """What stands for the value of ``expression``."""
+    """Return what represents the value of ``expression``: the id of a column, else the key of the expression."""
     inner = expression.unalias()
     return id_of(inner) if inner.is_column else inner.key
 
 
 class Dependencies:
-    """The rows of every node of a plan. keys: of each input, by its name."""
+    """The dependencies in the rows of every node of a plan. keys: the keys of each input, by its name."""
 
     def __init__(self, plan: Plan, keys: Mapping[str, tuple[str, ...]]) -> None:
         self._plan, self._keys = plan, keys
         self._known: dict[int, Rows] = {}
 
     def of(self, node: Node) -> Rows:
-        """What follows from what in the rows of ``node``."""
+        """Return the dependencies in the rows of ``node``."""
         if id(node) not in self._known:
             self._known[id(node)] = self._read(node)
         return self._known[id(node)]
@@ -177,12 +177,12 @@ class Dependencies:
         return Rows(node.output, tuple(implied), identity, names)
 
     def _reference(self, node: Node) -> Rows:
-        """A common table expression under the ids that its columns have here."""
+        """Return the dependencies of a common table expression, with the column ids of this reference to it."""
         definition = self._plan.ctes.get(node.cte)
         if definition is None:
             return Rows(node.output, (), None, {})
         below = self.of(definition.child)
-        # Columns of below that are not given any more have a name that no column here has.
+        # Columns that the expression does not output get an id that no column here has.
         here: dict[Atom, Atom] = {
             id_of(old): id_of(new) for old, new in zip(definition.output, node.output, strict=True)
         }
@@ -207,7 +207,7 @@ def _alias(item: Expression) -> Iterator[Implied]:
 
 
 def _equalities(condition: Expression | None) -> Iterator[Implied]:
-    """What is equal where ``condition`` is true, and what then has one value."""
+    """Yield the columns that are equal if ``condition`` is true, and those that are then constant."""
     for left, right in equal_columns(condition):
         yield frozenset({left}), frozenset({right})
         yield frozenset({right}), frozenset({left})
@@ -219,7 +219,7 @@ def _equalities(condition: Expression | None) -> Iterator[Implied]:
 
 
 def _where_not_null(side: Rows, columns: Iterable[Expression], condition: Expression | None) -> Iterator[Implied]:
-    """Of the side of an outer join that may be all null: what follows from a column that is null nowhere else."""
+    """Yield the dependencies of a nullable side of an outer join that have a column that is null only if unmatched."""
     never_null = {id_of(column) for column in columns if not column.nullable}
     for part in conjuncts(condition):
         if part.kind in _NULL_REJECTING:
@@ -230,7 +230,7 @@ def _where_not_null(side: Rows, columns: Iterable[Expression], condition: Expres
 
 
 def _from_other_side(condition: Expression | None, outer: frozenset[Atom]) -> Iterator[Implied]:
-    """What is equal to a column of the other side, where the condition is true at all: that follows from all of it."""
+    """Yield the columns equal to one of the other side: all columns there in the condition together determine them."""
     read = frozenset().union(*(part.columns for part in conjuncts(condition)))
     others: frozenset[Atom] = frozenset(read) - outer
     for left, right in equal_columns(condition):

@@ -1,4 +1,4 @@
-"""Find what may give another answer next time: clocks, random values, and results that depend on read order."""
+"""Find what may give a different result on the next run: clocks, random values, and dependence on the read order."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from medallion.model.plan import FLOATING_TYPES, Expression, Nondeterministic, Plan, Unprovable, in_words
 
-# Functions whose answer depends on time or place. So do all classes whose name begins with Current.
+# Functions whose result depends on time, session or machine. So do all classes whose name begins with Current, except
+# CurrentRow.
 _UNSTABLE = frozenset(
     {
         *("Rand", "Randn", "RandStr", "Uniform", "Uuid", "Shuffle", "Now", "LocalTimestamp", "SessionUser"),
@@ -21,18 +22,18 @@ _UNSTABLE = frozenset(
 )
 _MOVING_MOMENTS = {"now", "today", "tomorrow", "yesterday"}
 _MOMENTS_OF_TEXT = ("date", "timestamp", "timestamp_ntz")
-# What gives no text, so that a cast of it to a moment reads none.
+# Expressions that never return text, so that a cast of them to a date or timestamp parses no text.
 _NO_TEXT = re.compile(r"(?!DateFormat)\w*(Date|Time|Day|Month|Interval|Trunc)\w*")
-# What makes one row of several, or a value of several: of texts that a collation holds equal it takes any.
+# Operators that merge several rows or values into one; of texts that are equal under a collation they keep any.
 _UNITES = frozenset({"Aggregate", "Distinct", "Intersect", "Except", "Union", "Expand"})
-# Functions of a user's own, and what is not judged row by row, whatever it is called.
+# User-defined functions and functions of catalogs, about which nothing is known.
 _UNKNOWN = frozenset({"ScalaUDF", "PythonUDF", "PythonUDAF", "PythonUDTF", "ApplyFunctionExpression", "V2Aggregator"})
 _LISTS = frozenset({"CollectList", "CollectSet"})
 _ANY_ROW = frozenset({"First", "Last", "AnyValue", "FirstValue", "LastValue"})
-# Aggregates that depend on the order in which rows are read; over a window that order is defined.
+# Aggregates that depend on the order in which rows are read; over a window this order is defined.
 ORDER_DEPENDENT = _LISTS | _ANY_ROW | {"ListAgg", "Mode"}
 BY = frozenset({"MaxBy", "MinBy"})
-# Approximations, which differ with the order in which partial results are merged.
+# Approximations, which depend on the order in which partial results are merged.
 _ESTIMATES = frozenset({"ApproximatePercentile", "HistogramNumeric"})
 _SUMS = frozenset({"Sum", "Average"})
 _EXACT = frozenset(
@@ -53,7 +54,7 @@ _EXACT = frozenset(
         *("Percentile", "PercentileCont", "PercentileDisc", "Median", "HyperLogLogPlusPlus", "RegrCount", "PivotFirst"),
     }
 )
-# Sums of squares and products, which Spark computes in DOUBLE.
+# Aggregates based on sums of squares and products, which Spark computes in DOUBLE.
 _MOMENTS = re.compile(r"(Stddev|Variance|Covariance|Covar|Corr|Skewness|Kurtosis|Regr|Central)\w*")
 
 
@@ -63,12 +64,12 @@ def _tokens(query: str) -> tuple[Token, ...]:
 
 
 def prove_functions(plan: Plan, query: str, *, known: bool) -> None:
-    """Raise Nondeterministic, naming the function, where one gives another answer another time.
+    """Raise Nondeterministic, naming the function, if a function may give a different result on another run.
 
     Args:
         plan: The analysed query.
-        query: Its text: Spark replaces ``TIMESTAMP 'now'`` when it reads it.
-        known: Whether every function must be known; else Unprovable is raised.
+        query: The text of the query, because Spark replaces ``TIMESTAMP 'now'`` when it parses the text.
+        known: Whether to raise Unprovable for every operator or function that is not known.
     """
     _require_fixed_moments(query)
     _require_no_try(query)
@@ -97,8 +98,10 @@ def _require_fixed_moments(query: str) -> None:
 
 
 def _require_no_try(query: str) -> None:
-    """Raise Nondeterministic for TRY_SUM and TRY_AVG, which no plan tells from SUM and AVG: whether a sum on the way
-    overflows, and makes it null, goes by the order of reading."""
+    """Raise Nondeterministic for TRY_SUM and TRY_AVG, which plans do not distinguish from SUM and AVG.
+
+    Whether an intermediate sum overflows, which makes the result null, depends on the order of reading.
+    """
     for token, following in pairwise(_tokens(query)):
         if token.text.lower() in {"try_sum", "try_avg"} and following.token_type == TokenType.L_PAREN:
             raise Nondeterministic(
@@ -107,8 +110,11 @@ def _require_no_try(query: str) -> None:
 
 
 def _require_no_collations(plan: Plan, query: str, *, known: bool) -> None:
-    """Raise for a collation, which plans leave out of types: by it texts that differ are equal, and of these one
-    stands for all. No input has one, so that the query would say so."""
+    """Raise for a collation, which plans leave out of types.
+
+    Under a collation different texts are equal, and any one of them represents the others. No input has a collation, so
+    one can only come from the text of the query.
+    """
     tokens = _tokens(query)
     if not any(token.text.lower() == "collate" and token.token_type != TokenType.STRING for token in tokens):
         return
@@ -120,7 +126,7 @@ def _require_no_collations(plan: Plan, query: str, *, known: bool) -> None:
 
 
 def _require_no_sessions(query: str) -> None:
-    """Raise Unprovable for a session window: where a session ends follows from several rows, and no plan shows it."""
+    """Raise Unprovable for a session window: the end of a session depends on several rows, and no plan shows it."""
     tokens = _tokens(query)
     for token, following in pairwise(tokens):
         if token.text.lower() == "session_window" and following.token_type == TokenType.L_PAREN:
@@ -128,7 +134,7 @@ def _require_no_sessions(query: str) -> None:
 
 
 def _require_no_escapes(query: str) -> None:
-    """Raise Unprovable for LIKE with ESCAPE: plans leave its character out, so that two of them look alike."""
+    """Raise Unprovable for LIKE with ESCAPE: plans omit the escape character, so different patterns look alike."""
     for token, following in pairwise(_tokens(query)):
         if token.text.lower() == "escape" and following.token_type == TokenType.STRING:
             raise Unprovable("it has ESCAPE, which no plan shows: escape by a backslash, or use STARTSWITH or RLIKE")
@@ -145,7 +151,7 @@ def _prove_function(part: Expression, *, known: bool) -> None:
 
 
 def _is_made_text(tree: Expression) -> bool:
-    """Whether it may be a text of no column: Spark computes that first, and reads 'now' and 'today' in it."""
+    """Return whether ``tree`` may be a constant text: Spark folds it first, then interprets 'now' or 'today' in it."""
     if tree.columns or any(part.plan is not None or "Lambda" in part.kind for part in tree.walk()):
         return False
     if tree.kind == "Literal":
@@ -157,9 +163,9 @@ def _is_made_text(tree: Expression) -> bool:
 
 
 def prove_aggregates(plan: Plan, *, known: bool) -> None:
-    """Raise Nondeterministic, naming the aggregate, where it depends on the order in which rows are read.
+    """Raise Nondeterministic, naming the aggregate, if one depends on the order in which rows are read.
 
-    known: whether every aggregate must be known; else Unprovable is raised.
+    known: whether to raise Unprovable for every aggregate that is not known.
     """
     for node in plan.root.walk():
         for expression in node.expressions:
@@ -196,10 +202,10 @@ _FLOATING_REMEDY = "a sum of floating-point numbers depends on the order of read
 
 
 def floating_sum(aggregate: Expression) -> str:
-    """Say why its sum differs in its last digits with the order of reading, and what to write; empty if it does not."""
+    """Say why the last digits of a sum depend on the read order, and what to write instead; empty if they do not."""
     function = aggregate.children[0]
     if function.kind == "Average" and aggregate.input_type == "bigint":
-        # Of smaller integers the sum is exact: four million of the largest INT add up to less than 2^53.
+        # Sums of smaller integers are exact: four million times the largest INT is less than 2^53.
         return "Spark adds BIGINT up in DOUBLE, which depends on the order of reading; cast it to DECIMAL(19, 0) or INT"
     if function.kind in _SUMS:
         return _FLOATING_REMEDY if aggregate.input_type in FLOATING_TYPES else ""
@@ -212,7 +218,7 @@ def floating_sum(aggregate: Expression) -> str:
 
 
 def _is_sorted(function: Expression, parents: tuple[Expression, ...]) -> bool:
-    """Whether its result is put into an order by all of its values: SORT_ARRAY(COLLECT_LIST(x)) and the like."""
+    """Return whether the result is sorted by all its values, as in SORT_ARRAY(COLLECT_LIST(x))."""
     if function.kind == "ListAgg":
         order = [item.children[0] for item in function.children if item.kind == "SortOrder"]
         value = function.children[0]
@@ -221,12 +227,12 @@ def _is_sorted(function: Expression, parents: tuple[Expression, ...]) -> bool:
 
 
 def _uncast(tree: Expression) -> Expression:
-    """What a number is as a text: another one for another number."""
+    """Return the value under a cast to text, as different values have different texts."""
     return tree.children[0] if tree.kind == "Cast" and tree.type == "string" else tree
 
 
 def _remedy(aggregate: Expression, function: Expression) -> str:
-    """What to write instead, where there is something."""
+    """Return what to write instead; empty if there is no alternative."""
     value = _uncast(function.children[0]) if function.children else ""
     if function.kind in _LISTS:
         return f": write SORT_ARRAY({aggregate})"

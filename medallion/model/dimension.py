@@ -1,9 +1,9 @@
-"""Slowly changing dimensions of type 0, 1, 2 and 3, declared as a value: their queries over a log of changes.
+"""Slowly changing dimensions of types 0, 1, 2 and 3, declared as a value: their queries over a change log.
 
-Every change of a key counts at its moment: an inserted row at its ``sequence_by``, wherever in the files it stands, so
-a late one takes its place in the past; a deletion, whose line has no time of its own, at the end of its hour. A row
-deleted and inserted again in the same file is an update. Of changes of a key at the same moment the last in the files
-counts.
+Changes of a key are ordered by time: that of an inserted row is its ``sequence_by``, wherever it is in the files, so a
+late change is placed in the past; that of a deletion, whose line has no time, is the end of its hour. A row that is
+deleted and inserted again in the same file is an update. Of several changes of a key at the same time, the last one in
+the files wins.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from medallion.model.table import Table
 START, END = "__START_AT", "__END_AT"
 
 
-def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
+def dimension(  # noqa: PLR0913 (the parts of a declaration, passed by name)
     log: str,
     *,
     key: str | tuple[str, ...],
@@ -30,26 +30,26 @@ def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
 ) -> Table:
     """Declare a dimension over a change log: the ``columns`` of each ``key``, in one of four SCD types.
 
-    A key that is deleted has a row in type 2 alone, which has ended.
+    Only type 2 has rows for a deleted key, and these have an __END_AT.
 
     Args:
         log: The Bronze log of the changes.
-        key: What identifies a member.
-        sequence_by: The column with the moment of a change.
-        scd_type: 0: as they first were. 1: as they are. 2: a row for each time that ``track`` stayed the same, valid
-            from __START_AT up to, not including, __END_AT, null where it still is; of other columns the last values of
-            that time. 3: as they are, and for each column in ``track`` the value before, previous_<column>, and when it
-            changed, <column>_changed_at.
-        columns: Those of the dimension, besides the key.
-        track: The columns whose changes count; all of them if not given.
+        key: The column or columns that identify a member.
+        sequence_by: The column with the time of a change.
+        scd_type: 0: the first values. 1: the current values. 2: a row for each period in which the ``track`` columns
+            stayed the same, valid from __START_AT up to but excluding __END_AT, which is null while the period lasts;
+            other columns have their last values of the period. 3: the current values and, for each column in ``track``,
+            the previous value, previous_<column>, and the time of the last change, <column>_changed_at.
+        columns: The columns of the dimension besides the key.
+        track: The columns whose changes count; by default all ``columns``.
         expect: As for Table.
         extra: As for Table.
 
     Returns:
-        One row per key; in type 2, per key and __START_AT.
+        A table with one row per key; in type 2, per key and __START_AT.
 
     Raises:
-        MedallionError: A type 3 tracks nothing, or a tracked column is not among ``columns``.
+        MedallionError: A dimension of type 3 tracks no column, or a tracked column is not among ``columns``.
     """
     if strange := set(track) - set(columns):
         raise MedallionError(f"cannot track {strange.pop()}: it is not among the columns of this dimension")
@@ -63,7 +63,7 @@ def dimension(  # noqa: PLR0913 (what a declaration says, each by name)
 
 
 def _states(log: str, key: str, sequence_by: str, columns: tuple[str, ...]) -> str:
-    """Return the query of states: one row per key and moment, deleted or not. is_gone: deleted in the newest state."""
+    """Return the WITH clause of ``states``: one row per key and time. is_gone: whether the newest one is a deletion."""
     column_list = ", ".join(columns)
     return f"""
         WITH lines AS (
@@ -197,7 +197,7 @@ def _as_now_and_before(key: str, columns: tuple[str, ...], track: tuple[str, ...
 
 
 def _descriptions(scd_type: int, track: tuple[str, ...]) -> dict[str, str]:
-    """What columns mean that a dimension has beside those of its log."""
+    """Return descriptions of the columns that a dimension has in addition to those of its log."""
     texts: dict[str, str] = {}
     if scd_type == 2:
         texts[START] = "When the version began to hold"

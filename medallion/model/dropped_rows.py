@@ -8,19 +8,19 @@ from medallion.model.table import BROKEN, QUARANTINE, Drop, Table
 
 
 def split_dropped_rows(table: Table) -> tuple[Table, ...]:
-    """Split off the table of dropped rows, where ``table`` declares an expectation that drops them.
+    """Split off a table of dropped rows if ``table`` declares an expectation that drops rows.
 
-    It is called ``quarantine_<name>``, and is refreshed like any table. Its check counts the rows, and warns when their
-    share exceeds what is declared or jumps.
+    The new table is called ``quarantine_<name>`` and is refreshed like any other. Its check counts the rows and warns
+    if their share exceeds the declared one or jumps.
 
     Returns:
-        The table without these rows, and that of the rows: the same columns, and in ``_broken`` what a row breaks. The
-        table alone where it drops none.
+        The table without the dropped rows, and the table of dropped rows: the same columns, and ``_broken`` with the
+        expectations that a row fails. Only ``table`` if it drops no rows.
     """
     drops = [expectation for expectation in table.expect if expectation.severity == "drop"]
     if not drops:
         return (table,)
-    breaks = [f"NOT COALESCE({drop.condition}, TRUE)" for drop in drops]  # as everywhere, null passes
+    breaks = [f"NOT COALESCE({drop.condition}, TRUE)" for drop in drops]  # null passes, as in every expectation
     reasons = ", ".join(
         f"CASE WHEN {b} THEN {spark_text(drop.meaning)} END" for b, drop in zip(breaks, drops, strict=True)
     )

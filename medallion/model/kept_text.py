@@ -1,7 +1,7 @@
-"""The SQL of a kept relation: as the query has it, what is kept of it, and the relation again from that.
+"""The SQL of a kept relation: the relation itself, its aggregate state, and the view that restores it from the state.
 
-What is kept adds up: how many rows stand behind a group, sums, and counts of values. Where a relation has an aggregate
-that does not, such as MIN or COUNT(DISTINCT), the values that it is of are kept too, each with its count of rows.
+The state consists of values that add up: row counts of groups, sums, and counts of values. For an aggregate that does
+not add up, such as MIN or COUNT(DISTINCT), the state also has its input values, each with a row count.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,17 +9,17 @@ from string import Formatter
 
 from medallion.model.methods import KeptItem, KeptPart
 
-PREFIX = "_kept_"  # of the names of kept relations
-ROWS = "_rows"  # number of rows behind a kept row, which is removed when none is left
+PREFIX = "_kept_"  # prefix of the names of kept relations
+ROWS = "_rows"  # number of rows that a row of the state stands for; it is removed when this reaches 0
 ADDS_UP = frozenset({"SUM", "COUNT", "AVG"})
 OF_VALUES = frozenset({"MIN", "MAX", "COUNT DISTINCT"})
-MAX_AVERAGED_ROWS = 10**9  # of one group: more than that could be rounded otherwise than Spark rounds
-MAX_AVERAGED_SUM = 2**53  # of integers, which Spark averages as DOUBLE
-INEXACT = "medallion: an average is not exact"  # how the error of what goes beyond these begins
+MAX_AVERAGED_ROWS = 10**9  # rows of one group; an average of more could be rounded differently from Spark's
+MAX_AVERAGED_SUM = 2**53  # sum of integers, which Spark averages as DOUBLE
+INEXACT = "medallion: an average is not exact"  # beginning of the error if one of these limits is exceeded
 
 
 def relation_text(part: KeptPart) -> str:
-    """The relation in SQL, as the query has it. Its inputs stand in braces."""
+    """Return the SQL of the relation as in the query, with its inputs in braces."""
     listed = ", ".join(f"{_written(item)} AS {item.name}" for item in part.items)
     groups = [item.text for item in part.items if item.kind == "key"]
     if part.is_distinct:
@@ -29,7 +29,7 @@ def relation_text(part: KeptPart) -> str:
 
 
 def state_text(part: KeptPart) -> str:
-    """What is kept of the relation, in SQL: keys, values and counters of any rows of its inputs."""
+    """Return the SQL of the state of the relation: keys, values and counters of any rows of its inputs."""
     groups = [*_groups(part)]
     counters = [f"{text} AS {name}" for name, text in counters_of(part)]
     listed = ", ".join([*(f"{text} AS {name}" for name, text in groups), *counters])
@@ -38,7 +38,7 @@ def state_text(part: KeptPart) -> str:
 
 
 def group_names(part: KeptPart) -> list[str]:
-    """The columns by which kept rows are told apart: keys, and values of aggregates that do not add up."""
+    """Return the columns that identify a row of the state: keys, and values of aggregates that do not add up."""
     return [name for name, _ in _groups(part)]
 
 
@@ -54,7 +54,7 @@ def counters_of(part: KeptPart) -> Iterator[tuple[str, str]]:
 
 
 def view_text(part: KeptPart) -> str:
-    """The relation in SQL, from ``{state}``: what is kept, each group once."""
+    """Return the SQL that computes the relation from ``{state}``, which has each group once."""
     if not part.is_grouped:
         listed = ", ".join(f"_k{place} AS {item.name}" for place, item in enumerate(part.items))
         copies = f"LATERAL VIEW EXPLODE(SEQUENCE(1, {ROWS})) _copies AS _copy"
@@ -68,7 +68,7 @@ def view_text(part: KeptPart) -> str:
 
 
 def whole_text(parts: Iterable[KeptPart], rest: str) -> str:
-    """The table's query, put together again from its kept relations and the rest."""
+    """Return the query of the table, reassembled from its kept relations and the rest."""
     ctes = []
     for part in parts:
         rest = rest.replace(f"{{{part.name}}}", part.name)
@@ -78,7 +78,7 @@ def whole_text(parts: Iterable[KeptPart], rest: str) -> str:
 
 
 def inputs_of(text: str) -> tuple[str, ...]:
-    """The names in braces, in order."""
+    """Return the names in braces, in order, each once."""
     return tuple(dict.fromkeys(name for _, name, _, _ in Formatter().parse(text) if name))
 
 
@@ -98,7 +98,7 @@ def _groups(part: KeptPart) -> Iterator[tuple[str, str]]:
 
 
 def _of_state(item: KeptItem, place: int, *, has_values: bool) -> str:
-    """A column of the relation from what is kept. has_values: whether a group has a row for each value."""
+    """Return the SQL of a column of the relation from the state. has_values: whether a group has a row per value."""
     if item.kind == "key":
         return f"_k{place} AS {item.name}"
     if item.kind in OF_VALUES:
@@ -117,7 +117,7 @@ def _average(item: KeptItem, total: str, count: str) -> str:
     error = f"RAISE_ERROR('{INEXACT}')"
     if item.type == "double":
         return f"IF(ABS({total}) > {MAX_AVERAGED_SUM}, {error}, CAST({total} AS DOUBLE) / {count})"
-    # Of DECIMAL(p,s) Spark's sum has ten digits more, and its average four, all of them after the point.
+    # For DECIMAL(p,s) Spark's sum is DECIMAL(p+10,s), and its average, the type of ``item``, is DECIMAL(p+4,s+4).
     precision, scale = map(int, item.type.removeprefix("decimal(").rstrip(")").split(","))
     total = f"CAST({total} AS DECIMAL({precision + 6}, {scale - 4}))"
     return f"IF({count} > {MAX_AVERAGED_ROWS}, {error}, {total} / CAST({count} AS DECIMAL(20, 0)))"

@@ -1,18 +1,18 @@
-"""Check the key of an upsert in its inputs and the paths to it: the named columns exist and have one type."""
+"""Check the key of an upsert and the paths to it: the columns that they name exist in the inputs and have one type."""
 
 from collections.abc import Mapping
 
 from medallion.model.methods import ByKey, Via
 from medallion.model.plan import Column, Unprovable
 
-# Of these alone is a value the same text everywhere.
+# Only values of these types have the same text everywhere.
 _KEY_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "string", "date"})
 
 Inputs = Mapping[str, tuple[Column, ...]]
 
 
 def key_columns(method: ByKey, inputs: Inputs) -> dict[str, str]:
-    """The column of each input with the key, if it has one, as it is spelled there."""
+    """Return the key column of each input that has one, as it is spelled there."""
     found = {}
     for name, columns in inputs.items():
         alike = [column for column, _, _ in columns if column.lower() == method.column.lower()]
@@ -24,7 +24,7 @@ def key_columns(method: ByKey, inputs: Inputs) -> dict[str, str]:
 
 
 def require_one_type(method: ByKey, inputs: Inputs, restricted: Mapping[str, str]) -> None:
-    """A key value is searched in each input, so the key must have the same type everywhere."""
+    """Raise Unprovable unless the key has the same type in every input, as its values are looked up in each."""
     types = {name: kind for name in restricted for column, kind, _ in inputs[name] if column == restricted[name]}
     if len(set(types.values())) > 1:
         shown = ", ".join(f"{kind.upper()} in {name}" for name, kind in types.items())
@@ -52,7 +52,7 @@ def require_via(method: ByKey, inputs: Inputs, keyed: Mapping[str, str]) -> None
 
 
 def _require_path(method: ByKey, name: str, seen: frozenset[str], inputs: Inputs, keyed: Mapping[str, str]) -> None:
-    """Every way that leads from an input must end in one that has the key."""
+    """Raise Unprovable unless every path from an input ends in an input that has the key."""
     if name in keyed:
         return
     for via in method.via[name].ways:
@@ -63,7 +63,7 @@ def _require_path(method: ByKey, name: str, seen: frozenset[str], inputs: Inputs
 
 
 def _require_columns(name: str, via: Via, inputs: Inputs) -> None:
-    """The columns that ``via`` names are there, and their values are the same."""
+    """Raise Unprovable unless the columns that ``via`` names exist and have the same type."""
     types = []
     for place, column in ((name, via.column), (via.through, via.as_column)):
         found = [kind for known, kind, _ in inputs[place] if known == column]

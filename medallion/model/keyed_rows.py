@@ -1,9 +1,10 @@
-"""How the key of an upsert goes through a plan: what is known of the rows of each of its nodes.
+"""How the key of an upsert passes through a plan: what is known about the rows of each node.
 
-A relation is *keyed* by groups of columns, one for each keyed relation that has met no other yet: within a group all
-carry one value of the key. Its rows with some values follow from the rows of the keyed inputs with these values alone.
-Where rows of several groups stand side by side, as in a cross join, only an equality of the two makes them one; until
-then nothing but a join or a filter may look at them. A relation without groups is *free*: it is read whole.
+A *keyed* relation has groups of columns, one group for each keyed relation in it that is not joined on the key yet; all
+columns of a group carry the same value of the key. Its rows for some key values depend only on the rows of the keyed
+inputs with these values. If a relation has several groups, as after a cross join, only an equality between columns of
+two groups merges these; until then no operator except a join or a filter may read the relation. A relation without
+groups is *free*: it is read as a whole.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,17 +14,18 @@ from medallion.model.methods import Via
 from medallion.model.plan import Expression, Node, Unprovable, equal_columns, id_of
 
 Place = tuple[str, str]  # an input and a column of it, in lower case
-Instance = tuple[str, int]  # an input, and which of its readings
+Instance = tuple[str, int]  # an input, and which of the reads of it
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What is known of a relation.
+    """What is known about a relation.
 
-    groups: of columns that carry the key, one for each part that has met no other; none where it is free. copies: by
-    column, the columns of inputs of which it is a plain copy, and of which reading of them. pending: readings of inputs
-    by ``via`` that have not met their table yet. outer: of a subquery, the columns of the query around it that carry
-    the key: what is equal to one of them has the key of the one row that the subquery is asked for.
+    groups: groups of columns that carry the key, one for each part that is not joined on the key yet; empty if it is
+    free. copies: by column, the input columns that it is a plain copy of, with the read of the input. pending: reads of
+    inputs with a ``via`` path that are not joined to the table of that path yet. outer: in a subquery, the columns of
+    the enclosing query that carry the key; a column equal to one of them has the key of the row for which the subquery
+    is evaluated.
     """
 
     groups: tuple[frozenset[int], ...] = ()
@@ -33,21 +35,21 @@ class Relation:
 
     @property
     def is_keyed(self) -> bool:
-        """Whether its rows follow from those of their key."""
+        """Whether its rows depend only on the input rows with their key."""
         return bool(self.groups)
 
     @property
     def carriers(self) -> frozenset[int]:
-        """The columns that carry the key, where all parts have met."""
+        """The columns that carry the key if all parts are joined on it; else empty."""
         return self.groups[0] if len(self.groups) == 1 else frozenset()
 
     @property
     def is_bound(self) -> bool:
-        """Whether all of its rows have the key of the row around them."""
+        """Whether all rows of a subquery have the key of the row of the enclosing query."""
         return bool(self.carriers & self.outer)
 
     def renamed(self, names: Iterable[tuple[int, int]]) -> "Relation":
-        """The same with other columns: pairs of an old id and a new one."""
+        """Return the relation with other column ids. names: pairs of an old id and a new one."""
         pairs = list(names)
         groups = tuple(
             frozenset(new for old, new in pairs if old in group) | (group & self.outer) for group in self.groups
@@ -56,7 +58,7 @@ class Relation:
         return replace(self, groups=groups, copies=copies)
 
     def read_again(self, place: int) -> "Relation":
-        """The same of another reading of its inputs."""
+        """Return the same relation for another read of its inputs."""
 
         def moved(instance: Instance) -> Instance:
             return instance[0], hash((instance[1], place))
@@ -70,13 +72,13 @@ class Relation:
     def where(
         self, pairs: list[tuple[int, int]], via: Mapping[str, Via], around: "Relation | None" = None
     ) -> "Relation":
-        """The rows in which each of ``pairs`` of columns is equal; around: what a subquery is asked for."""
+        """Return the relation filtered to equal ``pairs`` of columns. around: the relation that encloses a subquery."""
         relation = replace(self, groups=_merged(self.groups, pairs))
         known = self if around is None else replace(self, copies={**around.copies, **self.copies})
         return replace(relation, pending=relation.waiting(pairs, via, known))
 
     def waiting(self, pairs: list[tuple[int, int]], via: Mapping[str, Via], other: "Relation") -> frozenset[Instance]:
-        """The pending readings that ``pairs`` of columns with ``other`` do not connect to the table of ``via``."""
+        """Return the pending reads that equal ``pairs`` of columns with ``other`` do not join along their ``via``."""
         return frozenset(instance for instance in self.pending if not self._meets(instance, pairs, via, other))
 
     def _meets(
@@ -93,7 +95,7 @@ class Relation:
 
 
 def joined(node: Node, left: Relation, right: Relation, key: str, via: Mapping[str, Via]) -> Relation:
-    """What is known of a join. Raises Unprovable where rows of several keys could meet in it."""
+    """Return what is known about a join. Raises Unprovable if it could join rows of different keys."""
     pairs = equal_columns(node.condition)
     copies = {**left.copies, **right.copies}
     both = Relation((*left.groups, *right.groups), copies, left.pending | right.pending, left.outer | right.outer)
@@ -116,10 +118,10 @@ def joined(node: Node, left: Relation, right: Relation, key: str, via: Mapping[s
 def asked_of(
     left: Relation, subquery: Relation, pairs: list[tuple[int, int]], key: str, via: Mapping[str, Via], name: str
 ) -> Relation:
-    """What is known of rows when a subquery is asked for each of them.
+    """Return what is known about rows for each of which a subquery is evaluated.
 
-    pairs: columns of the rows and of the subquery of which only equal values matter. Raises Unprovable where rows of
-    other keys could matter too.
+    pairs: columns of the rows and of the subquery such that only rows with equal values matter. Raises Unprovable if
+    rows of other keys could matter too.
     """
     for group in subquery.groups:
         if not group & subquery.outer and not any(_equal(group, other, pairs) for other in left.groups):
@@ -133,7 +135,7 @@ def _equal(group: frozenset[int], other: frozenset[int], pairs: list[tuple[int, 
 
 
 def _merged(groups: tuple[frozenset[int], ...], pairs: list[tuple[int, int]]) -> tuple[frozenset[int], ...]:
-    """Groups of which a pair is equal become one, and what equals a carrier carries the key itself."""
+    """Merge groups that a pair of equal columns connects; a column that equals a carrier also carries the key."""
     merged = list(groups)
     for _ in range(len(pairs) + 1):
         for left, right in pairs:
@@ -148,7 +150,7 @@ def _merged(groups: tuple[frozenset[int], ...], pairs: list[tuple[int, int]]) ->
 
 
 def of_input(node: Node, key: str | None, via: Mapping[str, Via], place: int) -> Relation:
-    """What is known of an input. key: its column with the key, if it has one."""
+    """Return what is known about an input. key: its key column, if it has one."""
     assert node.source is not None
     name, columns = node.source
     instance = (name, place)
@@ -162,7 +164,7 @@ def of_input(node: Node, key: str | None, via: Mapping[str, Via], place: int) ->
 
 
 def given(items: Iterable[Expression]) -> list[tuple[int, int]]:
-    """The columns that are passed on as they are: their ids, old and new."""
+    """Return the columns that are passed on unchanged, as pairs of old and new id."""
     pairs = []
     for item in items:
         inner = item.unalias()
@@ -172,7 +174,7 @@ def given(items: Iterable[Expression]) -> list[tuple[int, int]]:
 
 
 def name_of(node: Node) -> str:
-    """What a relation is called in its query."""
+    """Return the name of a relation in its query."""
     if node.source:
         return node.source[0]
     while node.kind in {"SubqueryAlias", "Project", "Filter"}:

@@ -1,6 +1,6 @@
-"""How a table can be refreshed: values that are derived from its query, and declared by nobody.
+"""The refresh methods of a table: values that are derived from its query, not declared.
 
-``refresh.lock`` has one for each table. What may follow from a change, and why, is proven in the modules ``proof_*``.
+``refresh.lock`` has one method for each table. The modules ``proof_*`` prove that it is right.
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ POLICIES = ("auto", "incremental", "incremental strict", "full")
 
 @dataclass(frozen=True)
 class Via:
-    """How rows of an input lead to a key that they do not have.
+    """A path from rows of an input that does not have the key to the key.
 
     Args:
         column: The column of the input.
-        through: Another input, in which its values are found.
-        as_column: The column in which they are found there.
-        also: Further ways, of an input that is read more than once: a change of it goes all of them.
+        through: Another input, in which its values are looked up.
+        as_column: The column of ``through`` with these values.
+        also: Further paths, for an input that is read more than once; a change of the input follows all of them.
     """
 
     column: str
@@ -28,21 +28,21 @@ class Via:
 
     @property
     def ways(self) -> "tuple[Via, ...]":
-        """This way and the further ones."""
+        """This path and the further ones."""
         return (self, *self.also)
 
 
 @dataclass(frozen=True)
 class ByKey:
-    """Incremental upsert: the rows with those values of ``column`` that a change touches are recomputed and replaced.
+    """Incremental upsert: rows whose value of ``column`` is touched by a change are recomputed and replaced.
 
-    Right for a table whose rows with one value of ``column`` follow from the input rows with that value.
+    It is right for a table whose rows with a value of ``column`` depend only on the input rows with that value.
 
     Args:
         column: The key.
-        via: How a row of an input without such a column leads to one: ``{"silver_customers": Via("customer_id",
-            "bronze_orders", "user_id")}`` says that a customer_id is found as user_id in bronze_orders.
-        columns: By input that has the key, the column with it; where empty, those that are called like it.
+        via: By input without the key, the path to it: ``{"silver_customers": Via("customer_id", "bronze_orders",
+            "user_id")}`` says that the value of customer_id is looked up in user_id of bronze_orders.
+        columns: By input with the key, its key column; if empty, the columns with the name of the key.
     """
 
     column: str
@@ -55,9 +55,9 @@ class Additive:
     """Incremental aggregate: inserted rows are added to sums and counts, deleted rows are subtracted.
 
     Args:
-        parts: Common table expressions of the query, each over one input or over an earlier part, of keys, SUM and
-            COUNT alone; the rest of the query is computed from them in full. COUNT(DISTINCT x) adds up where the input
-            is refreshed by key x: a change then contains all rows of an x, before and after.
+        parts: Common table expressions of the query that have only keys, SUM and COUNT, each over one input or over an
+            earlier part; the rest of the query is computed from them in full. COUNT(DISTINCT x) adds up if the input is
+            refreshed by key x, because a change then contains all rows of an x, before and after.
     """
 
     parts: tuple[str, ...]
@@ -65,10 +65,10 @@ class Additive:
 
 @dataclass(frozen=True)
 class Recent:
-    """Incremental: only the newest part of an input matters.
+    """Incremental: only the newest rows of an input matter.
 
     Args:
-        input: The table that it is the newest part of.
+        input: The input of which only the newest rows matter.
         column: The TIMESTAMP or DATE column that orders its rows.
         span: How far before the largest value of ``column`` rows matter.
     """
@@ -83,11 +83,11 @@ class KeptItem:
     """A column of a kept relation.
 
     Args:
-        name: What it is called.
-        kind: What it is: "key" for a value of the rows or of the groups; else the aggregate that it is, in SQL.
-        text: The value, or what is aggregated, in SQL.
-        condition: Of an aggregate with FILTER, what that asks for, in SQL.
-        type: Its type in SQL.
+        name: The name of the column.
+        kind: "key" for a value of the rows or of the groups; else the SQL name of its aggregate.
+        text: The value, or the input of the aggregate, in SQL.
+        condition: The FILTER condition of the aggregate in SQL, if it has one.
+        type: Its SQL type.
     """
 
     name: str
@@ -99,18 +99,18 @@ class KeptItem:
 
 @dataclass(frozen=True)
 class KeptPart:
-    """A relation of a query of which state is kept: its rows, or what its groups add up to.
+    """A relation of a query whose state is kept: its rows, or the aggregates of its groups.
 
     Args:
-        name: What the rest of the query calls it.
-        ctes: The common table expressions that its text reads, in SQL, with their WITH; empty where it reads none.
-        source: From what its columns are taken, in SQL: FROM and all that follows, but for the groups.
+        name: Its name in the rest of the query.
+        ctes: The WITH clause of the common table expressions that its text reads; empty if it reads none.
+        source: The SQL from FROM onwards, without GROUP BY.
         items: Its columns, in order.
-        is_grouped: Whether it has one row per group: by the keys among its items, or one in all where it has none.
+        is_grouped: Whether it has one row per group: by the keys among its items, or a single row without keys.
         is_distinct: Whether its groups are written as SELECT DISTINCT.
-        grouping: What follows GROUP BY where that is ROLLUP, CUBE or GROUPING SETS, in SQL; empty where its groups are
-            those of its keys.
-        by: The key by which its rows follow from those of its inputs; without one each follows from one row of one.
+        grouping: The SQL after GROUP BY if that is ROLLUP, CUBE or GROUPING SETS; empty if it groups by its keys.
+        by: The key that connects its rows to the input rows that they depend on; None if each row depends on one row
+            of one input.
     """
 
     name: str
@@ -125,12 +125,14 @@ class KeptPart:
 
 @dataclass(frozen=True)
 class Kept:
-    """Incremental aggregate over any rows: what a change of the inputs adds to kept relations is the difference of what
-    they give for the touched keys, before and after.
+    """Incremental aggregate over any relations, whose state is updated by differences.
+
+    A change of the inputs adds to the state of a kept relation what its rows for the touched keys give after the
+    change, less what they gave before.
 
     Args:
-        parts: The relations that are kept.
-        rest: The table's query with each of them in braces, like an input.
+        parts: The kept relations.
+        rest: The query of the table, with each kept relation in braces like an input.
     """
 
     parts: tuple[KeptPart, ...]
@@ -139,7 +141,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Full:
-    """All rows are computed each time. reason: why nothing else is done, in a sentence."""
+    """Full recompute: all rows are computed each time. reason: why no other method is used, in one sentence."""
 
     reason: str = field(default="", compare=False, repr=False)
 

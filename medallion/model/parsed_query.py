@@ -1,8 +1,8 @@
-"""A table's query as a tree, and what it tells without an engine: names and kinds of columns, for display.
+"""A table's query as a syntax tree, and the names and kinds of its columns without an engine, for display.
 
-No proof relies on it: only Spark resolves names.
+No proof relies on it, because only Spark resolves names.
 
-Reads SQL with sqlglot, whose import costs more than the whole registry: only who refreshes or proves a table does so.
+It parses SQL with sqlglot, whose import costs more than building the registry, so import this module only where needed.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,14 +27,14 @@ _OF_ARGUMENTS = (exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif, exp.Abs, exp
 
 
 class Unprovable(Exception):
-    """Why a query cannot be read as a tree of SELECTs."""
+    """The query cannot be read as a tree of SELECTs; the message says why."""
 
 
 @cache
 def parse(query: str, inputs: tuple[str, ...]) -> exp.Query:
-    """The query with each ``{silver_customers}`` as a plain name; shared, so copy it before changing it.
+    """Parse a query, with each ``{silver_customers}`` as a plain name. The tree is shared: copy it before changing it.
 
-    Raises MedallionError for what is no query in Spark's SQL.
+    Raises MedallionError if the text is not a query in Spark's SQL.
     """
     try:
         tree = sqlglot.parse_one(query.format_map({name: name for name in inputs}), dialect="spark")
@@ -46,7 +46,7 @@ def parse(query: str, inputs: tuple[str, ...]) -> exp.Query:
 
 
 def root_scope(tree: exp.Query) -> Scope:
-    """The outermost query, and by it every common table expression and subquery."""
+    """Return the scope of the outermost query, which leads to every common table expression and subquery."""
     scope = build_scope(tree)
     if scope is None:
         raise Unprovable("its query has no SELECT")
@@ -54,13 +54,13 @@ def root_scope(tree: exp.Query) -> Scope:
 
 
 def sources_of(scope: Scope) -> dict[str, tuple[exp.Selectable, exp.Table | Scope]]:
-    """By alias, what the query of ``scope`` reads, as it is written there and what it stands for; semi joins too."""
+    """Return, by alias, each relation in ``scope`` as written and as resolved, including those of semi joins."""
     return {name: (node, scope.sources[name]) for name, node in scope.references if name in scope.sources}
 
 
 @dataclass(frozen=True)
 class Schemas:
-    """The columns of every table, with the kind of their type where it is known."""
+    """The columns of every table, with the kind of their type if known."""
 
     nodes: Mapping[str, Feed | ChangeLog | Table]
     _known: dict[str, Mapping[str, Kind]] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Schemas:
     _outputs: dict[int, tuple[Scope, Mapping[str, Kind]]] = field(default_factory=dict)
 
     def of(self, name: str) -> Mapping[str, Kind]:
-        """By column, in lower case, in the order of the table ``name``."""
+        """Return the kind of each column of the table ``name``, by lower-case name in the order of the table."""
         if name not in self._known:
             node = self.nodes[name]
             if isinstance(node, Table):
@@ -78,7 +78,7 @@ class Schemas:
         return self._known[name]
 
     def output(self, scope: Scope) -> Mapping[str, Kind]:
-        """By column, what the query of ``scope`` gives."""
+        """Return the kind of each output column of the query of ``scope``."""
         if id(scope) not in self._outputs:
             self._outputs[id(scope)] = scope, self._output(scope)
         return self._outputs[id(scope)][1]
@@ -101,7 +101,7 @@ class Schemas:
         return dict(zip((name.lower() for name in names), kinds.values(), strict=False)) if names else kinds
 
     def sources(self, scope: Scope) -> dict[str, Mapping[str, Kind]]:
-        """By alias, the columns of what the query of ``scope`` reads."""
+        """Return, by alias, the columns of each relation that the query of ``scope`` reads."""
         if id(scope) not in self._scopes:
             columns_by_alias = {
                 alias.lower(): self.output(source) if isinstance(source, Scope) else self._of_table(source)
@@ -111,7 +111,7 @@ class Schemas:
         return self._scopes[id(scope)][1]
 
     def starred(self, star: exp.Expr, scope: Scope) -> dict[str, Mapping[str, Kind]]:
-        """By alias, the columns that a star in the SELECT of ``scope`` stands for."""
+        """Return, by alias, the columns that a star in the SELECT of ``scope`` stands for."""
         wanted = star.table.lower() if isinstance(star, exp.Column) else None
         visible = {alias.lower() for alias in scope.selected_sources}
         return {a: c for a, c in self.sources(scope).items() if a in visible and wanted in (None, a)}
@@ -120,7 +120,7 @@ class Schemas:
         return self.of(source.name) if isinstance(source, exp.Table) and source.name in self.nodes else {}
 
     def column(self, column: exp.Column, scope: Scope) -> tuple[str, str] | None:
-        """Alias and name of the column that ``column`` stands for, in lower case; None where that is not known."""
+        """Return alias and name of the column that ``column`` refers to, in lower case; None if unknown."""
         name, sources = column.name.lower(), self.sources(scope)
         if column.table:
             return (column.table.lower(), name)
@@ -128,7 +128,7 @@ class Schemas:
         return (having[0], name) if having else None
 
     def kind(self, tree: exp.Expr, scope: Scope) -> Kind:
-        """The kind of the values of an expression in ``scope``."""
+        """Return the kind of the values of an expression in ``scope``."""
         if isinstance(tree, exp.Column):
             place = self.column(tree, scope)
             return self.sources(scope).get(place[0], {}).get(place[1], "unknown") if place else "unknown"
@@ -170,7 +170,7 @@ def _widest(kinds: list[Kind]) -> Kind:
 
 
 def _wider(a: Kind, b: Kind) -> Kind:
-    """The kind of what is made of both: of floating numbers and anything else a floating number."""
+    """Return the kind of a combination of both; combined with floating-point numbers, anything is floating."""
     for kind in ("floating", "unknown", "other", "decimal"):
         if kind in (a, b):
             return kind

@@ -1,4 +1,4 @@
-"""What a feed declares about persons: whom a row is about, which columns are personal, and what erasing does to it."""
+"""What a feed declares about persons: whom a row is about, which columns are personal, and the effect of an erasure."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,9 +13,9 @@ _SUBJECT_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")
 
 
 def require_erasable(where: str, feed: "Feed", by_name: "Mapping[str, Node]") -> None:
-    """Raise MedallionError, which names the module, for a feed from which a person could not be erased as declared.
+    """Raise MedallionError, which names the module, if a person could not be erased from a feed as declared.
 
-    by_name: every table; columns of feeds can be read.
+    by_name: every table by name; the columns of feeds must be valid.
     """
     from medallion.model.table import BLANK, DELETE
 
@@ -45,7 +45,7 @@ def require_erasable(where: str, feed: "Feed", by_name: "Mapping[str, Node]") ->
 
 
 def _require_owner(where: str, feed: "Feed", by_name: "Mapping[str, Node]") -> None:
-    """Refuse a subject that is the key of nothing, or of rows that are about nobody."""
+    """Raise MedallionError unless ``subject_of`` is a feed with a subject and a single key, without a cycle."""
     from medallion.model.table import Feed
 
     owner, passed = by_name.get(feed.subject_of), {feed.name}

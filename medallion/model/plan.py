@@ -1,7 +1,7 @@
-"""A query as Spark analysed it. Spark resolves columns and types; nothing is resolved here.
+"""A query as analysed by Spark. Spark resolves columns and types; nothing is resolved here.
 
-Read from the JSON that Catalyst writes of an analysed plan. Columns are known by their expression ids, whatever they
-are called. A kind of node that is not listed here is refused by its name.
+It is read from the JSON that Catalyst writes for an analysed plan. Columns are identified by their expression ids,
+whatever their names. Kinds of nodes that are not listed here are refused by name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,20 +37,20 @@ class NoPlans(MedallionError):
 
 
 class Unprovable(Exception):
-    """Why a refresh method cannot be right for a query."""
+    """A refresh method cannot be proven right for a query; the message says why."""
 
 
 class Nondeterministic(Unprovable):
-    """Why a query need not give the same rows twice, however it is refreshed."""
+    """A query may return different rows when it is run again, whatever its refresh method; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expression:
     """An expression of a plan.
 
-    kind: the class in Catalyst, package: where that is. id: of an attribute or an alias. type: of an attribute, a
-    literal, a cast or an aggregate, input_type: of what an aggregate is of. detail: what else makes it what it is.
-    plan: of a subquery. is_unclear: what makes it what it is was not written in full.
+    kind, package: the class in Catalyst, and its package. id: the id of an attribute or an alias. type: the type of an
+    attribute, a literal, a cast or an aggregate. input_type: the type of an aggregate's input. detail: the other fields
+    that define it. plan: the plan of a subquery. is_unclear: whether the JSON omits part of its definition.
     """
 
     kind: str
@@ -68,37 +68,37 @@ class Expression:
 
     @property
     def is_column(self) -> bool:
-        """Whether it is a column as it is."""
+        """Whether it is a plain column."""
         return self.kind == "AttributeReference"
 
     @cached_property
     def key(self) -> str:
-        """Equal for expressions that are the same, of the same columns."""
+        """A key that is equal for equal expressions of the same columns."""
         if self.is_column:
             return f"#{self.id}"
         inner = ",".join(child.key for child in self.children)
         kind = "" if self.kind == "AggregateExpression" else self.type
-        # Equal to nothing else: what is not written in full, and what a subquery reads, are not compared.
+        # Unclear expressions and subqueries equal only themselves, because their contents are not compared.
         own = f"@{id(self)}" if self.is_unclear or self.plan is not None else ""
         return f"{self.kind}{own}[{self.value}|{kind}|{self.detail}]({inner})"
 
     def walk(self) -> Iterator["Expression"]:
-        """It and all that is in it, but for the plans of subqueries."""
+        """Yield the expression and all expressions in it, except those in plans of subqueries."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @cached_property
     def columns(self) -> frozenset[int]:
-        """The ids of the columns in it."""
+        """The ids of the columns in the expression."""
         return frozenset(part.id for part in self.walk() if part.is_column and part.id is not None)
 
     def unalias(self) -> "Expression":
-        """What an alias stands for."""
+        """Return the expression that an alias names; any other expression itself."""
         return self.children[0] if self.kind == "Alias" else self
 
     def __str__(self) -> str:
-        """About as one would write it."""
+        """Return approximately the SQL of the expression."""
         return _written(self)
 
 
@@ -106,8 +106,8 @@ class Expression:
 class Node:
     """An operator of a plan.
 
-    parts: its expressions, by the name of the field. output: its columns. detail: the other fields. A node of a kind
-    that is not known has ``is_known`` false, and the columns of its first child.
+    parts: its expressions, by field name. output: its columns. detail: the other fields. For a node of an unknown kind,
+    ``is_known`` is false and the output is that of its first child.
     """
 
     kind: str
@@ -118,50 +118,50 @@ class Node:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything can be said of its rows."""
+        """Whether the kind of the node is known."""
         return self.kind in _KNOWN
 
     @property
     def child(self) -> "Node":
-        """The only one that it reads, or the first."""
+        """The only child, or the first one."""
         return self.children[0]
 
     @property
     def expressions(self) -> Iterator[Expression]:
-        """All of them."""
+        """All expressions of the node."""
         for part in self.parts.values():
             yield from part
 
     @property
     def condition(self) -> Expression | None:
-        """What a join or a filter goes by."""
+        """The condition of a join or a filter."""
         return next(iter(self.parts.get("condition", ())), None)
 
     @property
     def join_type(self) -> str:
-        """Of a join: Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi or LeftAnti."""
+        """The type of a join: Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi or LeftAnti."""
         return object_name(self.detail.get("joinType"))
 
     @property
     def alias(self) -> str:
-        """The name that a SubqueryAlias gives."""
+        """The name that a SubqueryAlias defines."""
         return str(self.detail["identifier"]["name"])
 
     @property
     def cte(self) -> int:
-        """The number of the common table expression that it defines or reads."""
+        """The number of the common table expression that the node defines or reads."""
         return int(self.detail["cteId" if self.kind == "CTERelationRef" else "id"])
 
     @property
     def source(self) -> tuple[str, tuple[str, ...]] | None:
-        """Of a View over an input: its name and columns."""
+        """Name and columns of the input, if the node is a View over one; else None."""
         fields = self.detail["desc"]["schema"]["fields"] if self.kind == "View" else []
         if not fields or "input" not in fields[0]["metadata"]:
             return None
         return fields[0]["metadata"]["input"], tuple(column["metadata"]["column"] for column in fields)
 
     def walk(self) -> Iterator["Node"]:
-        """It and all below it, those in subqueries too."""
+        """Yield the node and all nodes below it, including those in subqueries."""
         yield self
         for expression in self.expressions:
             for part in expression.walk():
@@ -175,17 +175,17 @@ Column = tuple[str, str, bool]  # name, type, and whether it may be null
 
 
 def declared_columns(node: Feed | ChangeLog) -> tuple[Column, ...]:
-    """The columns of a fed table that queries are given: those that it declares."""
+    """Return the columns of a Bronze table that queries can read: the declared ones."""
     return tuple((column.name, spark_type(column.sql_type), not column.required) for column in node.columns)
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What Spark says of a query.
+    """Spark's analysis of a query.
 
-    plan: the JSON of its analysed plan. types: by result id, the types of aggregates and of what they are of, which the
-    JSON leaves out. columns: that it gives. is_deterministic: Catalyst's own flag, which is true even for clock
-    functions. is_same: whether Spark makes the same of it as of the query that it was to be compared with.
+    plan: the JSON of its analysed plan. types: by result id, the types of aggregates and of their inputs, which the
+    JSON omits. columns: its output columns. is_deterministic: Catalyst's own flag, which is true even for clock
+    functions. is_same: whether Spark produces the same plan for it as for the query to compare it with.
     """
 
     plan: str
@@ -196,7 +196,7 @@ class Analysis:
 
 
 class Analyser(Protocol):
-    """What Spark says of a query over ``inputs``; same_as: another query, to compare it with."""
+    """Returns Spark's analysis of a query over ``inputs``. same_as: another query to compare it with."""
 
     def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis: ...
 
@@ -205,8 +205,8 @@ class Analyser(Protocol):
 class Plan:
     """An analysed query.
 
-    root: what gives its rows. ctes: the common table expressions under it, by number. columns, is_deterministic: as of
-    Analysis.
+    root: the node that returns its rows. ctes: the common table expressions below it, by number. columns,
+    is_deterministic: as in Analysis.
     """
 
     root: Node
@@ -215,14 +215,14 @@ class Plan:
     is_deterministic: bool
 
     def cte_named(self, name: str) -> Node | None:
-        """The query of a common table expression; None where there is none of that name, or several."""
+        """Return the query of a common table expression; None if none or several have that name."""
         found = [node.child for node in self.ctes.values()]
         found = [node.child for node in found if node.kind == "SubqueryAlias" and node.alias.lower() == name.lower()]
         return found[0] if len(found) == 1 else None
 
 
 def conjuncts(condition: Expression | None) -> Iterator[Expression]:
-    """What must all be true, for ``condition`` to be."""
+    """Yield the conditions that ``condition`` connects by AND."""
     if condition is not None and condition.kind == "And":
         for child in condition.children:
             yield from conjuncts(child)
@@ -231,11 +231,13 @@ def conjuncts(condition: Expression | None) -> Iterator[Expression]:
 
 
 def equal_columns(condition: Expression | None) -> list[tuple[int, int]]:
-    """The pairs of columns that ``condition`` makes equal and not null; not by <=>, which lets null meet null. In a
-    subquery, columns of the query around it are among them."""
+    """Return the pairs of columns that ``condition`` makes equal and not null.
+
+    Not those of <=>, for which nulls are equal. In a subquery, columns of the enclosing query are included.
+    """
     pairs = []
     for part in conjuncts(condition):
-        if part.kind == "Or":  # true where one side is
+        if part.kind == "Or":  # only pairs that every side makes equal
             sides = [{*map(frozenset, equal_columns(side))} for side in part.children]
             pairs += [(min(pair), max(pair)) for pair in sides[0].intersection(*sides[1:])]
         if part.kind == "EqualTo":
@@ -246,13 +248,13 @@ def equal_columns(condition: Expression | None) -> list[tuple[int, int]]:
 
 
 def id_of(expression: Expression) -> int:
-    """The id of a column or an alias."""
+    """Return the id of a column or an alias."""
     assert expression.id is not None
     return expression.id
 
 
 def in_words(kind: str) -> str:
-    """LateralJoin as LATERAL JOIN."""
+    """Return the name of a class as words, such as LATERAL JOIN for LateralJoin."""
     return "".join(f" {letter}" if letter.isupper() else letter for letter in kind).strip().upper()
 
 
@@ -283,6 +285,6 @@ _NAMES = {"ApproximatePercentile": "PERCENTILE_APPROX", "Average": "AVG", "ListA
 
 
 def object_name(value: Any) -> str:
-    """The class of a value in the JSON, such as a join type."""
+    """Return the class name of a value in the JSON, such as a join type."""
     name = value.get("object") or value.get("product-class") or "" if isinstance(value, Mapping) else ""
     return str(name).rsplit(".", 1)[-1].rstrip("$")

@@ -1,4 +1,4 @@
-"""Reading the JSON that Catalyst writes of an analysed plan."""
+"""Read the JSON that Catalyst writes for an analysed plan."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,19 +7,19 @@ from typing import Any
 
 from medallion.model.plan import OWN_OUTPUT, Analysis, Column, Expression, Node, Plan, object_name
 
-# Of an expression, what differs between two analyses of the same text, and what is kept elsewhere.
+# Fields of an expression that differ between two analyses of the same text, or that are stored elsewhere.
 _IDENTITY = frozenset({"class", "num-children", "exprId", "resultId", "name", "qualifier", "metadata", "evalContext"})
-# Written as null whatever they are. Two that differ in the first two alone give one value, or fail; a plan has one
-# definition to an expression that is common; and LIKE with ESCAPE is refused by its text.
+# Fields that the JSON has as null whatever their value. Expressions that differ only in the first two return the same
+# value or fail; a plan defines each common expression once; and LIKE with ESCAPE is refused by its text.
 _NEVER_WRITTEN = frozenset({"evalMode", "evalContext", "id", "escapeChar", "value"})
 
 
 def read_plan(analysis: Analysis) -> Plan:
-    """Read what Spark says of a query."""
+    """Read the plan in Spark's analysis of a query."""
     return _read(analysis.plan, tuple(analysis.types.items()), analysis.columns, analysis.is_deterministic)
 
 
-@lru_cache(maxsize=64)  # one query is asked about by many candidates, and a large plan takes a tenth of a second
+@lru_cache(maxsize=64)  # many candidate methods need the plan of one query, and reading a large one takes 0.1 s
 def _read(
     plan: str, types: tuple[tuple[int, tuple[str, str]], ...], columns: tuple[Column, ...], is_deterministic: bool
 ) -> Plan:
@@ -29,7 +29,7 @@ def _read(
 
 
 class _Reader:
-    """Reads trees that are written as lists, each node before its children."""
+    """Reads trees that are stored as lists, each node before its children."""
 
     def __init__(self, types: Mapping[int, tuple[str, str]]) -> None:
         self._types = types
@@ -49,7 +49,7 @@ class _Reader:
                 parts[name] = (self.expression(value),)
             elif isinstance(value, list) and value and all(_is_tree(part) for part in value):
                 parts[name] = tuple(self.expression(part) for part in value)
-            elif kind == "Expand" and name == "projections" and value is not None:  # Spark does not always tell them
+            elif kind == "Expand" and name == "projections" and value is not None:  # Spark sometimes writes null
                 parts[name] = tuple(self.expression(part) for row in value for part in row)
                 detail["width"] = len(value[0]) if value else 0
             elif name not in {"class", "num-children"}:
@@ -63,7 +63,7 @@ class _Reader:
         item = next(items)
         package, kind = item["class"].rstrip("$").rsplit(".", 1)
         children = tuple(self._expression(items) for _ in range(item["num-children"]))
-        if kind == "OuterReference":  # a leaf, which has the column as a field
+        if kind == "OuterReference":  # a leaf in the JSON, with the column as a field
             children = (self.expression(item["e"]),)
         number = item.get("exprId") or item.get("resultId")
         type_text, input_type = item.get("dataType", ""), ""
@@ -71,7 +71,7 @@ class _Reader:
             type_text, input_type = self._types.get(item["resultId"]["id"], ("unknown", "unknown"))
         plan = item.get("plan")
         detail = {name: value for name, value in item.items() if name not in _IDENTITY and _is_told(value)}
-        if kind == "NamedLambdaVariable":  # known by its name alone: (a, b) -> a - b is not (a, b) -> b - a
+        if kind == "NamedLambdaVariable":  # identified only by name: (a, b) -> a - b is not (a, b) -> b - a
             detail["name"] = item["name"]
         return Expression(
             kind,
@@ -115,7 +115,7 @@ def _output(
 
 
 def _column(item: Expression) -> Expression:
-    """The column that an item of a list gives."""
+    """Return the output column of an item of a list."""
     if item.is_column:
         return item
     inner = item.unalias()
@@ -129,9 +129,11 @@ def _is_tree(value: Any) -> bool:
 
 
 def _is_told(value: Any) -> bool:
-    """Whether a field makes an expression what it is: any value does, such as the place of a field in a struct or the
-    schema of a JSON text. Not what is an expression or a plan of its own, such as the branches of a CASE, which are
-    among the children, and no id."""
+    """Return whether a field is part of the definition of an expression.
+
+    Plain values are, such as the position of a field in a struct or the schema of a JSON text. Nested expressions and
+    plans are not, as they are among the children, such as the branches of a CASE; nor are ids.
+    """
     if isinstance(value, dict):
         is_own = "class" in value or str(value.get("product-class", "")).endswith("ExprId")
         return not is_own and all(map(_is_told, value.values()))

@@ -1,10 +1,10 @@
-"""Whether two optimized plans give the same rows, as far as that can be told from what they do.
+"""Compare two optimized plans: whether they return the same rows, as far as their operators show.
 
-Spark's own comparison goes by every column that an operator passes on, and by where an expression is computed: below a
-filter, say, or above it. Two ways to write one query differ in both; their rows do not. So a column is known here by
-what it is computed from, down to the columns of tables, and an operator that only chooses, renames and computes columns
-is passed over. An aggregate is a value of the operator that groups, a window function one of its operator, and a column
-that an outer join may make null is known as such. What is not known is equal to nothing.
+Spark's own comparison includes every column that an operator passes on, and the place where an expression is computed,
+such as below or above a filter. Equivalent queries differ in both without any effect on the rows. So this comparison
+identifies a column by the expression that computes it from columns of tables, and skips operators that only select,
+rename and compute columns. An aggregate belongs to the operator that groups, a window function to its operator, and a
+column that an outer join may set to null is marked as such. Anything unknown equals nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,19 +21,19 @@ _IN_ANY_ORDER = frozenset({"And", "Or", "EqualTo", "EqualNullSafe", "Add", "Mult
 
 
 class _Unknown(Exception):
-    """Something of which nothing can be said."""
+    """A construct that the comparison does not know."""
 
 
 @dataclass(frozen=True)
 class Optimized:
-    """A plan as Spark optimized it. tables: which one is read, by the id of the first column of each place in it."""
+    """A plan as optimized by Spark. tables: the table of each read, by the id of the first column of the read."""
 
     plan: Plan
     tables: Mapping[int, str]
 
 
 def give_same_rows(left: Optimized, right: Optimized) -> bool:
-    """Whether two plans give the same rows, in the same columns; both are of queries that always give the same."""
+    """Return whether two plans of deterministic queries return the same rows in the same columns."""
     try:
         return _Rows(left.tables).of_plan(left.plan.root) == _Rows(right.tables).of_plan(right.plan.root)
     except _Unknown:
@@ -41,15 +41,15 @@ def give_same_rows(left: Optimized, right: Optimized) -> bool:
 
 
 class _Rows:
-    """What one plan does, as text. Columns are named on the way up from the tables."""
+    """The text of what a plan does. Columns get names from the tables upwards."""
 
     def __init__(self, tables: Mapping[int, str]) -> None:
         self._tables, self._names = tables, dict[int, str]()
-        self._operator = ""  # that the aggregates and window functions of an expression are values of
+        self._operator = ""  # the one that aggregates and window functions belong to
         self._made = 0
 
     def of_plan(self, root: Node) -> str:
-        """What gives the rows, and their columns."""
+        """Return the text of the operators that return the rows, with the output columns."""
         return f"{self._of(root)}[{self._columns(root.output)}]"
 
     def _of(self, node: Node) -> str:
@@ -95,8 +95,10 @@ class _Rows:
         return f"{place} {name}"
 
     def _name(self, items: Iterable[Expression], kind: str = "") -> str:
-        """Name the columns that an operator computes; the others keep their names. Return the name of the operator,
-        which has one where a ``kind`` is given: it looks at several rows."""
+        """Name the columns that an operator computes; columns that it passes on keep their names.
+
+        Return the name of the operator. It has one only with a ``kind``: that of operators that read several rows.
+        """
         around, operator = self._operator, self._next(kind) if kind else ""
         self._operator = operator
         for item in items:
@@ -110,7 +112,7 @@ class _Rows:
     def _join(self, node: Node) -> str:
         sides = [self._of(child) for child in node.children]
         condition = sorted({self._text(part) for part in conjuncts(node.condition)})
-        if node.join_type == "ExistenceJoin":  # which has one column more, whether there was such a row
+        if node.join_type == "ExistenceJoin":  # it adds a column that says whether a matching row exists
             self._names[int(node.detail["joinType"]["exists"][0]["exprId"]["id"])] = self._next("exists")
         if outer := _NULLABLE_SIDES.get(node.join_type):
             join = self._next("join")
@@ -126,19 +128,22 @@ class _Rows:
         for child in node.children:
             below = self._of(child)
             branches.append(f"{below}[{self._columns(child.output)}]")
-        for column in node.output:  # which are called as those of the first branch
+        for column in node.output:  # these have the ids of the columns of the first branch
             self._names[id_of(column)] = self._next("union")
         return f"Union({','.join(branches)})"
 
     def _expand(self, node: Node) -> str:
-        """Several rows of one, as ROLLUP has them: a column is what it is in each of them."""
+        """Return the text of an operator that makes several rows of one, as ROLLUP does.
+
+        A column is identified by its expressions in all of these rows.
+        """
         below, values = self._of(node.child), self._texts(node.parts.get("projections", ()))
         if not values:
             raise _Unknown
         operator, made = self._next("expand"), set[str]()
         for place, column in enumerate(node.output):
             texts = values[place :: len(node.output)]
-            if {*texts} != {self._names.get(id_of(column))}:  # it is not passed on by all of them
+            if {*texts} != {self._names.get(id_of(column))}:  # some row has another value
                 made.add(_short(str(texts)))
                 self._names[id_of(column)] = f"{operator}[{_short(str(texts))}]"
         return f"{operator} {sorted(made)}({below})"
@@ -155,7 +160,7 @@ class _Rows:
 
     def _text(self, tree: Expression) -> str:
         if tree.is_column:
-            if tree.id not in self._names:  # of the query around a subquery
+            if tree.id not in self._names:  # a column of the query that encloses a subquery
                 raise _Unknown
             return self._names[tree.id]
         if tree.is_unclear:
@@ -169,7 +174,7 @@ class _Rows:
 
 
 def _alike(tree: Expression) -> Iterator[Expression]:
-    """What an expression is of; of AND and OR, all that they connect."""
+    """Yield the operands of an expression; nested ANDs, and nested ORs, are flattened."""
     for child in tree.children:
         if tree.kind in {"And", "Or"} and child.kind == tree.kind:
             yield from _alike(child)
@@ -178,5 +183,5 @@ def _alike(tree: Expression) -> Iterator[Expression]:
 
 
 def _short(text: str) -> str:
-    """Return a text, or its digest where it is long: what is computed from it again and again would grow each time."""
+    """Return a text, or its digest if it is long: nested expressions would otherwise grow exponentially."""
     return text if len(text) <= _MAX_TEXT else f"#{sha256(text.encode()).hexdigest()}"

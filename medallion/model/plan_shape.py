@@ -1,10 +1,10 @@
-"""What two plans have in common that do the same: everything but the ids of columns and the names of relations."""
+"""The shape of a plan: everything except column ids and relation names, so plans that do the same have equal shapes."""
 
 from collections.abc import Sequence
 
 from medallion.model.plan import Expression, Node, Plan, Unprovable, id_of
 
-# Of a node's fields, what says nothing about its rows.
+# Fields of a node that do not affect its rows.
 _SAYS_NOTHING = frozenset(
     {
         *("child", "left", "right", "plan", "cteDefs", "cteId", "id", "identifier", "desc", "isTempView", "options"),
@@ -23,13 +23,13 @@ _SAYS_NOTHING = frozenset(
 
 
 def shape_of(plan: Plan, node: Node, stops: Sequence[str], without: str | None = None) -> str:
-    """The shape of ``node``: equal for plans that do the same to the same inputs.
+    """Return the shape of ``node``, which is equal for plans that do the same with the same inputs.
 
     Args:
-        plan: The plan that it is of.
-        node: Where to begin.
-        stops: Common table expressions that stand for themselves, whatever they are made of.
-        without: A column of the inputs that is passed over, where it is passed on, and grouped by, as it is.
+        plan: The plan of the node.
+        node: The node to start from.
+        stops: Common table expressions that are compared by name, whatever their definition.
+        without: A column of the inputs to ignore where it is passed on or grouped by unchanged.
     """
     return _Shape(plan, stops, without).of(node)
 
@@ -41,7 +41,7 @@ class _Shape:
         self._hidden: set[int] = set()
 
     def of(self, node: Node) -> str:
-        """Its text, that of its children first, so that columns are numbered from below."""
+        """Return the text of a node; children come first, so that columns are numbered from the bottom up."""
         if node.source:
             return self._leaf(node.source[0], node.output)
         if node.kind in {"SubqueryAlias", "View", "CTERelationDef"}:
@@ -63,7 +63,7 @@ class _Shape:
         return f"{node.kind}{sorted(map(str, detail.items()))}<{'|'.join(parts)}>({below})"
 
     def _passes_all(self, node: Node) -> bool:
-        """Whether a Project only passes on what it reads, as SELECT * does."""
+        """Return whether a Project only passes on the columns that it reads, as SELECT * does."""
         items = [id_of(item) for item in node.parts.get("projectList", ()) if item.is_column]
         return len(items) == len(node.output) and items == [id_of(column) for column in node.child.output]
 

@@ -1,9 +1,9 @@
-"""The refresh method of each table is proven right for its query, or refused with the reason.
+"""Prove that the refresh method of each table is right for its query, or refuse it with the reason.
 
-Spark analyses the query over empty frames of the declared columns; the proofs read what it says and resolve nothing
-themselves. What is proven is a value, by which the refresh then goes. Databricks says the same of a query before it is
-made a materialized view (EXPLAIN CREATE MATERIALIZED VIEW), and the words are alike. What cannot be proven is refused,
-also where it might be right.
+Spark analyses the query over empty frames of the declared columns; the proofs read this analysis and resolve nothing
+themselves. The result of a proof is a value that the refresh uses. Databricks offers a similar explanation for
+materialized views (EXPLAIN CREATE MATERIALIZED VIEW), in similar words. A method that cannot be proven is refused, even
+if it might be right.
 """
 
 import json
@@ -28,7 +28,7 @@ from medallion.model.proof_recent import prove_recent
 from medallion.model.proven import Proof
 from medallion.model.table import ChangeLog, Feed, Table
 
-VERSION = 4  # of the proofs: what another version proved is proven again
+VERSION = 4  # version of the proofs; what another version proved is proven again
 
 Node = Feed | ChangeLog | Table
 
@@ -39,19 +39,19 @@ def prove(
     analyse: Analyser | None = None,
     known: Mapping[str, Proof] | None = None,
 ) -> dict[str, Proof]:
-    """Prove that the refresh method of each table gives the rows of its query.
+    """Prove that the refresh method of each table returns the rows of its query.
 
     Args:
-        tables: Those to prove.
-        nodes: Every table by name, for the columns of what they read.
-        analyse: What Spark says of a query; without it the session that is active in this process is asked.
-        known: Earlier proofs, by key: Spark is not asked about these.
+        tables: The tables to prove.
+        nodes: Every table by name, for the columns of inputs.
+        analyse: Analyses a query with Spark; by default in the active session of this process.
+        known: Earlier proofs by key, for which Spark is not needed.
 
     Returns:
-        By table, what is proven.
+        The proofs by table.
 
     Raises:
-        MedallionError: The refresh method of a table could give other rows; table, construct and remedy are named.
+        MedallionError: The refresh method of a table could return other rows; table, construct and remedy are named.
     """
     prover = Prover(nodes, analyse or _analyse_in_active_session, known or {})
     return {table.name: prover.prove(table) for table in tables}
@@ -59,7 +59,7 @@ def prove(
 
 @dataclass(frozen=True)
 class Prover:
-    """Proves tables of one graph. known: earlier proofs, by key; what they cover is not analysed again."""
+    """Proves tables of one graph. known: earlier proofs by key; tables that they cover are not analysed again."""
 
     nodes: Mapping[str, Node]
     analyse: Analyser
@@ -74,22 +74,22 @@ class Prover:
         if key not in _PROVEN:
             _PROVEN[key] = self.known.get(key) or self._prove(table, inputs, key)
         else:
-            _PROVEN[key] = _PROVEN.pop(key)  # the last one proven
+            _PROVEN[key] = _PROVEN.pop(key)  # move it to the end, as the last one proven
         return _PROVEN[key]
 
     def is_known(self, table: Table) -> bool:
-        """Whether its method was proven before. Its inputs have to be known."""
+        """Return whether the method of ``table`` was proven before; its inputs must be known."""
         return self._proof_key(table, {name: self.columns_of(name) for name in table.inputs}) in self.known
 
     def plan_of(self, table: Table) -> Plan:
-        """Its query as Spark analysed it."""
+        """Return the query of ``table`` as analysed by Spark."""
         if table.query not in self._plans:
             inputs = {name: self.columns_of(name) for name in table.inputs}
             self._plans[table.query] = read_plan(self._analysis(table, inputs))
         return self._plans[table.query]
 
     def columns_of(self, name: str) -> tuple[Column, ...]:
-        """The columns of a table, declared or as its query gives them."""
+        """Return the columns of a table: declared, or the output of its query."""
         if name not in self._columns:
             node = self.nodes[name]
             if isinstance(node, Table):
@@ -110,12 +110,12 @@ class Prover:
         return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
     def _method_of(self, name: str) -> str:
-        """How an input is written: what a change of it brings as a whole goes by that."""
+        """Return how an input is refreshed, which determines which of its rows a change contains completely."""
         node = self.nodes[name]
         return node.refresh_method if isinstance(node, Table) else ""
 
     def ask(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
-        """What Spark says of a query; of one that this process has asked about, it is not asked again."""
+        """Return Spark's analysis of a query; each query is analysed only once per process."""
         told = (query, same_as, json.dumps(inputs, sort_keys=True))
         if told not in _ANALYSED:
             _ANALYSED[told] = self.analyse(query, inputs, same_as=same_as)
@@ -168,27 +168,29 @@ class Prover:
         prove_order(plan, Dependencies(plan, {name: self.nodes[name].keys for name in table.inputs}))
 
     def prove_answers(self, table: Table, *, known: bool) -> None:
-        """Raise Nondeterministic where the query need not give the same rows twice; known: Unprovable too, where it has
-        a function or an aggregate that no incremental method follows."""
+        """Raise Nondeterministic if the query may return different rows when it is run again.
+
+        known: whether to raise Unprovable too, for a function or an aggregate that no incremental method supports.
+        """
         plan = self.plan_of(table)
         prove_functions(plan, table.query, known=known)
         self._prove_answers(table, plan, known=known)
 
 
 def proven_before(table: Table) -> Proof | None:
-    """What this process proved last of a table with that name, query and refresh method."""
+    """Return the last proof of this process for a table with this name, query and refresh method; None if none."""
     found = [proof for proof in _PROVEN.values() if (proof.table, proof.query) == (table.name, table.fingerprint)]
     return next((proof for proof in reversed(found) if proof.method == table.refresh_method), None)
 
 
-# What this process knows: an analysis takes a tenth of a second, a Spark to ask for it many.
+# Caches of this process: an analysis takes a tenth of a second, and starting Spark for it takes many seconds.
 _ANALYSED: dict[tuple[str, str, str], Analysis] = {}
 _PROVEN: dict[str, Proof] = {}
 
 
 @cache
 def spark_version() -> str:
-    """Another version may read a query otherwise."""
+    """Return the version of Spark, as another version may analyse a query differently."""
     return version("pyspark")
 
 

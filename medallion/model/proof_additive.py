@@ -1,4 +1,4 @@
-"""Whether the parts of an incremental aggregate add up: what a change adds to them follows from the change alone."""
+"""Prove that the parts of an incremental aggregate add up: their difference depends only on the changed rows."""
 
 import re
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from medallion.model.plan_shape import shape_of
 from medallion.model.refresh_method import SIDE
 from medallion.model.table import ChangeLog, Feed, Table
 
-Whole = Mapping[int, str]  # columns and their names: a change of any row with the same values brings all of these rows
+Whole = Mapping[int, str]  # column ids and names: a change contains all rows that have the same values in them, or none
 
 _NUMBERS = re.compile(r"tinyint|smallint|int|bigint|decimal\(\d+,\d+\)")
 _INSTEAD = {
@@ -46,7 +46,7 @@ _CLAUSES = {
 
 @dataclass(frozen=True)
 class Reading:
-    """What a proof asks about tables: their declarations, their columns, and what Spark says of a piece."""
+    """What a proof needs to know about tables: their declarations, their columns, and Spark's analysis of queries."""
 
     nodes: Mapping[str, Feed | ChangeLog | Table]
     inputs: Mapping[str, tuple[Column, ...]]
@@ -54,7 +54,7 @@ class Reading:
 
 
 def prove_additive(table: Table, method: Additive, plan: Plan, reading: Reading) -> None:
-    """Raise Unprovable, naming the part and the construct, when a part does not add up."""
+    """Raise Unprovable, naming the part and the construct, if a part does not add up."""
     require_names(table)
     parts: dict[str, frozenset[int]] = {}
     for name in method.parts:
@@ -68,9 +68,9 @@ def prove_additive(table: Table, method: Additive, plan: Plan, reading: Reading)
 
 
 def prove_part(name: str, plan: Plan, reading: Reading, before: Mapping[str, frozenset[int]]) -> frozenset[int]:
-    """Prove that a common table expression adds up; return the places of the columns that it groups by.
+    """Prove that a common table expression adds up; return the positions of the columns that it groups by.
 
-    before: the same of the parts that it may read. Raises Unprovable, naming it and the construct.
+    before: these positions for the earlier parts, which it may read. Raises Unprovable, which names the construct.
     """
     node = plan.cte_named(name)
     if node is None:
@@ -82,13 +82,13 @@ def prove_part(name: str, plan: Plan, reading: Reading, before: Mapping[str, fro
 
 
 class _Part:
-    """The proof of one part; ``before``: where the keys are in those before it, which it may read."""
+    """The proof of one part. before: the positions of the keys of earlier parts, which it may read."""
 
     def __init__(self, reading: Reading, plan: Plan, before: Mapping[str, frozenset[int]]) -> None:
         self._reading, self._plan, self._before = reading, plan, before
 
     def places_of_keys(self, node: Node) -> frozenset[int]:
-        """Which columns the part groups by, if it is sums and counts of its input by these."""
+        """Return the positions of the columns that the part groups by, if all others are sums and counts."""
         aggregate = _bare(node)
         if aggregate.kind != "Aggregate":
             _refuse(aggregate)
@@ -130,7 +130,7 @@ class _Part:
             raise Unprovable(f"{name} is a sum of {aggregate.input_type.upper()}: only integers and DECIMAL are kept")
 
     def _rows(self, node: Node) -> Whole:
-        """What a change of the input brings as a whole, by the columns of ``node``; checks all of it."""
+        """Check ``node`` and all below it; return the columns for whose values a change contains all rows or none."""
         _require_no_subquery(node)
         if node.source:
             name, columns = node.source
@@ -151,7 +151,7 @@ class _Part:
         raise AssertionError("refused")
 
     def _groups(self, node: Node) -> Whole:
-        """Rows of an inner GROUP BY, which must come whole themselves."""
+        """Check an inner GROUP BY, whose groups must be contained in a change completely."""
         whole, groups = self._rows(node.child), node.parts.get("groupingExpressions", ())
         if not {id_of(group) for group in groups if group.is_column} >= whole.keys():
             raise Unprovable(f"it reads groups of which a change brings only some rows: {_remedy(whole)}")
@@ -173,9 +173,9 @@ class _Part:
 
 
 def _passed(whole: Whole, items: tuple[Expression, ...]) -> Whole:
-    """The columns as a list of items gives them.
+    """Return the columns with the ids that they have after a list of items.
 
-    A column that is not passed on gets an id that nothing has, so nothing above can group by it.
+    A column that is not passed on gets an unused id, so nothing above can group by it.
     """
     given: dict[int, int] = {}
     for item in items:
@@ -186,14 +186,14 @@ def _passed(whole: Whole, items: tuple[Expression, ...]) -> Whole:
 
 
 def _bare(node: Node) -> Node:
-    """What makes the rows of a part, below what only names them."""
+    """Return the node that computes the rows of a part, below nodes that only name it."""
     while node.kind in {"SubqueryAlias", "View"} and not node.source:
         node = node.child
     return node
 
 
 def _refuse(node: Node) -> None:
-    """Raise Unprovable for what no part may have."""
+    """Raise Unprovable for a construct that no part may have."""
     if node.kind == "Project" and node.child.kind in {"Window", "Project", "Filter", "Aggregate", "Sort"}:
         _refuse(node.child)
     if node.kind == "Window":
@@ -216,7 +216,7 @@ def _require_no_subquery(node: Node) -> None:
 
 
 def _whole_of(node: Feed | ChangeLog | Table) -> frozenset[str]:
-    """What a commit of a table brings as a whole: the rows with a value of these columns; without any, all rows."""
+    """Return the columns for whose values a commit of a table contains all rows or none."""
     if isinstance(node, Table) and isinstance(node.method, ByKey):
         return frozenset({node.method.column.lower()})
     return frozenset(key.lower() for key in node.keys)
@@ -226,11 +226,11 @@ def _remedy(whole: Whole) -> str:
     return f"group by {' and '.join(sorted(whole.values()))} too"
 
 
-# --- what is run in pieces is what was asked for
+# --- the pieces together are the query
 
 
 def _compare_pieces(plan: Plan, split: Split, reading: Reading) -> None:
-    """Raise Unprovable where Spark makes of a piece something else than of the query."""
+    """Raise Unprovable if Spark's plan of a piece differs from its plan of the query."""
     known: dict[str, tuple[Column, ...]] = dict(reading.inputs)
     before: list[str] = []
     for name, part in split.parts.items():
@@ -266,7 +266,7 @@ def _analysed(query: str, inputs: Mapping[str, tuple[Column, ...]], reading: Rea
 
 
 def _first_columns(plan: Plan, name: str, count: int) -> Node:
-    """A part with its own columns alone."""
+    """Return the aggregate of a part with only its own columns, without counters."""
     aggregate = _aggregate_of(plan, name)
     parts = {**aggregate.parts, "aggregateExpressions": aggregate.parts["aggregateExpressions"][:count]}
     return replace(aggregate, parts=parts, output=aggregate.output[:count])
@@ -281,7 +281,7 @@ def _aggregate_of(plan: Plan, name: str) -> Node:
 
 
 def _require_counters(name: str, part: Part, plan: Plan) -> None:
-    """What counts beside the sums must count just what they are of."""
+    """Raise Unprovable unless each counter counts exactly the values of its sum."""
     items = {item.name: item.unalias() for item in _aggregate_of(plan, name).parts["aggregateExpressions"]}
     for column, counter in part.values.items():
         total, count = items[column], items[counter]

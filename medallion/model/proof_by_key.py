@@ -1,7 +1,7 @@
-"""Whether a query can be asked for some values of a key: restricted to them, it gives exactly their rows.
+"""Prove that a query can be restricted to some values of a key and then returns exactly the rows with these values.
 
-An input that has the key is restricted to the values that changed. Any other is read whole; a change in it leads to
-values of the key by ``via``, for which it must meet the table that it leads to in a join on that very column.
+An input that has the key is restricted to the changed values. Any other input is read as a whole; its changes lead to
+values of the key along ``via``, so the query must join it to the next table of that path on the columns of the path.
 """
 
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ _LIMITS = {"GlobalLimit": "LIMIT", "LocalLimit": "LIMIT", "Offset": "OFFSET", "S
 
 
 def prove_keyed(node: Node, method: ByKey, plan: Plan, inputs: Inputs) -> None:
-    """Raise Unprovable, naming the construct, where the rows of ``node`` are not those that each value of a key gives.
+    """Raise Unprovable, naming the construct, unless each row of ``node`` depends on a single value of the key.
 
-    They need not have the key themselves: rows with one value of it in the inputs give the same ones, whatever rows the
-    inputs have with other values.
+    The rows need not have a key column themselves: input rows with one value of the key always produce the same rows,
+    whatever rows the inputs have with other values.
 
     Args:
         node: An operator of the plan.
         method: The key, with the columns and paths of all inputs.
-        plan: The plan that it is of.
+        plan: The plan of the node.
         inputs: The columns of the inputs that the plan reads.
     """
     require_via(method, inputs, method.columns)
@@ -40,18 +40,18 @@ def prove_keyed(node: Node, method: ByKey, plan: Plan, inputs: Inputs) -> None:
 
 
 def prove_by_key(method: ByKey, plan: Plan, inputs: Inputs) -> dict[str, str]:
-    """Prove that rows of a key follow from the input rows with that key.
+    """Prove that the rows of a key depend only on the input rows with that key.
 
     Args:
         method: The refresh method of a table.
-        plan: Its query, analysed.
-        inputs: The columns of what it reads.
+        plan: The analysed query of the table.
+        inputs: The columns of its inputs.
 
     Returns:
-        By input that is restricted, the column by which it is.
+        By input that is restricted, the column that restricts it.
 
     Raises:
-        Unprovable: Rows of the key follow from more than that; the construct is named.
+        Unprovable: The rows of a key may depend on other rows; the construct is named.
     """
     restricted = dict(method.columns) or key_columns(method, inputs)
     require_via(method, inputs, restricted)
@@ -68,7 +68,7 @@ def prove_by_key(method: ByKey, plan: Plan, inputs: Inputs) -> dict[str, str]:
 
 
 def _require_met(result: Relation, method: ByKey) -> None:
-    """All rows must be of one key, and all that lead to it over a path must be joined along that."""
+    """Raise Unprovable unless all parts are joined on the key, and inputs without it along their paths."""
     _require_one_part(result, method.column)
     if result.pending:
         name, _ = min(result.pending)
@@ -84,7 +84,7 @@ class _Proof:
         self._key, self._known, self._around = method.column, dict[int, Relation](), Relation()
 
     def relation(self, node: Node) -> Relation:
-        """What is known of the rows of ``node``."""
+        """Return what is known about the rows of ``node``."""
         if id(node) not in self._known:
             if node.kind not in {"Filter", "Project"}:
                 self._require_no_subquery(node)
@@ -97,14 +97,14 @@ class _Proof:
                 raise Unprovable("it has a subquery outside of FROM: write it as a join")
 
     def _with_subqueries(self, node: Node, relation: Relation) -> Relation:
-        """What is known of rows for each of which the subqueries of ``node`` are asked."""
+        """Return what is known about rows for each of which the subqueries of ``node`` are evaluated."""
         for expression in node.expressions:
             for part in conjuncts(expression):
                 relation = self._asked(part, relation, is_required=node.kind == "Filter" and part.kind == "InSubquery")
         return relation
 
     def _asked(self, tree: Expression, relation: Relation, *, is_required: bool) -> Relation:
-        """The same for one expression. is_required: whether rows for which it is not true are left out."""
+        """Do this for the subqueries of one expression. is_required: whether only rows where it is true are kept."""
         if tree.plan is not None:
             return self._asked_one(tree.plan, relation, [])
         for part in tree.children:
@@ -124,7 +124,7 @@ class _Proof:
         return asked_of(relation, subquery, pairs, self._key, self._method.via, name_of(plan))
 
     def _equal_columns(self, node: Node) -> list[tuple[int, int]]:
-        """The columns that a filter makes equal; those around a subquery that carry one key are so too."""
+        """Return the columns that a filter makes equal, and the columns with the key in the enclosing query."""
         carriers = sorted(self._around.carriers)
         return [*equal_columns(node.condition), *pairwise(carriers)]
 
@@ -207,7 +207,7 @@ class _Proof:
         return relation
 
     def _expand(self, node: Node) -> Relation:
-        """Several rows of one: a column carries the key where it does in each of them."""
+        """Return what is known of an Expand: an output column carries the key if it does in all rows made of a row."""
         relation = self._one_part(node.child)
         values, width = node.parts.get("projections", ()), node.detail.get("width", 0)
         if not values:
@@ -220,7 +220,7 @@ class _Proof:
         return relation.renamed(pairs)
 
     def _set_operation(self, node: Node) -> Relation:
-        """UNION, INTERSECT and EXCEPT of keyed relations are keyed where all have the key in the same place."""
+        """Return what is known of a set operation: it has the key in positions where all branches have it."""
         branches = [self._one_part(child) for child in node.children]
         if all(not branch.is_keyed and not branch.pending for branch in branches):
             return Relation()
@@ -237,22 +237,24 @@ class _Proof:
 
     def _reference(self, node: Node) -> Relation:
         definition = self._plan.ctes[node.cte]
-        former, self._around = self._around, Relation()  # nothing in it is asked for one row
+        former, self._around = self._around, Relation()  # it is not evaluated per row of an enclosing query
         relation = self._one_part(definition.child)
         self._around = former
         pairs = zip(map(id_of, definition.output), map(id_of, node.output), strict=True)
         return relation.renamed(pairs).read_again(id(node))
 
     def _require_rowwise(self, relation: Relation, looks: str) -> None:
-        """A changed row of a free input must not change what others of it give."""
+        """Raise Unprovable if a changed row of an input without the key could affect what its other rows produce."""
         if relation.pending:
             name, _ = min(relation.pending)
             raise Unprovable(f"it has {looks} over {name}, whose changes then lead to other rows too")
 
 
 def matters_if_null(value: Expression, given: Expression) -> bool:
-    """Whether a row of IN's subquery could matter to a value that it is not equal to: a null leaves open whether the
-    value is among them, and of a null value any row does."""
+    """Return whether a row of IN's subquery can matter to a value that does not equal it.
+
+    With a null in the subquery it is unknown whether the value is among the rows, and for a null value any row matters.
+    """
     return value.nullable or given.nullable or not value.is_column
 
 
@@ -262,7 +264,7 @@ def _require_one_part(relation: Relation, key: str, node: Node | None = None) ->
 
 
 def _second(node: Node | None) -> str:
-    """What is joined last, for a message."""
+    """Return the name of what is joined last, for a message."""
     while node is not None and node.kind != "Join" and node.children:
         node = node.child
     return name_of(node.children[1]) if node is not None and node.kind == "Join" else "its inputs"

@@ -1,9 +1,9 @@
-"""Whether what is kept of a query's relations adds up, and gives the table's rows together with the rest of it.
+"""Prove that the state of a query's kept relations adds up, and returns the table's rows together with the rest.
 
-Three things are proven. The relations and the rest, put together, are the query: Spark's optimizer makes one plan of
-both. What is kept of a relation gives it again: its aggregates are those of which that is known, over the very
-expressions that the state is of. And what a change adds to the state is what the touched rows give after it, less what
-they gave before: the rows below the groups follow one by one from those of one input, or from those of one key.
+Three things are proven. First, the relations and the rest, put together, are the query: Spark's optimizer produces the
+same plan for both. Second, a relation can be restored from its state: its aggregates are of kinds for which this is
+known, over the same expressions as the state. Third, a change adds to the state what the touched rows give after it,
+less what they gave before: each row below the groups depends on one row of one input, or on the rows of one key.
 """
 
 import re
@@ -34,11 +34,11 @@ _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _COMPARABLE = _INTEGERS | {"string", "date", "timestamp", "boolean"}
 _ROW_BY_ROW = frozenset({"SubqueryAlias", "Filter", "Project", "Generate", "Expand", "View"})
-_MIN_DIGITS = 9  # that a quotient has more than an average: so many rows are averaged as Spark does
+_MIN_DIGITS = 9  # additional digits of a quotient, enough to average MAX_AVERAGED_ROWS rows exactly as Spark does
 
 
 def prove_kept(table: Table, method: Kept, reading: Reading) -> None:
-    """Raise Unprovable, naming the construct, where parts and rest could give other rows than the query."""
+    """Raise Unprovable, naming the construct, if parts and rest could return other rows than the query."""
     for part in method.parts:
         found = proven_part(part, reading)
         if found != part:
@@ -51,18 +51,18 @@ def prove_kept(table: Table, method: Kept, reading: Reading) -> None:
 
 
 def rest_of(method: Kept, reading: Reading) -> Plan:
-    """The rest as Spark analysed it. Raises Unprovable where it cannot be computed from what is kept."""
+    """Return the rest as analysed by Spark. Raises Unprovable if it cannot be computed from the kept relations."""
     kept = {part.name: tuple((item.name, item.type, True) for item in part.items) for part in method.parts}
     return read_plan(_asked(method.rest, replace(reading, inputs={**reading.inputs, **kept})))
 
 
 def plan_of(part: KeptPart, reading: Reading) -> Plan:
-    """The relation as Spark analysed it. Raises Unprovable where it cannot be computed on its own."""
+    """Return the relation as analysed by Spark. Raises Unprovable if it cannot be computed on its own."""
     return read_plan(_asked(relation_text(part), reading))
 
 
 def proven_part(part: KeptPart, reading: Reading) -> KeptPart:
-    """Return a part with the types that its columns have. Raises Unprovable where its state does not add up."""
+    """Return a part with the types of its columns. Raises Unprovable if its state does not add up."""
     relation, state = plan_of(part, reading), read_plan(_asked(state_text(part), reading))
     types = [kind for _, kind, _ in relation.columns]
     items = tuple(replace(item, type=kind) for item, kind in zip(part.items, types, strict=True))
@@ -90,7 +90,7 @@ def _asked(query: str, reading: Reading, same_as: str = "") -> Analysis:
 
 
 def _listed(plan: Plan, *, is_distinct: bool) -> tuple[Node, list[Expression]]:
-    """What a relation takes its columns from, and these."""
+    """Return the node that a relation takes its columns from, and the expressions of its columns."""
     node = plan.root
     while node.kind in {"WithCTE", "SubqueryAlias"}:
         node = node.children[node.detail["plan"]] if node.kind == "WithCTE" else node.child
@@ -105,7 +105,7 @@ def _listed(plan: Plan, *, is_distinct: bool) -> tuple[Node, list[Expression]]:
 
 
 def _groups_of(plan: Plan) -> tuple[Node, dict[str, Expression], tuple[Expression, ...]]:
-    """What state is computed from, its columns by name, and what it groups by."""
+    """Return the node that the state is computed from, its columns by name, and its grouping expressions."""
     node = plan.root
     while node.kind in {"WithCTE", "SubqueryAlias"}:
         node = node.children[node.detail["plan"]] if node.kind == "WithCTE" else node.child
@@ -116,7 +116,7 @@ def _groups_of(plan: Plan) -> tuple[Node, dict[str, Expression], tuple[Expressio
 
 
 def _kept_of(item: KeptItem, found: Expression) -> tuple[Expression, ...]:
-    """What the state of a column is of: a value, or what is aggregated and the condition of that."""
+    """Return the expressions that the state of a column must cover: a value, or input and condition of an aggregate."""
     is_aggregate = any(part.kind == "AggregateExpression" for part in found.walk())
     if item.kind == "key":
         if is_aggregate:
@@ -139,7 +139,7 @@ def _require_state(
     relation: tuple[Plan, Node, list[Expression]],
     state: tuple[Plan, Node, dict[str, Expression], tuple[Expression, ...]],
 ) -> None:
-    """Raise Unprovable where the state is of other rows than the relation, or of other values of them."""
+    """Raise Unprovable if the state covers other rows than the relation, or other values of them."""
     plan, below, expected = relation
     state_plan, state_below, columns, groups = state
     found: list[Expression] = []
@@ -161,7 +161,7 @@ def _require_state(
 
 
 def _found_in(item: KeptItem, place: int, columns: dict[str, Expression]) -> list[Expression]:
-    """The same as of ``_kept_of``, in the state."""
+    """Return the expressions in the state that correspond to those of ``_kept_of``."""
     if item.kind == "key":
         return [columns[f"_k{place}"]]
     if item.kind in OF_VALUES:
@@ -188,7 +188,7 @@ def _shape(plan: Plan, below: Node, values: list[Expression]) -> str:
 
 
 def _require_exact(item: KeptItem, found: Expression) -> None:
-    """Raise Unprovable for what is not computed again to the last digit, or whose values are not told apart."""
+    """Raise Unprovable for an aggregate that is not restored exactly, or for values that cannot be compared exactly."""
     if item.kind == "key" or item.kind in OF_VALUES:
         kind = item.type if item.kind != "COUNT DISTINCT" else found.input_type
         if kind not in _COMPARABLE and not _DECIMAL.fullmatch(kind):
@@ -206,7 +206,7 @@ def _require_exact(item: KeptItem, found: Expression) -> None:
 
 
 def _require_digits(item: KeptItem, found: Expression, precision: int, scale: int) -> None:
-    """The quotient of sum and count must have so many digits more than the average that rounding it again is exact."""
+    """Raise Unprovable unless the quotient of sum and count has enough digits to be rounded to the exact average."""
     whole_digits = min(38, precision + 10) - scale
     quotient = max(6, min(scale + 21, 38 - whole_digits))
     result = _DECIMAL.fullmatch(item.type)
@@ -215,7 +215,7 @@ def _require_digits(item: KeptItem, found: Expression, precision: int, scale: in
 
 
 def _require_row_by_row(plan: Plan, node: Node) -> None:
-    """Raise Unprovable where a row does not follow from one row of one input."""
+    """Raise Unprovable unless each row depends on a single row of one input."""
     while not node.source:
         if any(part.plan is not None for expression in node.expressions for part in expression.walk()):
             raise Unprovable("it has a subquery")

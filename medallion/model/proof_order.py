@@ -1,8 +1,8 @@
-"""Whether a query gives the same rows every time: nothing in it depends on the order in which rows happen to be read.
+"""Prove that a query returns the same rows every time: nothing in it depends on the order in which rows are read.
 
-What picks rows by an order, such as ROW_NUMBER, LAG, MAX_BY and LIMIT, is deterministic where no two rows can tie:
-the order, with what the window is partitioned by, must determine the row. So an ORDER BY ends in the key columns of
-the rows that it orders.
+A construct that selects rows by an order, such as ROW_NUMBER, LAG, MAX_BY and LIMIT, is deterministic if no two rows
+can tie: the order, together with the partitioning of the window, must determine the row. So an ORDER BY should end in
+the key columns of the rows that it orders.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _LIMITS = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
 
 
 def prove_order(plan: Plan, dependencies: Dependencies) -> None:
-    """Raise Nondeterministic, naming the construct and what to write, where rows that tie may be in any order."""
+    """Raise Nondeterministic, naming the construct and what to write instead, if rows can tie in an order."""
     for node in plan.root.walk():
         if node.kind in _LIMITS:
             _prove_limit(node, dependencies)
@@ -72,7 +72,7 @@ def _prove_window(expression: Expression, node: Node, dependencies: Dependencies
 
 
 def _prove_by(aggregate: Expression, groups: Sequence[Expression], below: Node, dependencies: Dependencies) -> None:
-    """Of the rows with the largest value MAX_BY takes any."""
+    """Raise Nondeterministic if rows can tie, because MAX_BY and MIN_BY take any row with the extreme value."""
     value, by = aggregate.children[0].children
     ordered = [by] if by.kind != "CreateNamedStruct" else list(by.children[1::2])
     rows = dependencies.of(below)
@@ -88,7 +88,7 @@ def _prove_by(aggregate: Expression, groups: Sequence[Expression], below: Node, 
 
 
 def _is_part_by_rows(expression: Expression) -> bool:
-    """Whether a frame takes some of the rows of a partition, by their number: those that tie are then parted."""
+    """Return whether a window frame takes part of a partition by number of rows, which may separate rows that tie."""
     for part in expression.walk():
         if part.kind == "SpecifiedWindowFrame":
             if "RowFrame" not in part.detail:

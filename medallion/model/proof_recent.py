@@ -1,4 +1,4 @@
-"""Whether only the newest rows of an input matter to a query: each use of it is bound to its largest value."""
+"""Prove that only the newest rows of an input matter to a query: each read of it is bounded by its largest value."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -12,7 +12,7 @@ _GREATER = {"GreaterThan": 0, "GreaterThanOrEqual": 0, "LessThan": 1, "LessThanO
 
 
 def prove_recent(table: Table, method: Recent, plan: Plan, inputs: Mapping[str, tuple[Column, ...]]) -> None:
-    """Raise Unprovable when the query could see a row of the input that is older than the span."""
+    """Raise Unprovable if the query could read a row of the input that is older than the span."""
     if method.input not in table.inputs:
         raise Unprovable(f"its query does not read {method.input}")
     types = {name: kind for name, kind, _ in inputs[method.input]}
@@ -32,12 +32,12 @@ class _Proof:
         )
 
     def require_bound(self, node: Node) -> None:
-        """Every reading of the input at ``node`` and below must be bound there."""
+        """Raise Unprovable unless every read of the input in ``node`` is bounded there."""
         if self._unbound(node):
             raise Unprovable(self._message)
 
     def _unbound(self, node: Node) -> dict[int, int]:
-        """The readings of the input in ``node`` that are not bound yet: by the id that their column has there."""
+        """Return the reads of the input in ``node`` that are not bounded yet, by the id of their column there."""
         for expression in node.expressions:
             for part in expression.walk():
                 if part.plan is not None and not self._is_newest(part.plan):
@@ -67,7 +67,7 @@ class _Proof:
                 inner = item.unalias()
                 if inner.is_column and id_of(inner) in below:
                     moved[id_of(item)] = below[id_of(inner)]
-            # A reading whose column is not passed on cannot be bound any more.
+            # A read whose column is not passed on can no longer be bounded.
             if set(below.values()) - set(moved.values()):
                 raise Unprovable(self._message)
             return moved
@@ -78,7 +78,7 @@ class _Proof:
         return {number: reading for number, reading in unbound.items() if reading not in bound}
 
     def _bound_by(self, part: Expression) -> int:
-        """The column that is bound to less than the span before the newest row; -1 where none is."""
+        """Return the column that is bounded to at most the span before the newest row; -1 if none is."""
         if part.kind not in _GREATER:
             return -1
         column, limit = part.children[:: 1 if _GREATER[part.kind] == 0 else -1]
@@ -91,7 +91,7 @@ class _Proof:
         return id_of(column) if column.is_column and span is not None and span <= self._method.span else -1
 
     def _span_before_newest(self, limit: Expression) -> timedelta | None:
-        """How far before the newest value ``limit`` is."""
+        """Return how far ``limit`` is before the newest value; None if unknown."""
         newest = limit.children[0] if limit.children else limit
         while self._keeps_moment(newest):
             newest = newest.children[0]
@@ -101,12 +101,15 @@ class _Proof:
         return length_of(shifts[0]) if len(shifts) == 1 else None
 
     def _keeps_moment(self, limit: Expression) -> bool:
-        """Whether it is a cast that moves no moment. That of a time to a date goes back to the day's beginning, which
-        the refresh allows for only where the column itself has days."""
+        """Return whether ``limit`` is a cast that does not change the time.
+
+        A cast of a timestamp to a date goes back to the start of the day, which the refresh allows for only if the
+        column itself is a DATE.
+        """
         return limit.kind == "Cast" and (limit.type.startswith("timestamp") or self._is_of_days)
 
     def _is_newest(self, plan: Node) -> bool:
-        """Whether it is SELECT MAX(column) FROM input, and nothing more."""
+        """Return whether a plan is exactly SELECT MAX(column) FROM input."""
         if plan.kind != "Aggregate" or plan.parts.get("groupingExpressions"):
             return False
         (item, *more) = plan.parts["aggregateExpressions"]
@@ -124,7 +127,7 @@ class _Proof:
 
 
 def length_of(shift: Expression) -> timedelta | None:
-    """How much earlier ``shift`` makes a moment; None for what is not always as long."""
+    """Return how much earlier ``shift`` makes a timestamp; None for intervals of variable length, such as months."""
     sign = 1
     while shift.kind in {"UnaryMinus", "ExtractANSIIntervalDays", "ExtractIntervalDays"}:
         sign *= -1 if shift.kind == "UnaryMinus" else 1

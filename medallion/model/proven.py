@@ -1,4 +1,4 @@
-"""What is proven of a table: a value, by which its refresh goes."""
+"""The proof for a table: a plain value that its refresh uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,17 +8,17 @@ from medallion.model.plan import Column
 
 @dataclass(frozen=True)
 class Proof:
-    """What is proven of a table: how its refresh goes, and of what columns.
+    """What is proven about a table: its refresh method, and the columns of the table and its inputs.
 
     Args:
-        table: Its name.
-        fingerprint: Of all that the proof goes by: query, method, keys, and the columns of its inputs.
+        table: The name of the table.
+        fingerprint: A hash of everything that the proof depends on, such as query, method, keys and input columns.
         query: The fingerprint of the query alone.
-        method: Its refresh method, in words.
-        columns: Name and type of each column that it gives.
-        inputs: The columns of each input that its query sees, in order.
-        restricted: Of an upsert, by input that has the key, the column with it.
-        unproven: Why nothing could be proven here, in one line: the table is then recomputed in full.
+        method: The refresh method, in words.
+        columns: Name, type and nullability of each output column.
+        inputs: The columns of each input that the query can read, in order.
+        restricted: For an upsert, the key column of each input that has the key.
+        unproven: Why nothing could be proven, in one line; the table is then recomputed in full.
     """
 
     table: str

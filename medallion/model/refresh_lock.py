@@ -1,8 +1,8 @@
-"""refresh.lock: how each table of the project is refreshed, as derived from its query, and what is proven of that.
+"""refresh.lock: the refresh method of each table of the project, as derived from its query, and the proof of it.
 
-In the root of the project, one line per table, below one that says what they were derived from. A table has the method
-of its line as long as its definition is the one of that line: what reads a project reads no SQL for it. A table that
-has changed is derived where it is refreshed.
+The file is in the root of the project. Its first line identifies what the methods were derived from; then follows one
+line per table. A line is valid as long as the definition of the table matches it, so that loading a project needs no
+SQL parsing. For a table that has changed, the method is derived when the table is refreshed.
 """
 
 import json
@@ -28,8 +28,9 @@ NAME = "refresh.lock"
 class Entry:
     """How one table is refreshed: a line of the lock.
 
-    definition: of the table, by which it is known to be the one that the line is about. policy: as declared. method,
-    reason, refused: what was chosen, why, and by other method why not. proof: of the method.
+    definition: the key of the table's definition, for which the line is valid. policy: the declared refresh policy.
+    method, reason: the chosen method, and why. refused: by other method, why it was not chosen. proof: the proof of the
+    method.
     """
 
     table: str
@@ -43,26 +44,26 @@ class Entry:
 
 @dataclass(frozen=True)
 class Lock:
-    """What a lock says. entries: by table."""
+    """The contents of a lock. entries: its lines, by table."""
 
     entries: Mapping[str, Entry] = field(default_factory=dict)
 
     @property
     def proofs(self) -> dict[str, Proof]:
-        """What is proven, by fingerprint."""
+        """The proofs, by fingerprint."""
         return {entry.proof.fingerprint: entry.proof for entry in self.entries.values()}
 
     def entry_of(self, tables: Registry, name: str) -> Entry | None:
-        """The line of a table; None where it has none for the table as it is."""
+        """Return the line of a table; None if it has none for its current definition."""
         entry = self.entries.get(name)
         return entry if entry and entry.definition == definition_keys(tables.tables)[name] else None
 
 
 def read_lock(path: Path) -> Lock:
-    """Read the lock at ``path``; one without lines where there is none.
+    """Read the lock at ``path``; a missing file is an empty lock.
 
     Raises:
-        MedallionError: It is not as ``lock_text`` makes it: what it says of a proof was proven by nobody.
+        MedallionError: The file is not exactly as ``lock_text`` wrote it, so its proofs cannot be trusted.
     """
     first, *lines = lock_lines(path)
     if first and not _is_sealed(first, lines):
@@ -83,7 +84,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_lines(path: Path) -> list[str]:
-    """Return the lines of the lock at ``path``, an empty one where there is none. Raises MedallionError."""
+    """Return the lines of the lock at ``path``, or one empty line if there is no file. Raises MedallionError."""
     try:
         return path.read_text(encoding="utf-8").splitlines() or [""]
     except FileNotFoundError:
@@ -93,7 +94,7 @@ def lock_lines(path: Path) -> list[str]:
 
 
 def readable_entries(text: str) -> dict[str, Entry]:
-    """By table, the lines of a lock's text that can be read."""
+    """Return, by table, the lines of a lock's text that can be parsed."""
     entries = {}
     for line in text.splitlines()[1:]:
         with suppress(ValueError, TypeError, KeyError, AttributeError):
@@ -103,28 +104,28 @@ def readable_entries(text: str) -> dict[str, Entry]:
 
 
 def lock_text(graph: str, entries: Iterable[Entry]) -> str:
-    """Return the text of a lock. graph: as of ``graph_key``."""
+    """Return the text of a lock. graph: the result of ``graph_key``."""
     lines = [_line_of(entry) for entry in sorted(entries, key=lambda entry: entry.table)]
     return "".join(f"{line}\n" for line in (json.dumps({"graph": _seal(graph, lines)}), *lines))
 
 
 def is_derived_from(graph: str, path: Path) -> bool:
-    """Whether the lock at ``path`` is what was derived from that graph, and nobody has edited it since."""
+    """Return whether the lock at ``path`` was derived from ``graph`` and not edited since."""
     first, *lines = lock_lines(path)
     return first == json.dumps({"graph": _seal(graph, lines)})
 
 
 def graph_key(tables: Registry, versions: Sequence[str]) -> str:
-    """What methods are derived from: the definitions of all tables; versions: of what derives them."""
+    """Return a key of what methods are derived from: all definitions, and the ``versions`` of what derives them."""
     told = [*versions, definition_keys(tables.tables)]
     return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def with_methods(tables: Registry, path: Path) -> Registry:
-    """Return ``tables`` with the methods that the lock at ``path`` has for them as they are; None for others."""
+    """Return ``tables`` with the methods that the lock at ``path`` has for their current definitions."""
     try:
         lock = read_lock(path)
-    except MedallionError:  # who refreshes says so
+    except MedallionError:  # the refresh reports it
         return tables
     keys = definition_keys(tables.tables)
     return tables.with_methods(
@@ -150,12 +151,12 @@ def _line_of(entry: Entry) -> str:
 
 
 def method_kind(method: Method | None) -> RefreshMethod:
-    """What a refresh by that method is called; that of a table without one is in full."""
+    """Return the kind of a refresh method; None, a table without one, is a full recompute."""
     return RefreshMethod(describe_method(method or Full())["kind"])
 
 
 def describe_method(method: Method) -> dict[str, Any]:
-    """A method as JSON has it."""
+    """Return a method in its JSON form."""
     match method:
         case ByKey(key, via, columns):
             paths = {name: [_way(step) for step in steps.ways] for name, steps in via.items()}

@@ -1,14 +1,14 @@
-"""How a table was brought to its inputs' current versions, in the words that the event log and the pages use."""
+"""How a table was brought up to date with its inputs, in the words of the event log and the pages."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-SIDE = "_side"  # of a changed row: the place of its commit among those read, from 1; negative where it was deleted
+SIDE = "_side"  # column of changed rows: position of the commit among those read, from 1; negative for deleted rows
 
 
 class RefreshMethod(StrEnum):
-    """What one refresh of one table did; the event log stores the value as ``how`` in ``details``."""
+    """What one refresh of one table did; the event log stores the value as ``method`` in ``details``."""
 
     UPSERT = "upsert"
     INCREMENTAL_AGGREGATE = "incremental aggregate"
@@ -18,10 +18,10 @@ class RefreshMethod(StrEnum):
 
 
 class StateWork(StrEnum):
-    """What a refresh did about incremental state before it could use it; events store it as ``state``.
+    """The work on incremental state that a refresh did before it could use the state; events store it as ``state``.
 
-    SET_UP: there was none, which happens once. REBUILT: a full refresh, a restatement or another definition came
-    between, which happens each time.
+    SET_UP: there was no state yet; this happens once. REBUILT: the state was outdated by a full refresh, a restatement
+    or a changed definition; this happens after each of them.
     """
 
     SET_UP = "set-up"
@@ -29,10 +29,10 @@ class StateWork(StrEnum):
 
 
 def read_state_work(details: Mapping[str, Any]) -> StateWork | None:
-    """Return what the refresh that an event is of did about incremental state; None for one that found it."""
+    """Return the work on incremental state in the details of a refresh event; None if the state was usable."""
     if stored := details.get("state"):
         return StateWork(stored)
-    note = str(details.get("note"))  # of events from before they stored it
+    note = str(details.get("note"))  # older events have it only in their note
     if not details.get("built_state") and "rebuilt aggregate state" not in note:
         return None
     return StateWork.REBUILT if "was rewritten" in note or "is not known" in note else StateWork.SET_UP
@@ -47,5 +47,5 @@ _WORDS_IN_OLDER_EVENTS: Mapping[str, RefreshMethod] = {
 
 
 def read_method(stored: str) -> str:
-    """Return the words for the method that an event stores; those of another version's method as they are."""
+    """Return the words for the method that an event stores; unknown words are returned unchanged."""
     return _WORDS_IN_OLDER_EVENTS.get(stored, stored)

@@ -1,6 +1,6 @@
-"""The graph of tables: what is declared is checked, and each table stands after what it reads.
+"""The graph of tables: declarations are checked, and each table comes after its inputs.
 
-Imports neither pyspark nor great_expectations, so the DAG file can read the graph in milliseconds.
+It imports neither pyspark nor great_expectations, so the DAG file can read the graph in milliseconds.
 """
 
 import re
@@ -24,7 +24,7 @@ Node = Feed | ChangeLog | Table
 
 @dataclass(frozen=True)
 class Registry:
-    """Every table by name, each after its inputs. declared_layers: of the project, from the bottom up."""
+    """Every table by name, each after its inputs. declared_layers: the layers of the project, from the bottom up."""
 
     tables: Mapping[str, Node]
     declared_layers: tuple[str, ...]
@@ -41,7 +41,7 @@ class Registry:
             raise UsageError(f"no table is called {name[:80]!r}: {hint}") from None
 
     def layer(self, layer: str) -> tuple[Node, ...]:
-        """The tables of one layer, each after its inputs."""
+        """Return the tables of one layer, each after its inputs."""
         return tuple(table for table in self if table.layer == layer)
 
     @property
@@ -56,16 +56,16 @@ class Registry:
 
     @property
     def result_layers(self) -> tuple[str, ...]:
-        """The layers that the lake is for: those above the second, or the second where there is no other."""
+        """The layers with the results: those above the second, or the second if it is the top one."""
         return self.declared_layers[2:] or self.declared_layers[1:]
 
     def is_computed(self, layer: str) -> bool:
-        """Whether the tables of ``layer`` are computed, by queries over others."""
+        """Return whether the tables of ``layer`` are computed by queries over other tables."""
         return layer in self.declared_layers[1:]
 
     @property
     def feeds(self) -> tuple[Feed, ...]:
-        """The tables with the present rows of a source, kept current by a change feed."""
+        """The tables with the current rows of a source, kept up to date by a change feed."""
         return tuple(table for table in self if isinstance(table, Feed))
 
     @property
@@ -74,7 +74,7 @@ class Registry:
         return tuple(table for table in self if isinstance(table, ChangeLog))
 
     def with_methods(self, methods: Mapping[str, Method | None]) -> "Registry":
-        """The same with other refresh methods, by table; None where it is to be derived."""
+        """Return the registry with other refresh methods, by table; None for a method that must be derived."""
         nodes = {
             name: replace(node, method=methods[name]) if isinstance(node, Table) and name in methods else node
             for name, node in self.tables.items()
@@ -82,18 +82,19 @@ class Registry:
         return replace(self, tables=nodes)
 
     def queries(self, layer: str) -> tuple[Table, ...]:
-        """The computed tables of one layer, each after its inputs."""
+        """Return the computed tables of one layer, each after its inputs."""
         return tuple(table for table in self.layer(layer) if isinstance(table, Table))
 
 
 def build(tables: Iterable[Node], layers: Sequence[str]) -> Registry:
     """Build a registry of ``tables`` in dependency order.
 
-    layers: from the bottom up; the first is fed by a source, each other one may read itself and those between.
+    layers: from the bottom up; the first is fed by a source. Tables of the second may read the first two layers, tables
+    above it all layers from the second up to their own.
 
     Raises:
-        BadDeclaration: A name, keys or a docstring are missing or wrong, a column cannot be read, an
-            input is unknown or of a layer that the table may not read, a chart or a description is of an unknown
+        BadDeclaration: A name, keys or a docstring are missing or wrong, a column declaration cannot be parsed, an
+            input is unknown or in a layer that the table may not read, a chart or a description names an unknown
             column, or there is a cycle. The module is named.
     """
     by_name = {table.name: table for table in tables}
@@ -128,7 +129,7 @@ def build(tables: Iterable[Node], layers: Sequence[str]) -> Registry:
 
 
 def _require_columns(where: str, feed: Feed) -> None:
-    """Refuse columns that cannot be read, or whose type cannot be a key's or cannot be looked up by."""
+    """Refuse columns that cannot be parsed, and key or pruning columns whose type is not suitable."""
     try:
         types = {column.name: column.sql_type for column in feed.columns}
     except UnreadableColumn as error:
@@ -153,7 +154,7 @@ def _require_columns(where: str, feed: Feed) -> None:
 
 
 def _require_keys(where: str, table: Node) -> None:
-    """Refuse keys that cannot identify a row, and a refresh policy that there is not."""
+    """Refuse keys that cannot identify a row, and an unknown refresh policy."""
     if isinstance(table, Feed) and (null := [c.name for c in table.columns if c.name in table.keys and not c.required]):
         raise BadDeclaration(f"{where} declares its key {', '.join(null)} as nullable: write NOT NULL")
     if isinstance(table, Table) and table.refresh not in POLICIES:
@@ -162,7 +163,7 @@ def _require_keys(where: str, table: Node) -> None:
 
 
 def _require_values(where: str, table: Node) -> None:
-    """Refuse lists of values that could be taken for tables or are empty, and names of lists that there are not."""
+    """Refuse lists of values that are empty or named like tables, and lists that a query uses but that do not exist."""
     if not isinstance(table, Table):
         return
     for name, values in table.values.items():
@@ -175,7 +176,7 @@ def _require_values(where: str, table: Node) -> None:
 
 
 def _require_event_time(where: str, table: Node) -> None:
-    """Refuse an event time that is no column with a moment."""
+    """Refuse an event time that is not a TIMESTAMP column."""
     types = {column.name: column.type for column in table.columns} if isinstance(table, Feed) else {}
     for name in table.event_time if isinstance(table, Feed) else ():
         if types.get(name) != "TIMESTAMP":
@@ -183,7 +184,7 @@ def _require_event_time(where: str, table: Node) -> None:
 
 
 def _require_chart(where: str, table: Node) -> None:
-    """Refuse a chart of columns that the query does not give."""
+    """Refuse a chart of columns that the query does not return."""
     if not isinstance(table, Table) or table.chart is None:
         return
     columns = output_columns(table.query)
@@ -199,7 +200,7 @@ def _with_feed(log: ChangeLog, by_name: Mapping[str, Node]) -> ChangeLog:
 
 
 def _may_read(reader: str, read: str, layers: Sequence[str]) -> bool:
-    """The bottom reads none, the second layer itself and the bottom; those above what is below them, not the bottom."""
+    """Return whether a layer may read another: the second one itself and the bottom, others the second to their own."""
     place = layers.index(reader)
     return place > 0 and read in layers[min(place, 2) - 1 : place + 1]
 
@@ -209,6 +210,6 @@ def _module(table: Node) -> str:
 
 
 def as_declared(declared: Node, layer: str, module: Path, doc: str) -> Iterator[Node]:
-    """Yield the table that ``module`` declares in ``layer``, and that of the rows that it drops, if any."""
+    """Yield the table that ``module`` declares in ``layer`` and, if it drops rows, the table of dropped rows."""
     table = replace(declared, name=f"{layer}_{module.stem}", layer=layer, module=module, doc=doc.strip())
     yield from split_dropped_rows(replace(table, method=None)) if isinstance(table, Table) else (table,)

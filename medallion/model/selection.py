@@ -1,4 +1,4 @@
-"""Choosing tables as in dbt: ``gold_x`` or ``tag:x``, ``+gold_x`` with all it reads, ``gold_x+`` with its readers."""
+"""Select tables as in dbt: ``gold_x`` or ``tag:x``, ``+gold_x`` with all upstream, ``gold_x+`` with all downstream."""
 
 import re
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ _TAG = "tag:"
 
 
 def select_tables(tables: Registry, text: str) -> frozenset[str]:
-    """Return the names that ``text`` selects: selectors with commas or spaces between them.
+    """Return the names that ``text`` selects: selectors separated by commas or spaces.
 
-    Raises UsageError for text that selects nothing, and for an unknown table, with names like it.
+    Raises UsageError if ``text`` has no selector, and for an unknown table, with similar names.
     """
     selectors = [part for part in re.split(r"[,\s]+", text) if part]
     if not selectors:

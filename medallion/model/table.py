@@ -1,4 +1,4 @@
-"""What a table is: a change feed or a log of one in Bronze, a query in every layer above. Values only, no Spark."""
+"""What a table is: a change feed or a change log in Bronze, a query in every layer above. Values only, no Spark."""
 
 import re
 from collections.abc import Mapping
@@ -20,18 +20,18 @@ from medallion.model.refresh_method import RefreshMethod
 
 STRATEGIES = ("full", "incremental")
 DELETE, BLANK = "delete", "blank"  # what erasing a person does to a row of a feed
-QUARANTINE = "quarantine_"  # begins the name of the table of rows that another table drops
-BROKEN = "_broken"  # its column that says which expectations a row fails
-BESIDE_A_CHANGE = ("_line", "_deleted")  # its place in the file, and whether it deletes: no columns of a feed
-EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)  # of event times; the first versions of dimensions begin then
-LIST_NAME = r"[A-Z][A-Z0-9_]*"  # of a list of values
-_LIST = re.compile(rf"(?<!{{){{({LIST_NAME})}}(?!}})")  # its place in a query
-MAX_ROW_CHANGE = 0.5  # the share of its rows by which a table may grow or shrink from one release to the next
+QUARANTINE = "quarantine_"  # prefix of the name of a table of dropped rows
+BROKEN = "_broken"  # column of such a table with the expectations that a row fails
+BESIDE_A_CHANGE = ("_line", "_deleted")  # line in the file, and whether it deletes: reserved, not columns of a feed
+EARLIEST = datetime(1900, 1, 1, tzinfo=UTC)  # earliest event time; the first versions of dimensions begin then
+LIST_NAME = r"[A-Z][A-Z0-9_]*"  # name of a list of values
+_LIST = re.compile(rf"(?<!{{){{({LIST_NAME})}}(?!}})")  # placeholder of a list in a query
+MAX_ROW_CHANGE = 0.5  # share of its rows by which a table may grow or shrink between two releases without a warning
 
 
 @dataclass(frozen=True)
 class Column:
-    """A declared column: its SQL type, whether a row must have a value in it, and what its values mean."""
+    """A declared column: its SQL type, whether a value is required, and the meaning of its values."""
 
     name: str
     type: str
@@ -40,7 +40,7 @@ class Column:
 
     @cached_property
     def sql_type(self) -> SqlType:
-        """Its type, parsed."""
+        """The parsed type."""
         return parse_type(self.type)
 
 
@@ -48,7 +48,7 @@ class Column:
 class Drop:
     """Why a table drops rows: they fail the expectation ``reason``.
 
-    max_share: the share of its rows, 0 to 1, above which that is a warning; None to compare with its history alone.
+    max_share: the share of rows, 0 to 1, above which dropping is a warning; None to compare only with its history.
     """
 
     reason: str
@@ -56,35 +56,36 @@ class Drop:
 
     @property
     def meaning(self) -> str:
-        """What reports call it."""
+        """The name of the drop in reports."""
         return f"{self.reason}: rows are dropped"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A computed table: a pure function of the tables its query names.
+    """A computed table: a pure function of the tables that its query names.
 
-    The project fills in name, layer, doc and module, from the module's path and docstring, and method, from
-    refresh.lock: None where it has not been derived from the query as it is now.
+    The project fills in name, layer, doc and module from the module's path and docstring, and method from refresh.lock;
+    method is None if it has not been derived from the current query.
 
     Args:
         keys: The grain, one row per combination.
         query: Spark SQL with inputs as ``{silver_customers}``; a literal brace is doubled.
-        values: Lists of texts that the query names: ``IN {ORDER_STATUSES}``, in capitals.
+        values: Lists of strings by upper-case name, which the query uses like ``IN {ORDER_STATUSES}``.
         expect: Expectations beyond the keys, which are always unique.
-        nullable_keys: The keys that may be null and then form a group of their own.
-        refresh: ``auto`` has the cheapest method that is proven right; ``incremental`` one that touches what changed,
-            wherever there is one; ``incremental strict`` the same, and is refused where there is none; ``full`` none.
-        pruned_by: Columns besides the keys by which readers look for few rows: files tell their ranges.
+        nullable_keys: The keys that may be null; nulls then form a group of their own.
+        refresh: ``auto`` takes the cheapest method that is proven right; ``incremental`` takes an incremental method if
+            one exists; ``incremental strict`` does the same, but refuses the table if none exists; ``full`` always
+            recomputes.
+        pruned_by: Columns besides the keys by which readers select few rows; files have statistics of their ranges.
         extra: Whether it is one of the tables that not every lake has.
-        may_be_empty: Whether it may lose all its rows; else a check that finds it emptied since the last release fails.
-        max_row_change: The share by which its row count may change from one release to the next without a warning.
-        chart: How the page of results draws it; None for its rows alone.
-        drops: Of a table of dropped rows, why they are.
-        descriptions: What columns mean, by column. A column that is passed on unchanged is described where it comes
-            from, and needs none.
-        owner: Whom readers ask about the table; the project's owner if not given.
-        tags: Words to choose tables by: ``--select tag:finance``.
+        may_be_empty: Whether it may lose all its rows; else the check fails if it was emptied since the last release.
+        max_row_change: The share by which its row count may change between two releases without a warning.
+        chart: How the results page draws it; None to show only its rows.
+        drops: For a table of dropped rows, why they are dropped.
+        descriptions: The meaning of columns, by column. A column that is passed on unchanged needs no description, as
+            it inherits that of its source.
+        owner: The contact for questions about the table; by default the owner of the project.
+        tags: Words to select tables by, as in ``--select tag:finance``.
     """
 
     keys: tuple[str, ...]
@@ -109,7 +110,7 @@ class Table:
     module: Path | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Put the lists that the query names into it."""
+        """Replace the names of lists in the query by their values."""
         if self.values:
             object.__setattr__(self, "query", _LIST.sub(self._literals, self.query))
 
@@ -118,17 +119,17 @@ class Table:
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
-        """The tables the query reads, in the order it first names them."""
+        """The tables that the query reads, in the order of their first use."""
         return tuple(dict.fromkeys(name for _, name, _, _ in Formatter().parse(self.query) if name))
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with the query, but for its indentation: what another query computed is not built upon."""
+        """A hash of the query without its indentation; a refresh does not build on rows of another query."""
         return sha256(dedent(self.query).strip().encode()).hexdigest()[:16]
 
     @property
     def refresh_method(self) -> str:
-        """Its refresh method, in words, and what that goes by."""
+        """The refresh method in words, with its key or column, such as ``upsert on order_id``."""
         match self.method:
             case ByKey(column):
                 return f"{RefreshMethod.UPSERT} on {column}"
@@ -145,18 +146,18 @@ class Table:
 
     @property
     def refresh_summary(self) -> str:
-        """Its refresh method, in words, and of a full recompute why."""
+        """The refresh method in words, with the reason for a full recompute."""
         reason = self.method.reason if isinstance(self.method, Full) else ""
         return f"{self.refresh_method}: {reason}" if reason else self.refresh_method
 
     @property
     def is_incremental(self) -> bool:
-        """Whether a refresh touches what changed alone."""
+        """Whether a refresh processes only what changed."""
         return isinstance(self.method, ByKey | Additive | Kept | Recent)
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
-        """Every expectation on this table: its grain first, then what it declares."""
+        """Every expectation on this table: its grain first, then the declared ones."""
         return (*_grain(self.keys, self.nullable_keys), *self.expect)
 
 
@@ -165,18 +166,18 @@ class Feed:
     """A Bronze table: the rows of a source system, kept current by its change feed.
 
     Args:
-        keys: What identifies a row; the last change of a key wins, in the order of the lines.
-        schema: The declared columns as SQL: ``NOT NULL`` where a row without a value is rejected, ``COMMENT 'text'`` to
-            say what the values mean.
-        event_time: Columns that say when something happened: a row of an hour's file is rejected where one is before
-            EARLIEST, or after the end of the hour by more than max_skew.
+        keys: The columns that identify a row; the last change of a key wins, in the order of the lines.
+        schema: The declared columns as SQL: ``NOT NULL`` rejects rows without a value, ``COMMENT 'text'`` describes the
+            values.
+        event_time: Columns with the time of an event: a row of an hour's file is rejected if one is before EARLIEST, or
+            later than the end of the hour by more than max_skew.
         max_skew: See event_time.
-        subject: The column that names the person whom a row is about; empty where rows are about nobody.
-        subject_of: The feed's table whose key ``subject`` is, as lines have the key of their order: a row is about the
-            person whom that row is about. Empty where ``subject`` names the person itself.
-        personal: Further columns that tell of the person.
-        erase: What erasing the person does to a row: ``delete`` it, or ``blank`` the columns ``personal_columns``.
-        delivery: How the source delivers it, from medallion.toml; the project fills it in. The rest as for Table.
+        subject: The column that identifies the person whom a row is about; empty if rows are not about persons.
+        subject_of: The table of another feed whose key is in ``subject``, as order lines have the key of their order: a
+            row is about the same person as the row with that key. Empty if ``subject`` identifies the person directly.
+        personal: Further columns with personal data.
+        erase: The effect of erasing the person on a row: ``delete`` the row, or ``blank`` its ``personal_columns``.
+        delivery: How the source delivers the feed, from medallion.toml; the project fills it in. The rest as for Table.
     """
 
     keys: tuple[str, ...]
@@ -210,38 +211,38 @@ class Feed:
 
     @property
     def descriptions(self) -> Mapping[str, str]:
-        """What columns mean, by column."""
+        """The descriptions of columns, by column."""
         return _descriptions(self.columns)
 
     @property
     def personal_columns(self) -> tuple[str, ...]:
-        """The columns that tell of a person, the one that names them first."""
+        """The columns with personal data, beginning with the one that identifies the person."""
         own = () if self.subject_of or not self.subject else (self.subject,)
         return tuple(dict.fromkeys((*own, *self.personal)))
 
     @property
     def refresh_method(self) -> str:
-        """How changes get into it, in words."""
+        """How changes are applied to the table, in words."""
         return f"merged by {', '.join(self.keys)}"
 
     @property
     def topic(self) -> str:
-        """The feed's own name: that of bronze_orders is ``orders``."""
+        """The name of the feed in the project, such as ``orders`` for bronze_orders."""
         return self.name.removeprefix(f"{self.layer}_")
 
     @property
     def source_name(self) -> str:
-        """The feed's name at the source."""
+        """The name of the feed at the source."""
         return self.delivery.name or self.topic
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
-        """Every expectation on this table: grain, required columns, then what it declares."""
+        """Every expectation on this table: grain, required columns, then the declared ones."""
         required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
         return (*_grain(self.keys, ()), *required, *self.expect)
 
 
-# What a log tells of each change beside its row. A row that was there when the log began has no hour.
+# Columns of a log in addition to those of the row. Rows that existed when the log began have no hour.
 ORIGIN = (
     Column("_deleted", "BOOLEAN", True, "Whether the change deletes the row"),
     Column("_hour", "TIMESTAMP", False, "The hour of the change file; null for rows of before the log began"),
@@ -254,14 +255,14 @@ ORIGIN = (
 
 @dataclass(frozen=True)
 class ChangeLog:
-    """A Bronze table of every change of a feed, as it arrived: the history that the feed's own table forgets.
+    """A Bronze table of every change of a feed as it arrived: the history that the feed's own table does not keep.
 
-    One row per _source_file and _line, with the columns of ORIGIN. It begins with the rows of the feed's table; from
-    then on the lines of each hour's file are appended. The registry fills in feed, name and doc.
+    One row per _source_file and _line, with the columns of ORIGIN. The log begins with the rows of the feed's table;
+    then the lines of each hour's file are appended. The project fills in name and doc, the registry fills in feed.
 
     Args:
-        of: The feed's table.
-        source_system: Where the lines come from, in each row. The rest as for Feed.
+        of: The table of the feed.
+        source_system: The system that the lines come from, stored in each row. The rest as for Feed.
     """
 
     of: str
@@ -281,29 +282,29 @@ class ChangeLog:
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
-        """Those of the feed, of which a line that deletes may have the keys alone, and ORIGIN."""
+        """The columns of the feed, of which only the keys are required because of deletions, and ORIGIN."""
         feed = self.fed_by
         return (*(replace(c, required=c.name in feed.keys) for c in feed.columns), *ORIGIN)
 
     @property
     def descriptions(self) -> Mapping[str, str]:
-        """What columns mean, by column."""
+        """The descriptions of columns, by column."""
         return _descriptions(self.columns)
 
     @property
     def refresh_method(self) -> str:
-        """How changes get into it, in words."""
+        """How changes are applied to the table, in words."""
         return "appended"
 
     @property
     def fed_by(self) -> Feed:
-        """The declaration of the table whose changes these are."""
+        """The feed whose changes the log contains."""
         assert self.feed is not None, f"the registry knows what {self.of} is"
         return self.feed
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
-        """Every expectation on this table: its grain, and values where there is always one."""
+        """Every expectation on this table: its grain, and required columns."""
         required = tuple(not_null(c.name) for c in self.columns if c.required and c.name not in self.keys)
         return (*_grain(self.keys, ()), *required)
 

@@ -1,6 +1,6 @@
-"""Columns that a query names and none of its inputs has: found in its SQL alone, before any engine is started.
+"""Find columns that a query names and none of its inputs has, from its SQL alone, before any engine is started.
 
-Only what is certainly wrong is reported. What this cannot see through, such as a lateral view, is left to Spark.
+Only certain errors are reported. Constructs that cannot be resolved here, such as a lateral view, are left to Spark.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,13 +13,13 @@ from medallion.errors import MedallionError
 from medallion.model.parsed_query import Schemas, Unprovable, parse, root_scope, sources_of
 from medallion.model.table import Table
 
-Sources = Mapping[str, tuple[str, frozenset[str]]]  # by alias: how messages call it, and its columns
+Sources = Mapping[str, tuple[str, frozenset[str]]]  # by alias: the name in messages, and the columns
 
 
 def unknown_columns(table: Table, schemas: Schemas) -> list[str]:
-    """Say, a line for each, which columns of no input ``table`` names, with module and line and the nearest name.
+    """Return a line for each column that ``table`` names and no input has, with module, line and the nearest name.
 
-    schemas: of every table. Empty too where the query cannot be parsed: Spark says what is wrong with it.
+    schemas: the columns of every table. The result is also empty if the query cannot be parsed; Spark then reports why.
     """
     try:
         tree = parse(table.query, table.inputs)
@@ -31,13 +31,13 @@ def unknown_columns(table: Table, schemas: Schemas) -> list[str]:
 
 
 def _unknown_in(table: Table, scope: Scope, schemas: Schemas) -> Iterator[str]:
-    """Yield the problems of one SELECT; none where what it reads has columns that are not known."""
+    """Yield the problems of one SELECT; none if it reads something whose columns are unknown."""
     own = _sources(scope, schemas)
     if not isinstance(scope.expression, exp.Select) or own is None or _has_hidden_names(scope.expression):
         return
     outer: dict[str, tuple[str, frozenset[str]]] = {}
     inner = scope
-    while inner.is_subquery and inner.parent is not None:  # it sees what the query around it reads
+    while inner.is_subquery and inner.parent is not None:  # a subquery can use the columns of the enclosing query
         inner = inner.parent
         if (around := _sources(inner, schemas)) is None:
             return
@@ -48,18 +48,18 @@ def _unknown_in(table: Table, scope: Scope, schemas: Schemas) -> Iterator[str]:
         name, alias = column.name.lower(), column.table.lower()
         if isinstance(column.this, exp.Star) or column.find_ancestor(exp.Lambda):
             continue
-        if column.parent_select is not scope.expression:  # of a subquery, which is a scope of its own
+        if column.parent_select is not scope.expression:  # it belongs to a subquery, which has its own scope
             continue
         if not alias and name in aliases:
             continue
-        # An alias of no source is a struct, whose fields are not known here.
+        # An alias that is not a source is a struct, whose fields are not known here.
         read = visible if not alias else {key: visible[key] for key in (alias,) if key in visible}
         if read and not any(name in columns for _, columns in read.values()):
             yield _message(table, column, read)
 
 
 def _sources(scope: Scope, schemas: Schemas) -> Sources | None:
-    """By alias in lower case, what ``scope`` reads; None where the columns of one of them are not known."""
+    """Return, by lower-case alias, what ``scope`` reads; None if the columns of one source are unknown."""
     sources = {}
     for alias, (node, source) in sources_of(scope).items():
         if isinstance(source, Scope):
@@ -75,7 +75,7 @@ def _sources(scope: Scope, schemas: Schemas) -> Sources | None:
 
 
 def _has_hidden_names(select: exp.Select) -> bool:
-    """Whether something in ``select`` gives columns that are listed nowhere."""
+    """Return whether something in ``select`` returns columns that are not listed."""
     return any(select.args.get(clause) for clause in ("laterals", "pivots", "match")) or any(
         isinstance(join.this, exp.Lateral | exp.Unnest) for join in select.args.get("joins") or ()
     )
@@ -91,7 +91,7 @@ def _message(table: Table, column: exp.Column, read: Sources) -> str:
 
 
 def _place(table: Table, column: exp.Column) -> str:
-    """The module of ``table``, and the line where ``column`` stands in it, if its query stands there as it is."""
+    """Return the module of ``table``, and the line of ``column`` in it if the module contains the query literally."""
     module = f"spark_jobs/{table.layer}/{table.name.removeprefix(table.layer + '_')}.py"
     line = column.this.meta.get("line")
     if table.module is None or line is None:

@@ -1,7 +1,7 @@
-"""A class-data archive (AppCDS) of what a Spark driver loads, so that no JVM parses and verifies it again.
+"""A class-data archive (AppCDS) of the classes of a Spark driver, so that no JVM parses and verifies them again.
 
-An archive fits one Java, one pyspark, and one list of JARs, and its name says which: one that no longer fits is not
-found. ``make setup`` writes it; a driver without it starts all the same, at half as much CPU again.
+An archive is valid for one Java, one pyspark and one list of JARs. Its name contains a hash of them, so an outdated
+archive is never found. ``make setup`` writes it; a driver also starts without it, but needs about 50 % more CPU.
 """
 
 import sys
@@ -19,7 +19,7 @@ _SIGNED_JARS = "-Xlog:cds=off"  # classes of signed JARs cannot be archived; the
 
 
 def class_path(jars: str) -> list[Path]:
-    """The JARs in folder ``jars`` that precede Spark's own on a driver's class path, in a fixed order."""
+    """Return the JARs in folder ``jars`` that precede Spark's own on a driver's class path, in a fixed order."""
     return sorted(Path(jars).glob("*.jar"))
 
 
@@ -32,15 +32,15 @@ def archive_path(jars: str, java: Path | None = None) -> Path:
 
 
 def archive_options(jars: str) -> str:
-    """Return the JVM options that use the archive; empty where none exists."""
+    """Return the JVM options that use the archive; empty if none exists."""
     path = archive_path(jars)
     return f"-XX:SharedArchiveFile={path} -Xshare:auto {_SIGNED_JARS}" if path.exists() else ""
 
 
 def write_archive(jars: str) -> Path:
-    """Write the archive, by a session that does what an hour does, and remove those that no longer fit.
+    """Write the archive from a session that does the work of an hourly refresh, and remove all earlier archives.
 
-    Raises MedallionError, with what the session printed, when there is none after it.
+    Raises MedallionError with the session's output if no archive was written.
     """
     path = archive_path(str(Path(jars).absolute()))
     jars = str(path.parent)
@@ -57,7 +57,7 @@ def write_archive(jars: str) -> Path:
 
 
 def _record(jars: str, archive: Path, folder: str) -> None:
-    """Do an hour's kinds of work in one session, whose JVM writes ``archive`` when it ends."""
+    """Do the kinds of work of an hourly refresh in one session, whose JVM writes ``archive`` when it exits."""
     from pyspark import SparkContext
 
     from medallion.settings import Settings
@@ -97,14 +97,14 @@ def _record(jars: str, archive: Path, folder: str) -> None:
     )
     gateway = SparkContext._gateway
     spark.stop()
-    if gateway is not None:  # the JVM ends, and writes its archive, when its standard input does
+    if gateway is not None:  # the JVM exits and writes its archive when its standard input is closed
         process = gateway.proc
         process.stdin.close()
         process.wait(timeout=600)  # a loaded machine takes minutes to write it
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the archive for the folder of JARs that is given; with two more arguments, be the session that does."""
+    """Write the archive for the given folder of JARs; with two more arguments, run as the recording session."""
     jars, *recording = arguments
     if recording:
         _record(jars, Path(recording[0]), recording[1])

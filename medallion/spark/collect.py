@@ -1,4 +1,4 @@
-"""Rows of Spark in this process's memory, where they are few and none is wide."""
+"""Collect Spark rows into the memory of this process if they are few and none is wide."""
 
 from typing import TYPE_CHECKING
 
@@ -7,14 +7,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
 
-MAX_ROW_BYTES = 4 << 10  # of the texts, lists and the like in a row: far more than a row of figures has
+MAX_ROW_BYTES = 4 << 10  # total of a row's strings, binaries and nested values; rows of numbers have far less
 _TOO_WIDE = "_too_wide"
 
 
 def collect(rows: "DataFrame", max_rows: int) -> "pa.Table | None":
-    """All of ``rows``; None when there are more than ``max_rows``, or one of them is wider than MAX_ROW_BYTES.
+    """Return all of ``rows``, or None if there are more than ``max_rows`` or one is wider than MAX_ROW_BYTES.
 
-    No more than one row too many is fetched, and of a row that is too wide its short values and structs.
+    At most ``max_rows`` + 1 rows are fetched, and of a row that is too wide only its short values and structs.
     """
     data = _without_wide_values(rows).limit(max_rows + 1).toArrow()
     if data.num_rows > max_rows:
@@ -25,7 +25,7 @@ def collect(rows: "DataFrame", max_rows: int) -> "pa.Table | None":
 
 
 def _without_wide_values(rows: "DataFrame") -> "DataFrame":
-    """``rows`` with null for each value that may be long of a row that is too wide, and a column that says so."""
+    """Replace values of variable length by null in rows that are too wide, and add a column that flags those rows."""
     from pyspark.sql.types import StructType
 
     sizes = {field.name: size for field in rows.schema.fields if (size := _size(field)) is not None}
@@ -34,17 +34,17 @@ def _without_wide_values(rows: "DataFrame") -> "DataFrame":
     is_wide = f"{' + '.join(sizes.values())} > {MAX_ROW_BYTES}"
     values = (
         f"IF({is_wide}, NULL, {quoted(field.name)}) AS {quoted(field.name)}"
-        # Arrow takes no null for a struct with a field that must have a value.
+        # Arrow does not accept null for a struct with a NOT NULL field.
         if field.name in sizes and not isinstance(field.dataType, StructType)
         else quoted(field.name)
         for field in rows.schema.fields
     )
-    # As text: each function on a column is several calls of the JVM.
+    # SQL text, because each function on a Column object takes several calls to the JVM.
     return rows.selectExpr(*values, f"{is_wide} AS {_TOO_WIDE}")
 
 
 def _size(field: "StructField") -> str | None:
-    """The bytes of a value in SQL, 0 for null; None for a type whose values are all short."""
+    """Return SQL for the size of a value in bytes, 0 for null; None for types whose values are always short."""
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
     if isinstance(field.dataType, StringType | BinaryType):
@@ -57,5 +57,5 @@ def _size(field: "StructField") -> str | None:
 
 
 def quoted(name: str) -> str:
-    """Return the name of a column as Spark SQL quotes it."""
+    """Quote a column name for Spark SQL."""
     return f"`{name.replace('`', '``')}`"

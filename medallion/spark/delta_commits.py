@@ -1,4 +1,4 @@
-"""Commits of Delta tables by Spark that delta-rs would make, were it not for a table's features."""
+"""Commits that Spark makes for Delta tables whose features delta-rs does not support."""
 
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,9 @@ def append(
     ledger_entry: tuple[str, int] | None = None,
     rows: "DataFrame | None" = None,
 ) -> None:
-    """Append ``rows`` to the table at ``path``, in one commit; None: the commit alone.
+    """Append ``rows`` to the table at ``path`` in one commit; with None, commit without adding rows.
 
-    delta: the table as it was opened; it follows. metadata: the JSON that the commit carries.
+    delta: the opened table, which is updated to the new version. metadata: the JSON of the commit metadata.
     """
     appended = no_rows(spark, schema_of(delta)) if rows is None else rows
     write = appended.write.format("delta").mode("append").option("userMetadata", metadata)

@@ -1,7 +1,7 @@
-"""Reading Delta tables by the files that their log names: Spark then needs no jobs of its own to read the log.
+"""Read Delta tables by the files that their log lists, so that Spark needs no jobs of its own to read the log.
 
-A version of a table is the rows of its files but those that deletion vectors mark. One that somebody gave features
-with which that is not all, such as renamed columns, is read through Delta, and so is one of very many files.
+A version of a table consists of the rows of its files except those that deletion vectors mark. Tables for which this
+is not enough are read through Delta: those with features such as column mapping, and those with very many files.
 """
 
 import json
@@ -28,19 +28,21 @@ if TYPE_CHECKING:
     from medallion.storage.lake import TableState
 
 MAX_LISTED_FILES = 5_000
-MAX_SINGLE_TASK_BYTES = 16 << 20  # rows that one task reads need no exchange to be grouped or joined
+MAX_SINGLE_TASK_BYTES = 16 << 20  # rows that a single task reads can be grouped and joined without an exchange
 
 
 @dataclass(frozen=True)
 class FileFilter:
-    """Files of a table that are worth reading: ``may_match`` is given the least and the largest value of ``column`` in
-    a file. One without statistics of that column is read."""
+    """Selects the files of a table that are worth reading.
+
+    ``may_match`` gets the minimum and maximum of ``column`` in a file. Files without these statistics are read.
+    """
 
     column: str
     may_match: Callable[[Any, Any], bool]
 
     def selects(self, state: "TableState") -> Iterable[bool]:
-        """Return for each file of ``state`` whether to read it."""
+        """Return, for each file of ``state``, whether to read it."""
         unknown = [None] * state.files
         ends = (state.actions.get(f"{end}.{self.column}", unknown) for end in ("min", "max"))
         return (least is None or most is None or self.may_match(least, most) for least, most in zip(*ends, strict=True))
@@ -53,14 +55,14 @@ def read_table(
     only: FileFilter | None = None,
     columns: tuple[Column, ...] | None = None,
 ) -> "DataFrame":
-    """The rows of the table at ``path``, at exactly the version of ``state``.
+    """Return the rows of the table at ``path``, at exactly the version of ``state``.
 
     Args:
         spark: The session.
-        path: Of the table.
-        state: Of the table.
-        only: Which files are read; all if not given.
-        columns: Those that are wanted, in order; all of the table's if not given.
+        path: The path of the table.
+        state: The state of the table.
+        only: The files to read; all by default.
+        columns: The columns to return, in order; all columns of the table by default.
     """
     if unreadable_here(state.delta) or state.files > MAX_LISTED_FILES:
         rows = spark.read.format("delta").option("versionAsOf", state.version).load(path)
@@ -76,10 +78,10 @@ def read_table(
 
 
 def files_with(column: str, values: Sequence[Any]) -> FileFilter:
-    """Return the filter for files that may have one of ``values``, which are sorted, null last, in ``column``."""
+    """Return the filter for files that may contain one of ``values`` (sorted, nulls last) in ``column``."""
 
     known = [value for value in values if value is not None]
-    has_null = len(known) < len(values)  # of which the log does not tell in which files it is
+    has_null = len(known) < len(values)  # minimum and maximum do not say which files contain nulls
 
     def may_match(least: Any, most: Any) -> bool:
         place = bisect_left(known, least)
@@ -91,9 +93,9 @@ def files_with(column: str, values: Sequence[Any]) -> FileFilter:
 def read_changes(
     spark: "SparkSession", path: str, delta: "DeltaTable", changes: Changes, columns: tuple[Column, ...] | None = None
 ) -> "DataFrame":
-    """The rows that ``changes`` deleted and inserted, an updated row twice: the table's columns, and SIDE.
+    """Return the rows that ``changes`` deleted and inserted, with SIDE after the table's columns; updated rows twice.
 
-    columns: those that are wanted, as for read_table.
+    columns: the columns to return, as for read_table.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -102,7 +104,7 @@ def read_changes(
     feed_columns = StructType([*stored, StructField("_change_type", StringType())])
     parts = []
     for version, kind, files in changes.by_kind():
-        # Not the version itself: a number that is another every hour would have code compiled anew.
+        # Its position instead of the version: a literal that differs every hour would have the query compiled again.
         place = changes.versions.index(version) + 1
         if kind == "cdc":
             side = f"IF(_change_type IN ('insert', 'update_postimage'), {place}, -{place})"
@@ -115,26 +117,26 @@ def read_changes(
 
 
 def _selected(columns: tuple[Column, ...], stored: Sequence[str]) -> list[str]:
-    """What selects ``columns`` from those that are ``stored``. Raises MedallionError where one is not there."""
+    """Return SQL that selects ``columns`` from the ``stored`` ones. Raises MedallionError if one is missing."""
     if missing := [name for name, _, _ in columns if name not in stored]:
         raise MedallionError(f"its files have no column {missing[0]} yet: apply the next hour, or refresh it, first")
     return [quoted(name) for name, _, _ in columns]
 
 
 def schema_of(delta: "DeltaTable") -> Any:
-    """A table's columns as Spark has them."""
+    """Return the schema of a table as a Spark StructType."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(delta.schema().to_json()))
 
 
 def _in_one_task_if_small(rows: "DataFrame", size: int) -> "DataFrame":
-    """Read rows of ``size`` bytes in one task where they are small."""
+    """Read ``rows`` in one task if their ``size`` in bytes is small."""
     return rows.coalesce(1) if size <= MAX_SINGLE_TASK_BYTES else rows
 
 
 def _live_rows(spark: "SparkSession", path: str, files: Sequence[str], schema: Any, deleted: Positions) -> "DataFrame":
-    """The rows of data files but those at the positions that are ``deleted``, by the name of a file."""
+    """Return the rows of data files except those at the ``deleted`` positions, which are keyed by file name."""
     marked = [file for file in files if file_name(file) in deleted]
     plain = [file for file in files if file_name(file) not in deleted]
     rows = _parquet(spark, path, plain, schema)
@@ -167,10 +169,10 @@ def _parquet(spark: "SparkSession", path: str, files: Iterable[str], schema: Any
 
 
 def no_rows(spark: "SparkSession", schema: Any) -> "DataFrame":
-    """A frame of no rows with these columns."""
+    """Return an empty frame with the columns of ``schema``."""
     from pyspark.sql import functions as F
 
-    # A list of rows, even of none, would have every executor start a Python. Types by name: as objects Spark
-    # Connect gives texts a collation, which only Spark can read in a table.
+    # createDataFrame from a list, even an empty one, would start a Python worker on every executor. Types are given by
+    # name, because with type objects Spark Connect adds a collation to strings, which only Spark can read in a table.
     columns = (F.lit(None).cast(column.dataType.simpleString()).alias(column.name) for column in schema)
     return spark.range(0).select(*columns)

@@ -1,4 +1,4 @@
-"""What Spark makes of a query before there is any row: each table as an empty frame with its columns."""
+"""Analyse queries before any rows exist: each table is an empty frame with its columns."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class EmptyFrames:
-    """The tables of ``nodes`` without rows: declared columns in Bronze, above it those that Spark finds in the query.
+    """Empty frames for the tables of ``nodes``: Bronze with its declared columns, other tables with their query's.
 
-    A table's query is analysed when its frame is first asked for, after those that it reads.
+    The query of a table is analysed when its frame is first needed, after the queries of its inputs.
     """
 
     def __init__(self, spark: "SparkSession", nodes: Mapping[str, Feed | ChangeLog | Table]) -> None:
@@ -24,7 +24,7 @@ class EmptyFrames:
     def analyse(self, table: Table) -> list[tuple[str, str]]:
         """Return the columns of ``table``, each with its type.
 
-        Raises MedallionError for a query that Spark does not understand, its own or one that it reads.
+        Raises MedallionError if Spark cannot analyse the query of the table or of one of its inputs.
         """
         frames: dict[str, Any] = {name: self._frame(name) for name in table.inputs}
         with explained(f"the query of {table.name} is wrong"):
@@ -37,7 +37,7 @@ class EmptyFrames:
             self._types[name] = (
                 self.analyse(node) if isinstance(node, Table) else [(c.name, c.type) for c in node.columns]
             )
-        # Not from a list of rows: even for none of them Spark would start a Python.
+        # Not createDataFrame from a list: even for an empty one Spark would start a Python worker.
         return self._spark.range(0).selectExpr(
             *(f"CAST(NULL AS {kind}) AS {quoted(column)}" for column, kind in self._types[name])
         )

@@ -1,6 +1,6 @@
-"""The JARs that Spark needs for Delta tables, and for a lake in a bucket: locked by checksum, fetched where missing.
+"""The JARs that Spark needs for Delta tables and for a lake in a bucket: locked by checksum, fetched if missing.
 
-It runs on the standard library alone, as set-up uses it before anything is installed.
+It needs only the standard library, because set-up uses it before anything is installed.
 """
 
 import hashlib
@@ -19,26 +19,26 @@ Report = Callable[[str], None]
 
 
 def spark_home() -> Path:
-    """Return where Spark is installed; its scripts' own search splits a path at spaces."""
+    """Return where Spark is installed; Spark's own scripts fail to find it if the path contains spaces."""
     return Path(sysconfig.get_path("purelib"), "pyspark")
 
 
 def require_jars(folder: Path, lock: Path, spark: Path, java: Callable[[], Path], report: Report) -> list[Path]:
-    """Return the JARs in ``folder``. If some of those in ``lock`` are missing, and it has no others, fetch them first.
+    """Return the JARs in ``folder``; fetch those of ``lock`` first if some are missing and the folder has no others.
 
     Args:
-        folder: Where they are.
-        lock: Which they are.
+        folder: The folder of the JARs.
+        lock: The lock file that lists them.
         spark: Where pyspark is installed, whose Ivy fetches them.
         java: Finds the Java that Ivy runs on.
-        report: Told that they are fetched, as that takes a while.
+        report: Receives a message when JARs are fetched, as that takes a while.
 
     Raises:
-        MedallionError: They cannot be had.
+        MedallionError: The JARs cannot be fetched.
     """
     found = {jar.name for jar in folder.glob("*.jar")}
     locked = {name for _, name, _ in locked_jars(lock)}
-    if found >= locked or found - locked:  # others may be somebody's own choice: those are not touched
+    if found >= locked or found - locked:  # other JARs may be there on purpose: the folder is not touched
         return sorted(folder.glob("*.jar"))
     try:
         fetch_jars(java(), lock, folder, spark, report)
@@ -85,7 +85,7 @@ def digest(*files: Path) -> str:
 
 
 def _fetch(java: Path, jars: Sequence[tuple[str, str, str]], folder: Path, spark: Path) -> None:
-    """Fetch JARs with the Ivy that Spark brings along; each enters ``folder`` only with the right checksum."""
+    """Fetch JARs with the Ivy that Spark ships; each is moved to ``folder`` only if its checksum is right."""
     ivy = next(spark.glob("jars/ivy-*.jar"), None)
     if ivy is None:
         raise MedallionError(f"{spark} has no Ivy: install pyspark there again, and run again")
@@ -119,7 +119,7 @@ def _run(what: str, *command: str | Path, cwd: str) -> None:
 
 
 def _ivy_module(jars: Iterable[str]) -> str:
-    """What Ivy is asked for: these JARs and nothing that they ask for."""
+    """Return the Ivy module that requests these JARs without their dependencies."""
     form = '<dependency org="{}" name="{}" rev="{}" conf="default->master" transitive="false"/>'
     wanted = "\n".join(form.format(*coordinates.split(":")) for coordinates in jars)
     return f"""<ivy-module version="2.0">

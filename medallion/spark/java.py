@@ -1,4 +1,4 @@
-"""Where Java is. Standard library only: set-up asks before anything is installed."""
+"""Find Java. It needs only the standard library, because set-up uses it before anything is installed."""
 
 import os
 import re
@@ -13,9 +13,9 @@ INSTALLED = Path("/usr/lib/jvm")
 
 
 def java_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """The first Java that is new enough: JAVA_HOME's, then the one on PATH, then the oldest that does of /usr/lib/jvm.
+    """Return the first Java that is new enough: JAVA_HOME, the one on PATH, or the oldest suitable in /usr/lib/jvm.
 
-    Raises MedallionError, saying how to get one, when there is none.
+    Raises MedallionError, which says how to get one, if there is none.
     """
     for home in _candidates(environment):
         if (home / "bin" / "java").exists() and (version(home) or 0) >= OLDEST:
@@ -26,7 +26,7 @@ def java_home(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def version(home: Path) -> int | None:
-    """The feature release of the Java at ``home``, read from its ``release`` file; None when it has none."""
+    """Return the feature release of the Java at ``home`` from its ``release`` file; None if it has no such file."""
     try:
         match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(), re.MULTILINE)
     except OSError:

@@ -1,4 +1,4 @@
-"""The JVM behind a session: since when it runs, and what it has used."""
+"""The JVM behind a session: when it started, and how much CPU it has used."""
 
 import os
 import time
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def session_began() -> float:
-    """When this session began to start, in seconds since the epoch: with its JVM where spark-submit started that."""
+    """Return when the start of this session began, in epoch seconds: under spark-submit, when its JVM was created."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return time.time()
     jvm = psutil.Process().parent()
@@ -24,17 +24,17 @@ def session_began() -> float:
 
 
 class CpuClock:
-    """CPU seconds that this process and its JVM have used. Before the session starts: this process alone."""
+    """CPU seconds that this process and its JVM have used; before the session starts, only those of this process."""
 
     def __init__(self) -> None:
         self._jvm: int | None = None
         self._before = self._used = 0.0
 
     def watch(self, spark: "SparkSession", tell: Callable[[int], None] | None = None) -> None:
-        """Count the JVM behind ``spark`` from now on, and ``tell`` its process id."""
+        """Include the JVM behind ``spark`` from now on, and pass its process id to ``tell``."""
         jvm = jvm_of(spark)
         if jvm != self._jvm:
-            # One that was there before counts from now on; one of our own, for all that it took to start it.
+            # A warm Spark counts from now on; a JVM of our own counts including its start.
             self._jvm, self._before = jvm, _cpu_seconds(jvm) if is_connect(spark) else 0.0
         if tell is not None:
             tell(jvm)
@@ -46,13 +46,13 @@ class CpuClock:
 
     def __call__(self) -> float:
         if self._jvm is not None:
-            with suppress(psutil.NoSuchProcess):  # a warm Spark that has died: what it had used at the last look counts
+            with suppress(psutil.NoSuchProcess):  # the JVM has exited: its usage at the last reading counts
                 self._used = _cpu_seconds(self._jvm) - self._before
         return time.process_time() + self._used
 
 
 def jvm_of(spark: "SparkSession") -> int:
-    """The process id of the JVM behind ``spark``, which runs on this machine."""
+    """Return the process id of the JVM behind ``spark``, which runs on this machine."""
     if not is_connect(spark):
         return int(spark._jvm.java.lang.ProcessHandle.current().pid())  # type: ignore[union-attr]
     return int(spark.conf.get(PROCESS_SETTING, "0") or 0)

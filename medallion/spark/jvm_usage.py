@@ -1,7 +1,7 @@
-"""How full a JVM is: code it has compiled, classes, heap, threads and open files, each with its limit.
+"""How full a JVM is: compiled code, classes, heap, threads and open files, each with its limit.
 
-A JVM of this user is asked by its process id, through the socket that the tools of the JDK use: the driver of this
-process and a warm Spark answer alike, without an agent, a port or a JDK on the machine.
+The figures of a JVM of this user are read by process id, through the attach socket that the JDK's tools use. This works
+for the driver of this process and for a warm Spark, without an agent, a port or a JDK on the machine.
 """
 
 import os
@@ -21,8 +21,8 @@ import psutil
 
 from medallion.errors import MedallionError
 
-COLLECT_SHARE = 0.5  # of the heap that makes a collection worth its time
-MAX_SHARE = 0.8  # of a limit in use: above it, a JVM is short of it and a warm one is restarted between two hours
+COLLECT_SHARE = 0.5  # share of the heap in use above which a garbage collection is worth its time
+MAX_SHARE = 0.8  # share of a limit above which a JVM is short of it, and a warm Spark is restarted between two hours
 
 FIGURES = {
     "code_cache": "Code that the JVM has compiled",
@@ -33,32 +33,32 @@ FIGURES = {
     "open_files": "Files and connections that it has open",
 }
 
-_ANSWER_SECONDS = 30.0  # a JVM that shares two cores with others answers late
+_ANSWER_SECONDS = 30.0  # a JVM on a busy machine answers late
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What is in use of one thing, in bytes or as a number, and its limit; None where it has none."""
+    """How much of one resource is in use, in bytes or as a count, and its limit; None if it has no limit."""
 
     used: int
     limit: int | None
 
     @property
     def share(self) -> float:
-        """The share of the limit that is in use; 0 without a limit."""
+        """The share of the limit that is in use; 0 if there is no limit."""
         return self.used / self.limit if self.limit else 0.0
 
 
 class Unasked(MedallionError):
-    """A JVM that gives no figures: it has ended, is another user's, or lets no tool attach."""
+    """A JVM returned no figures: it has exited, belongs to another user, or lets no tool attach."""
 
 
 def jvm_usage(pid: int) -> dict[str, Usage]:
-    """Return the figures of FIGURES of the JVM with this process id.
+    """Return the values of FIGURES for the JVM with this process id.
 
-    A heap that looks full is collected before it is judged: what nobody refers to any more is not in use.
+    A heap that looks full is garbage-collected first, because unreachable objects do not count as in use.
 
-    Raises Unasked when it cannot be asked.
+    Raises Unasked if the JVM returns no figures.
     """
     try:
         heap = _heap(pid)
@@ -71,17 +71,17 @@ def jvm_usage(pid: int) -> dict[str, Usage]:
 
 
 def as_details(usage: Mapping[str, Usage]) -> dict[str, dict[str, int | None]]:
-    """Return figures as an event has them in its details."""
+    """Return the figures in the form of an event's details."""
     return {name: {"used": value.used, "limit": value.limit} for name, value in usage.items()}
 
 
 def of_details(details: Mapping[str, Mapping[str, int | None]]) -> dict[str, Usage]:
-    """Return the figures that an event has in its details."""
+    """Return the figures from an event's details."""
     return {name: Usage(value["used"] or 0, value["limit"]) for name, value in details.items()}
 
 
 def fullest(usages: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
-    """Return of several JVMs, or of one at several times, each figure where it was closest to its limit."""
+    """Return each figure at its fullest among several JVMs, or among several readings of one JVM."""
     most: dict[str, Usage] = {}
     for usage in usages:
         for name, value in usage.items():
@@ -91,7 +91,7 @@ def fullest(usages: Iterable[Mapping[str, Usage]]) -> dict[str, Usage]:
 
 
 def shortage(usage: Mapping[str, Usage], share: float | None = None) -> str:
-    """Say which of the figures are above ``share`` of their limit, MAX_SHARE without one; empty where none is."""
+    """Say which figures exceed ``share`` of their limit (MAX_SHARE by default); empty if none does."""
     share = MAX_SHARE if share is None else share
     return ", ".join(
         f"{name.replace('_', ' ')} {shown(name, value)}" for name, value in usage.items() if value.share > share
@@ -99,7 +99,7 @@ def shortage(usage: Mapping[str, Usage], share: float | None = None) -> str:
 
 
 def shown(name: str, usage: Usage) -> str:
-    """Return a figure as a person reads it: ``130 of 512 MB (25 %)``."""
+    """Format a figure for people, such as ``130 of 512 MB (25%)``."""
     unit, divisor = ("", 1) if name in {"threads", "open_files"} else (" MB", 1 << 20)
     if usage.limit is None:
         return f"{usage.used // divisor:,}{unit}, no limit"
@@ -107,7 +107,7 @@ def shown(name: str, usage: Usage) -> str:
 
 
 def _heap(pid: int) -> dict[str, Usage]:
-    """Heap and classes. The class space is what has a limit where metaspace has none."""
+    """Return heap and class figures. The class space has a limit even where metaspace has none."""
     flags = dict(re.findall(r"-XX:(\w+)=(\d+)", _ask(pid, "VM.flags")))
     most = flags.get("MaxMetaspaceSize")
     heap, found = 0, {}
@@ -123,7 +123,7 @@ def _heap(pid: int) -> dict[str, Usage]:
 
 
 def _code_cache(answer: str) -> Usage:
-    """All parts of it together: what finds no room in one of them goes to another."""
+    """Return the sum of the code cache's segments, because code that does not fit in one goes to another."""
     parts = [(int(used), int(size)) for size, used in re.findall(r"size=(\d+)Kb used=(\d+)Kb", answer)]
     return Usage(sum(used for used, _ in parts) * 1024, sum(size for _, size in parts) * 1024)
 
@@ -136,7 +136,7 @@ def _process(pid: int) -> dict[str, Usage]:
 
 
 def _limit(process: psutil.Process, name: str) -> int | None:
-    """A limit of a process; where the system does not tell of another one, this process's, which it has inherited."""
+    """Return a limit of a process; where only this process can be queried, its limit, which the other inherited."""
     number = getattr(resource, name)
     ask = getattr(process, "rlimit", None)
     soft, hard = ask(number) if ask else resource.getrlimit(number)
@@ -145,14 +145,14 @@ def _limit(process: psutil.Process, name: str) -> int | None:
 
 
 def _machine_threads() -> Iterator[int]:
-    """How many threads the kernel and the control group of this process allow."""
+    """Yield the numbers of threads that the kernel and the control group allow."""
     for place in (Path("/proc/sys/kernel/threads-max"), Path("/sys/fs/cgroup/pids.max")):
         with suppress(OSError, ValueError):
             yield int(place.read_text())
 
 
 def _ask(pid: int, command: str) -> str:
-    """Return the answer of a JVM to a command of jcmd. Raises OSError when it gives none."""
+    """Return the output of a jcmd command in a JVM. Raises OSError if the command fails."""
     with _attached(pid) as connection:
         connection.sendall(b"1\0jcmd\0" + command.encode() + b"\0\0\0")
         parts = []
@@ -179,7 +179,7 @@ def _attached(pid: int) -> Iterator[socket.socket]:
 
 
 def _open_door(pid: int, request: Path, place: Path) -> None:
-    """Have the JVM listen: it looks for ``request`` when it gets SIGQUIT, which ends whatever does not expect it."""
+    """Make the JVM listen: on SIGQUIT it looks for ``request``. SIGQUIT kills any process that does not expect it."""
     if not _expects_quit(pid):
         raise OSError("it is not a JVM that lets tools attach")
     request.touch(0o600)
@@ -195,12 +195,12 @@ def _open_door(pid: int, request: Path, place: Path) -> None:
 
 
 def _expects_quit(pid: int) -> bool:
-    """Whether a process is a JVM and catches SIGQUIT, as far as the system tells."""
+    """Return whether a process is a JVM and catches SIGQUIT, as far as the system shows."""
     if psutil.Process(pid).name() != "java":
         return False
     try:
         status = Path(f"/proc/{pid}/status").read_text()
-    except FileNotFoundError:  # no Linux
+    except FileNotFoundError:  # not Linux
         return True
     caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)
     return caught is not None and bool(int(caught[1], 16) >> (signal.SIGQUIT - 1) & 1)

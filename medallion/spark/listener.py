@@ -1,4 +1,4 @@
-"""Who listens on the port of the warm Spark: its token is sent in the clear, and to a server of this user alone."""
+"""Verify who listens on the port of the warm Spark: the token is sent unencrypted, so only to a server of this user."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ PROCESS_SETTING = "spark.medallion.process"  # the setting in which a warm Spark
 def require_own_server(port: int) -> None:
     """Raise MedallionError unless every process that listens on ``port`` is a Spark server that this user started.
 
-    Every one, as ``localhost`` may lead to another address than the one that the server listens on.
+    All listeners count, because ``localhost`` may resolve to an address that the server does not listen on.
     """
     owners = _listeners(port)
     if not owners:
@@ -32,12 +32,12 @@ def require_own_server(port: int) -> None:
 
 
 def _listeners(port: int) -> set[int | None]:
-    """The processes that listen on ``port``; None stands for one that this user may not look at."""
+    """Return the processes that listen on ``port``; None stands for a process that this user may not inspect."""
     import psutil
 
     try:
         connections = [(entry.pid, entry) for entry in psutil.net_connections("tcp")]
-    except psutil.AccessDenied:  # macOS shows each user the processes of its own alone
+    except psutil.AccessDenied:  # macOS shows each user only their own processes
         connections = [(process.pid, entry) for process in _own_processes() for entry in process.net_connections("tcp")]
     return {pid for pid, entry in connections if entry.status == psutil.CONN_LISTEN and entry.laddr.port == port}
 

@@ -1,4 +1,4 @@
-"""The JVM that this process starts for its sessions: its start, what it said last, and its end."""
+"""The JVM that this process starts for its sessions: its start, its last output lines, and its end."""
 
 import os
 import signal
@@ -15,15 +15,15 @@ from medallion.errors import MedallionError
 if TYPE_CHECKING:
     from subprocess import Popen
 
-WORDS = 20  # lines that are remembered of what a JVM says
+WORDS = 20  # number of the last output lines of a JVM that are kept
 _SHUTDOWN_SECONDS = 60.0
-# Spark asks for a module of Java that is not final, at each start: nobody who reads this can do anything about it.
+# Spark requests an incubator module of Java at each start; no reader can do anything about the warning.
 _NOISE = ("WARNING: Using incubator modules:",)
 _TELLING = ("Exception", "rror", "ould not", "annot", "nvalid", "nrecognized", "failed")
 
 
 class Words:
-    """What a JVM says: passed on to standard error, and its last lines remembered. Held back until ``pass_on``."""
+    """Output of a JVM: buffered until ``pass_on``, then forwarded to standard error; the last lines are kept."""
 
     def __init__(self) -> None:
         self._last: deque[str] = deque(maxlen=WORDS)
@@ -34,7 +34,7 @@ class Words:
         self._reader.start()
 
     def pass_on(self) -> None:
-        """Let standard error have what was held back, and all that follows."""
+        """Write the buffered output to standard error, and forward all output from now on."""
         with self._lock:
             held, self._held = self._held or [], None
         for line in held:
@@ -42,7 +42,7 @@ class Words:
 
     def last(self) -> list[str]:
         """Return the last lines, oldest first."""
-        self._reader.join(timeout=1)  # of a JVM that has ended: its last lines may be on their way
+        self._reader.join(timeout=1)  # the last lines of a JVM that has exited may still be in the pipe
         with self._lock:
             return list(self._last)
 
@@ -60,7 +60,7 @@ class Words:
 
 
 class JvmDidNotStart(MedallionError):
-    """Spark's JVM has ended before it could be used. words: its last lines."""
+    """Spark's JVM exited before it could be used. words: its last output lines."""
 
     def __init__(self, message: str, words: list[str]) -> None:
         super().__init__(message)
@@ -71,9 +71,9 @@ _words: Words | None = None  # of the JVM of this process
 
 
 def start_jvm(conf: Mapping[str, str]) -> None:
-    """Start the JVM of this process with the settings ``conf``, unless it runs.
+    """Start the JVM of this process with the settings ``conf``, unless it already runs.
 
-    Raises JvmDidNotStart, with what it said below, when it ends at once.
+    Raises JvmDidNotStart, with the last output lines, if the JVM exits at once.
     """
     global _words
     from pyspark import SparkConf, SparkContext
@@ -90,7 +90,7 @@ def start_jvm(conf: Mapping[str, str]) -> None:
     except PySparkRuntimeError as error:
         failure = error
     finally:
-        os.close(words.sink)  # the JVM has its own: what there is to read ends with it
+        os.close(words.sink)  # the JVM holds its own copy, so the pipe ends when the JVM exits
     if failure is not None:
         lines = words.last()
         raise JvmDidNotStart(telling_line(lines) or str(failure), lines) from failure
@@ -100,14 +100,14 @@ def start_jvm(conf: Mapping[str, str]) -> None:
 
 
 def has_own_jvm() -> bool:
-    """Whether this process has started a JVM, and was not given one by spark-submit."""
+    """Return whether this process started its JVM itself, instead of getting one from spark-submit."""
     from pyspark import SparkContext
 
     return getattr(SparkContext._gateway, "proc", None) is not None
 
 
 def end_jvm() -> None:
-    """End the JVM that this process has started, if any: its sessions are gone, and the next one starts another."""
+    """Stop the JVM that this process has started, if any, with all its sessions; the next session starts another."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -117,7 +117,7 @@ def end_jvm() -> None:
     gateway: Any = SparkContext._gateway
     with suppress(Py4JError, OSError):
         gateway.shutdown()
-    gateway.proc.stdin.close()  # at its end Spark ends
+    gateway.proc.stdin.close()  # Spark exits when its standard input is closed
     try:
         gateway.proc.wait(_SHUTDOWN_SECONDS)
     except TimeoutExpired:
@@ -128,9 +128,9 @@ def end_jvm() -> None:
 
 
 def end_of_jvm(patience: float = 0.0) -> str | None:
-    """Say in one line that the JVM of this process has ended, and its last words; None while it runs.
+    """Describe in one line how the JVM of this process exited, with its most telling output; None while it runs.
 
-    patience: seconds to wait for its end.
+    patience: seconds to wait for its exit.
     """
     from pyspark import SparkContext
 
@@ -149,7 +149,7 @@ def end_of_jvm(patience: float = 0.0) -> str | None:
 
 
 def telling_line(lines: Iterable[str]) -> str:
-    """Return the line that says most of why a JVM ended: the last cause, else the first error, else the last one."""
+    """Return the line that best explains why a JVM exited: the last cause, else the first error, else the last line."""
     said = [line.strip() for line in lines if line.strip() and not line.startswith("\tat ")]
     causes = [line for line in said if line.startswith("Caused by:")]
     errors = [line for line in said if any(word in line for word in _TELLING)]
@@ -157,7 +157,7 @@ def telling_line(lines: Iterable[str]) -> str:
 
 
 def with_words(error: MedallionError, lines: Iterable[str]) -> MedallionError:
-    """Return ``error`` with these lines as its notes, which are shown below it."""
+    """Return ``error`` with ``lines`` as notes, which are shown below its message."""
     for line in lines:
         error.add_note(f"  {line}")
     return error

@@ -1,4 +1,4 @@
-"""What Spark says of a query: its analysed plan over empty frames of declared columns. In this process's own JVM."""
+"""Analyse a query with Spark: its analysed plan over empty frames of declared columns, in this process's own JVM."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,14 +24,14 @@ _FRAME_NAME = re.compile(r"`?_pyspark_[0-9a-f]{32}`?\.?")
 
 
 class SparkAnalyser:
-    """Analyses queries in a classic session; nothing is run."""
+    """Analyses queries in a classic session; no query is run."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
         self._frames = cache(self._frame)
 
     def __call__(self, query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = "") -> Analysis:
-        """Analyse ``query`` over ``inputs``. Raises MedallionError, in one line, where Spark refuses it."""
+        """Analyse ``query`` over ``inputs``. Raises MedallionError, in one line, if Spark refuses it."""
         rows = self._rows(query, inputs)
         plan: Any = rows._jdf.queryExecution().analyzed()
         columns = tuple((field.name, field.dataType.simpleString(), field.nullable) for field in rows.schema)
@@ -49,7 +49,7 @@ class SparkAnalyser:
             raise MedallionError(f"Spark cannot analyse its query: {_FRAME_NAME.sub('', line)[:400]}") from None
 
     def _frame(self, name: str, columns: tuple[Column, ...]) -> "DataFrame":
-        """No rows with ``columns``, each of which says in its metadata where it is from."""
+        """Return an empty frame with ``columns``, each of which names its input table and column in its metadata."""
         from pyspark.sql.types import StructField, StructType
 
         declared: Any = StructType.fromDDL(", ".join(f"`{column}` {kind}" for column, kind, _ in columns))
@@ -61,10 +61,11 @@ class SparkAnalyser:
 
 
 def _are_same(left: "DataFrame", right: "DataFrame") -> bool:
-    """Whether Spark's optimizer makes plans of both that give the same rows, which follow from those of the inputs.
+    """Return whether Spark's optimizer produces plans for both that give the same rows for any rows of the inputs.
 
-    It is told to put every expression in the place of its name, however often it is used, and to leave subqueries and
-    long lists as they are: else two plans differ by what seemed dear, or cannot be told apart.
+    Settings make it inline every named expression, however often it is used, and leave subqueries and long lists as
+    they are. Otherwise equal queries could get different plans because of estimated cost, and different ones could look
+    alike.
     """
     conf = left.sparkSession.conf
     former = {name: conf.get(name, None) for name in _WHERE_PLANS_ARE_COMPARED}
@@ -80,7 +81,7 @@ def _are_same(left: "DataFrame", right: "DataFrame") -> bool:
 def _have_one_plan(left: "DataFrame", right: "DataFrame") -> bool:
     plans: list[Any] = [rows._jdf.queryExecution().optimizedPlan() for rows in (left, right)]
     leaves = [leaf.nodeName() for plan in plans for leaf in _items(plan.collectLeaves())]
-    if "LocalRelation" in leaves:  # it went by there being no rows
+    if "LocalRelation" in leaves:  # the optimizer made use of the frames being empty
         return False
     if left.schema.simpleString() != right.schema.simpleString():
         return False
@@ -98,7 +99,7 @@ def _optimized(plan: Any) -> Optimized:
 
 
 def _aggregate_types(plan: Any) -> Iterator[tuple[int, tuple[str, str]]]:
-    """By result id, the type of each aggregate, and of what it is of."""
+    """Yield, by result id, the type of each aggregate and of its first input."""
     for node in _nodes(plan):
         if node.nodeName() in {"Aggregate", "Window"}:
             for expression in _items(node.expressions()):
@@ -106,7 +107,7 @@ def _aggregate_types(plan: Any) -> Iterator[tuple[int, tuple[str, str]]]:
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """It and all below it, those in subqueries too."""
+    """Yield a plan node and all nodes below it, including those in subqueries."""
     waiting = [plan]
     while waiting:
         node = waiting.pop()
@@ -131,9 +132,9 @@ def _items(sequence: Any) -> list[Any]:
 def analyse_here(
     settings: "Settings", query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = ""
 ) -> Analysis:
-    """Analyse ``query`` in the classic session that this process has, or else starts with ``settings``.
+    """Analyse ``query`` in the active classic session of this process, or in one started with ``settings``.
 
-    Raises NoPlans where it is attached to a Spark Connect server, which shows no plans.
+    Raises NoPlans if this process uses a Spark Connect server, which shows no plans.
     """
     from pyspark.sql import SparkSession
 
@@ -150,7 +151,7 @@ def analyse_here(
 def analyse_in_active_session(
     query: str, inputs: Mapping[str, tuple[Column, ...]], /, *, same_as: str = ""
 ) -> Analysis:
-    """Analyse ``query`` in the classic session that is active in this process. Raises NoPlans where none is."""
+    """Analyse ``query`` in the classic session that is active in this process. Raises NoPlans if none is."""
     from pyspark.sql import SparkSession
 
     if (session := SparkSession.getActiveSession()) is None:
@@ -159,7 +160,7 @@ def analyse_in_active_session(
 
 
 def analyser(spark: "SparkSession") -> SparkAnalyser:
-    """Return the analyser in ``spark``. Raises NoPlans where that is a session of a Spark Connect server."""
+    """Return the analyser of ``spark``. Raises NoPlans if that is a session of a Spark Connect server."""
     from medallion.spark.session import is_connect
 
     if is_connect(spark):

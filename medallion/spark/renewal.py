@@ -1,4 +1,4 @@
-"""Another JVM in the place of one that is short of something: the own one of a process, and that of a warm Spark."""
+"""Detect a JVM that is short of a resource, and replace the JVM of a warm Spark."""
 
 import time
 from contextlib import suppress
@@ -16,12 +16,12 @@ from medallion.spark.session import spark_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_ENDING_SECONDS = 30.0  # for a warm Spark to end by itself
-_RESTART_SECONDS = 180.0  # for the next one to listen
+_ENDING_SECONDS = 30.0  # for a warm Spark to exit after SIGTERM
+_RESTART_SECONDS = 180.0  # until its successor listens
 
 
 def shortage_of(process: int | None) -> str:
-    """Say what the JVM with this process id is short of; empty where it is short of nothing, or cannot be asked."""
+    """Say what the JVM with this process id is short of; empty if nothing, or if it returns no figures."""
     try:
         return shortage(jvm_usage(process)) if process else ""
     except Unasked:
@@ -29,10 +29,10 @@ def shortage_of(process: int | None) -> str:
 
 
 def attached(settings: Settings) -> "tuple[SparkSession, str]":
-    """Return a session, and what the warm Spark before it was short of; empty where it is the first that answered.
+    """Return a session, and what the warm Spark was short of if it had to be restarted; empty if it was not.
 
-    One that is short of something is ended, and its keeper starts another. Not while others work with it. For the
-    beginning of a step, which holds the writer lock of its lake.
+    A warm Spark that is short of something is stopped, and ``medallion spark-server`` starts its successor, unless
+    other processes are connected to it. Call this at the beginning of a step that holds the writer lock of its lake.
     """
     spark = spark_session(settings)
     if not settings.spark_connect:
@@ -42,7 +42,7 @@ def attached(settings: Settings) -> "tuple[SparkSession, str]":
     try:
         if not short or not _is_kept(process) or _has_others(process, urlsplit(settings.spark_connect).port or 0):
             return spark, ""
-    except psutil.Error:  # it has ended meanwhile, or is another account's
+    except psutil.Error:  # it has exited meanwhile, or belongs to another user
         return spark, ""
     spark.stop()
     _end(process)
@@ -57,7 +57,7 @@ def attached(settings: Settings) -> "tuple[SparkSession, str]":
 
 
 def _end(process: int) -> None:
-    """End a warm Spark, which may take its time to close what nobody uses any more, but not for long."""
+    """Stop a warm Spark: give it _ENDING_SECONDS to exit cleanly, then kill it."""
     with suppress(psutil.NoSuchProcess):
         jvm = psutil.Process(process)
         jvm.terminate()
@@ -68,13 +68,13 @@ def _end(process: int) -> None:
 
 
 def _is_kept(process: int) -> bool:
-    """Whether ``medallion spark-server`` runs, which starts the next one."""
+    """Return whether the parent process is ``medallion spark-server``, which restarts a warm Spark that exits."""
     keeper = psutil.Process(process).parent()
     return keeper is not None and "spark-server" in keeper.cmdline()
 
 
 def _has_others(process: int, port: int) -> bool:
-    """Whether another process than this one is connected to the warm Spark."""
+    """Return whether any process other than this one is connected to the warm Spark."""
     connected = {
         entry.raddr.port
         for entry in psutil.Process(process).net_connections("tcp")

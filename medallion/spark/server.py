@@ -1,4 +1,4 @@
-"""A Spark that stays: a Spark Connect server that steps attach to, where each would start a JVM of its own."""
+"""The warm Spark: a Spark Connect server that steps attach to, instead of each starting its own JVM."""
 
 import os
 import secrets
@@ -17,14 +17,14 @@ from medallion.spark.own_jvm import Words, telling_line
 from medallion.spark.session import TOKEN_VARIABLE
 from medallion.spark.surroundings import ignored, require_open_files, spark_environment
 
-_SHORT = 20.0  # seconds: one that ends sooner did not start
+_SHORT = 20.0  # seconds; a server that exits sooner counts as not started
 _MOST_SHORT = 3
 
 
 def serve(settings: Settings, report: Callable[[str], None]) -> None:
-    """Run the server at ``settings.spark_connect`` until this process is told to end, and anew whenever it dies.
+    """Run the server at ``settings.spark_connect`` until this process is stopped, and restart it whenever it exits.
 
-    Raises UsageError when no address or no token is set, MedallionError when it does not start.
+    Raises UsageError if no address or no token is set, MedallionError if the server does not start.
     """
     if settings.spark_connect is None:
         raise UsageError("set MEDALLION_SPARK_CONNECT to where it shall listen, such as sc://localhost:15002")
@@ -47,7 +47,7 @@ def serve(settings: Settings, report: Callable[[str], None]) -> None:
         report(f"Spark listens at {settings.spark_connect}, process {server.pid}")
         try:
             code = server.wait()
-        finally:  # this process is told to end: so is the server
+        finally:  # if this process is stopped, the server is stopped too
             server.terminate()
             server.wait()
         short = short + 1 if time.monotonic() - began < _SHORT else 0
@@ -63,13 +63,13 @@ def _command(settings: Settings) -> list[str]:
     conf = submit_conf(settings, settings.spark_master) | {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(address.port),
-        # Sessions bring no code along, and a class loader each would compile every query anew.
+        # Sessions bring no code of their own, and with a class loader per session every query would be compiled again.
         "spark.sql.artifact.isolation.enabled": "false",
     }
     submit = [str(spark_home() / "bin" / "spark-submit"), "--class", SERVER_CLASS, "--master", settings.spark_master]
     for name, value in conf.items():
         submit += ["--conf", f"{name}={value}"]
-    # The shell's process id stays when it becomes spark-submit, and that the JVM: so Spark can tell its own.
+    # The process id of the shell stays the same through exec to spark-submit and the JVM, so Spark can state its own.
     script = f'exec "$@" --conf {PROCESS_SETTING}=$$ --name medallion spark-internal'
     return ["/bin/sh", "-c", script, "spark-server", *submit]
 

@@ -1,4 +1,4 @@
-"""The Spark session of a process: its own, one of the warm Spark, or spark-submit's. Imports pyspark when asked."""
+"""The Spark session of a process: its own, one of the warm Spark, or spark-submit's. Imports pyspark only on use."""
 
 import atexit
 import logging
@@ -28,21 +28,23 @@ _LOGGER = logging.getLogger(__name__)
 T = TypeVar("T")
 
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 (where the secret of a warm Spark is)
-CONNECT_TIMEOUT_SECONDS = 30.0  # for a warm Spark, or a master, that is being started
+CONNECT_TIMEOUT_SECONDS = 30.0  # for a warm Spark or a master that is still starting
 
-_ENDING_SECONDS = 2.0  # for a JVM that does not answer any more to have ended
+_ENDING_SECONDS = 2.0  # for a JVM that no longer answers to exit
 
 EXECUTOR_TIMEOUT_SECONDS = 60.0  # for the first executor of a cluster
-EXECUTOR_SETTLE_SECONDS = 1.0  # without a further executor: then the present ones count as the cluster
+EXECUTOR_SETTLE_SECONDS = 1.0  # without a new executor, after which the present ones count as the whole cluster
 
 
 def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str, str] | None = None) -> "SparkSession":
-    """The session of this process: one of the warm Spark at ``spark_connect``, where the settings name one; else the
-    one that spark-submit configured, or a new one on ``spark_master``.
+    """Return the session of this process.
 
-    conf: what a new one is given, where that is not ``submit_conf``.
+    It is a session of the warm Spark at ``spark_connect`` if the settings name one; else the session that spark-submit
+    configured, or a new one on ``spark_master``.
 
-    Raises MedallionError when there is no Java, or Spark cannot start or does not answer.
+    conf: the settings of a new session instead of ``submit_conf``.
+
+    Raises MedallionError if there is no Java, or Spark cannot start or does not answer.
     """
     if settings.spark_connect:
         _silence_query_errors()
@@ -79,14 +81,14 @@ def spark_session(settings: Settings, name: str = "medallion", conf: Mapping[str
 
 
 def _require_own_spark(master: str) -> None:
-    """Leave aside what this shell has set for another Spark than the one that was installed with this package.
+    """Ignore variables that the shell has set for a Spark other than the one installed with this package.
 
-    Raises MedallionError when it does not let a process open as many files as Spark needs.
+    Raises MedallionError if a process may not open as many files as Spark needs.
     """
     require_open_files()
     if others := ignored(os.environ, spark_environment(master, os.environ)):
         _say_once(others)
-    for variable in REMOTES:  # pyspark asks for these at any time
+    for variable in REMOTES:  # pyspark may read these at any time
         os.environ.pop(variable, None)
 
 
@@ -96,7 +98,7 @@ def _say_once(message: str) -> None:
 
 
 def _silence_query_errors() -> None:
-    """Keep pyspark from printing each error of a query with the JVM's stack trace: who asked says it in a line."""
+    """Keep pyspark from printing each query error with the JVM's stack trace; callers report it in one line."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -104,16 +106,16 @@ def _silence_query_errors() -> None:
 
 
 def _jvm_variables(master: str) -> dict[str, str | None]:
-    """Return the variables that a JVM on ``master`` and the Python processes that it starts need; None for none."""
+    """Return the variables for a JVM on ``master`` and its Python processes; None for a variable to remove."""
     needed = spark_environment(master, os.environ)
     return {**dict.fromkeys(os.environ.keys() - needed.keys()), **needed}
 
 
 @contextmanager
 def lent_to_children(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Have processes that start in the block see ``variables``, without those that are None, and nobody after it.
+    """Set ``variables`` in os.environ during the block, for processes that start in it; None removes a variable.
 
-    pyspark starts its JVM with a copy of os.environ: launch_gateway overwrites an ``env`` that it is given, and none of
+    pyspark starts its JVM with a copy of os.environ: launch_gateway overwrites an ``env`` that it gets, and none of
     these variables has a setting in SparkConf.
     """
     former = dict(os.environ)
@@ -131,9 +133,9 @@ def lent_to_children(variables: Mapping[str, str | None]) -> Iterator[None]:
 
 
 def _suit(spark: "SparkSession") -> None:
-    """Apply the settings that follow from a cluster's size.
+    """Apply the settings that depend on the size of the cluster.
 
-    Raises MedallionError when the cluster has no room for an executor.
+    Raises MedallionError if the cluster provides no executor.
     """
     master = spark.conf.get("spark.master") or ""
     if is_local(master):
@@ -144,7 +146,7 @@ def _suit(spark: "SparkSession") -> None:
 
 
 def cluster_cores(spark: "SparkSession") -> int:
-    """Count the tasks that the cluster behind a session runs at a time."""
+    """Return the number of tasks that the cluster behind a session runs at a time."""
     if not is_connect(spark):
         return _cores_of(spark.sparkContext)
     from pyspark.sql import functions as F
@@ -154,7 +156,7 @@ def cluster_cores(spark: "SparkSession") -> int:
 
 @cache
 def _cores_of(context: "SparkContext") -> int:
-    """Count the same for a driver in this process, once its executors have registered."""
+    """Return this number for a driver in this process, once its executors have registered."""
     tracker: Any = context._jsc.sc().statusTracker()
     began = since = time.monotonic()
     executors = 0
@@ -186,7 +188,7 @@ def _attach(url: str) -> "SparkSession":
     try:
         spark = SparkSession.builder.remote(url).getOrCreate()
         spark.client.set_retry_policies([DefaultPolicy(max_retries=5, max_backoff=2000)])
-        spark.version  # noqa: B018 (asks the server: whether the token is right)
+        spark.version  # noqa: B018 (calls the server, which verifies the token)
     except PySparkException as error:
         raise MedallionError(
             f"the Spark at {url} refuses: {_in_short(error)}; is {TOKEN_VARIABLE} the one that it was started with?"
@@ -197,20 +199,22 @@ def _attach(url: str) -> "SparkSession":
 
 
 def _close_in_time(spark: "SparkSession") -> None:
-    """Have the connection closed when this process ends: any later, and gRPC waits for threads that are gone."""
+    """Close the connection when this process exits; any later, gRPC waits for threads that no longer exist."""
     atexit.register(spark.client.close)
 
 
 def require_master(master: str) -> None:
-    """Raises MedallionError when ``master`` is of a standalone cluster and does not answer: Spark would say it later,
-    and as a stopped context."""
+    """Raise MedallionError if ``master`` is a standalone cluster that does not answer.
+
+    Spark itself would report it later, and as a stopped context.
+    """
     if master.startswith("spark://"):
         what = f"no Spark master answers at {master}"
         _require_listening(master.removeprefix("spark://"), what, "see spark_default, or MEDALLION_SPARK_MASTER")
 
 
 def _require_listening(places: str, what: str, hint: str) -> None:
-    """Wait until one of ``places``, with commas between them, takes connections; it may be being started."""
+    """Wait until one of ``places``, which are separated by commas, accepts connections; it may still be starting."""
     addresses = [urlsplit(f"//{place}") for place in places.split(",")]
     deadline = time.monotonic() + CONNECT_TIMEOUT_SECONDS
     while True:
@@ -225,12 +229,12 @@ def _require_listening(places: str, what: str, hint: str) -> None:
 
 
 def is_connect(spark: "SparkSession") -> bool:
-    """Whether a session is one of a warm Spark, which has its JVM elsewhere."""
+    """Return whether a session belongs to a warm Spark, whose JVM is another process."""
     return not hasattr(spark, "_jvm")
 
 
 def new_session(spark: "SparkSession") -> "SparkSession":
-    """Start a session of the same Spark with its own settings."""
+    """Start another session of the same Spark, with its own settings."""
     if not is_connect(spark):
         new = spark.newSession()
         _suit(new)
@@ -242,14 +246,14 @@ def new_session(spark: "SparkSession") -> "SparkSession":
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Errors of Spark in the block become one line that begins with ``what``; the whole is their cause."""
+    """Turn Spark errors in the block into one line that begins with ``what``; the original error is the cause."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
-        lost = not isinstance(error, PySparkException)  # these are answers of a JVM that runs
+        lost = not isinstance(error, PySparkException)  # a PySparkException is the answer of a JVM that still runs
         if lost and (end := end_of_jvm(_ENDING_SECONDS)) is not None:
             raise MedallionError(f"{what}: {end}") from error
         if isinstance(error, ConnectionError):
@@ -263,12 +267,12 @@ def _in_short(error: Exception) -> str:
 
 
 class _Pool(ThreadPoolExecutor):
-    """Threads that find what the thread which submits their work has entered, such as a project."""
+    """Threads that inherit the context variables of the thread that submits the work, such as the active project."""
 
     def submit(self, work: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
         return super().submit(copy_context().run, work, *args, **named)
 
 
 def in_parallel() -> ThreadPoolExecutor:
-    """Threads for independent tables side by side: as many as keep the cores of this machine busy between stages."""
+    """Return a thread pool for independent tables, large enough to keep this machine's cores busy between stages."""
     return _Pool(max_workers=min(4, max(2, os.cpu_count() or 2)))

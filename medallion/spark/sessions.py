@@ -1,4 +1,4 @@
-"""The sessions of one Spark: the one of the process, and those with settings that small jobs or one table need."""
+"""The sessions of one Spark: that of the process, and further ones with settings for small jobs or for one table."""
 
 import atexit
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from medallion.spark.session import is_connect, new_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MAX_TASKS = 32  # of a stage, on a cluster however large: a change is small, and each task costs more than it carries
+MAX_TASKS = 32  # per stage on a cluster of any size: a change is small, and a task's overhead exceeds the work in it
 
 
 class Sessions:
-    """The sessions that a process works with, each started when it is first used, once for all threads.
+    """The sessions that a process works with, each started on first use and shared by all threads.
 
-    A warm Spark keeps a session until it is stopped, so there is one per purpose and table, however many hours a
-    process refreshes. full: the session of the process.
+    A warm Spark keeps a session until the session is stopped, so there is one per purpose and table, however many hours
+    a process refreshes. full: the session of the process.
     """
 
     def __init__(self, full: "SparkSession") -> None:
@@ -30,18 +30,18 @@ class Sessions:
 
     @property
     def small(self) -> "SparkSession":
-        """For small jobs: what adapts a plan while it runs costs them more than it saves."""
+        """The session for small jobs, for which adaptive query execution costs more than it saves."""
         return self._small_job_session(filewise=False)
 
     @property
     def filewise(self) -> "SparkSession":
-        """The same with one task per file, so that replacing rows leaves each file in its place and merges none."""
+        """Like ``small`` with one task per file, so that replacing rows rewrites each file separately, merging none."""
         return self._small_job_session(filewise=True)
 
     def for_table(self, table: str, settings: Mapping[str, str]) -> "SparkSession":
-        """Return the session of ``table``, with ``settings`` in place of those of its last job.
+        """Return the session of ``table``, with ``settings`` instead of those of its last job.
 
-        One job of a table runs at a time.
+        Only one job per table may run at a time.
         """
         with self._starting:
             if table not in self._of_tables:
@@ -55,14 +55,14 @@ class Sessions:
         return session
 
     def stop(self) -> None:
-        """Stop all of them. Those in this process stop together: one is Spark itself."""
+        """Stop all sessions. Those of a JVM of this process stop together with ``full``."""
         for session in (*self._small.values(), *self._of_tables.values()):
             if is_connect(session):
                 _release(session)
         self.full.stop()
 
     def forget_logs(self) -> None:
-        """Let Spark read every Delta log anew: it remembers those that are no longer there."""
+        """Clear Spark's cache of Delta logs, which may contain logs that no longer exist."""
         if not is_connect(self.full):
             jvm: Any = self.full._jvm
             jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
@@ -76,7 +76,7 @@ class Sessions:
 
 
 def _release(session: "SparkSession") -> None:
-    """End a cloned session of a warm Spark, where that still runs; pyspark 4.2 clones one whose stop() fails."""
+    """Release a cloned session if its warm Spark still runs; in pyspark 4.2 the stop() of a cloned session fails."""
     from pyspark.errors import PySparkException
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
@@ -89,7 +89,7 @@ def _release(session: "SparkSession") -> None:
 
 def _suit_small_jobs(session: "SparkSession", *, filewise: bool) -> None:
     session.conf.set("spark.sql.adaptive.enabled", "false")
-    # Keys stay out of the code that is generated for a query: each hour's would be compiled anew.
+    # Keep key values out of the generated code; otherwise the query would be compiled again every hour.
     session.conf.set("spark.sql.optimizer.inSetConversionThreshold", "0")
     session.conf.set("spark.sql.optimizer.inSetSwitchThreshold", "0")
     partitions = int(session.conf.get("spark.sql.shuffle.partitions") or MAX_TASKS)

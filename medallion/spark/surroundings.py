@@ -1,6 +1,6 @@
-"""The environment of a Spark: the one that was installed with this package, whatever a shell has set for another.
+"""The environment of the Spark installed with this package, whatever the shell has set for another Spark.
 
-What is meant for a cluster (SPARK_CONF_DIR, HADOOP_CONF_DIR) is taken where the master is one.
+Variables for a cluster (such as SPARK_CONF_DIR and HADOOP_CONF_DIR) are used only if the master is a cluster.
 """
 
 import os
@@ -17,7 +17,7 @@ from medallion.spark.java import java_home
 MIN_OPEN_FILES = 1024  # Spark's own JARs are 300 of them
 
 REMOTES = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED")
-# Read by Spark's scripts, its launcher or pyspark; each leads to another installation, or to arguments meant for it.
+# Read by Spark's scripts, its launcher or pyspark; each refers to another installation, or holds arguments for it.
 ANOTHERS = (
     "SPARK_HOME",
     "PYSPARK_SUBMIT_ARGS",
@@ -29,13 +29,13 @@ ANOTHERS = (
     "PYSPARK_DRIVER_PYTHON",
 )
 CLUSTER_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
-CLUSTERS = (*CLUSTER_FOLDERS, "PYSPARK_PYTHON")  # taken where the master is one
+CLUSTERS = (*CLUSTER_FOLDERS, "PYSPARK_PYTHON")  # used only if the master is a cluster
 PYTHON_PATH = "PYTHONPATH"
 PLACES = frozenset(("SPARK_HOME", PYTHON_PATH, "PYSPARK_PYTHON", *CLUSTER_FOLDERS))
 
 
 def spark_environment(master: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a JVM on ``master``, and of the Python processes that it starts."""
+    """Return the variables for a JVM on ``master`` and for the Python processes that it starts."""
     taken = without_another_spark(environment)
     if is_local(master):
         taken = {name: value for name, value in taken.items() if name not in CLUSTERS}
@@ -45,7 +45,7 @@ def spark_environment(master: str, environment: Mapping[str, str]) -> dict[str, 
 
 
 def without_another_spark(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without those that lead to another installation, whatever the master."""
+    """Return the variables without those that refer to another installation, whatever the master."""
     taken = {name: value for name, value in environment.items() if name not in ANOTHERS}
     if PYTHON_PATH in taken:
         taken[PYTHON_PATH] = os.pathsep.join(own_path(taken[PYTHON_PATH].split(os.pathsep)))
@@ -53,9 +53,9 @@ def without_another_spark(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ignored(environment: Mapping[str, str], used: Mapping[str, str]) -> str:
-    """Say which variables of ``environment`` are not ``used``, as they lead to another Spark; empty for none.
+    """Say which variables of ``environment`` are ignored because they belong to another Spark; empty if none.
 
-    Of places their values too; not of the others, which may hold a token.
+    Paths are shown with their values, other variables without, as they may hold a token.
     """
     names = [name for name in (*ANOTHERS, *CLUSTERS, PYTHON_PATH) if environment.get(name)]
     others = [
@@ -71,7 +71,7 @@ def ignored(environment: Mapping[str, str], used: Mapping[str, str]) -> str:
 
 
 def require_open_files() -> None:
-    """Raise MedallionError when a process may not open as many files as Spark needs, however it asks."""
+    """Raise MedallionError if the hard limit for open files is below what Spark needs."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard not in {resource.RLIM_INFINITY, -1} and hard < MIN_OPEN_FILES:
         raise MedallionError(
@@ -82,7 +82,7 @@ def require_open_files() -> None:
 
 
 def own_path(folders: Iterable[str]) -> list[str]:
-    """Return the places that Python imports from, without those that hold another pyspark than ours."""
+    """Return the import paths of Python without those that contain another pyspark."""
     return [folder for folder in folders if not _holds_another(Path(folder))]
 
 
